@@ -1,0 +1,136 @@
+#-------------------------------------------------------------------------
+#
+# Makefile for lsm, a table access method for PostgreSQL 15, 17 and 18
+#
+#	make [PG_CONFIG=...] [WERROR=1]		build
+#	make install				install into that server
+#	make installcheck			run the tests on a running server that has
+#						lsm in shared_preload_libraries; scripts/test
+#						does all of this on a server of its own
+#	make check-style			rules that no compiler knows
+#	make indent				format the C files as PostgreSQL's are
+#	make compile_commands.json		for editors
+#
+#-------------------------------------------------------------------------
+
+MODULE_big = lsm
+EXTENSION = lsm
+DATA = sql/lsm--1.0.sql
+PGFILEDESC = "lsm - log-structured table access method"
+
+# Every file of src/ and of its folders; those in src/test/ are C code for
+# tests (stop points, for one) that is part of the library.
+LSM_SOURCES = $(sort $(wildcard src/*.c src/*/*.c))
+LSM_HEADERS = $(sort $(wildcard src/*.h src/*/*.h))
+LSM_FOLDERS = $(sort $(patsubst %/,%,$(dir $(LSM_SOURCES) $(LSM_HEADERS))))
+OBJS = $(LSM_SOURCES:.c=.o)
+
+# Tests: each is named here.  "make check-style" finds files that are not.
+REGRESS = \
+	insert \
+	update \
+	delete \
+	types \
+	large_values \
+	system_columns \
+	savepoint \
+	row_lock \
+	tid_scan \
+	cursor \
+	merge \
+	upsert \
+	trigger \
+	trigger_deferred \
+	foreign_key \
+	index \
+	index_build \
+	alter_table \
+	truncate \
+	persistence \
+	prepared \
+	cluster \
+	vacuum \
+	segments \
+	generations \
+	big_transaction \
+	errors
+
+ISOLATION = \
+	uncommitted \
+	lost-update \
+	repeatable-read \
+	epq-update \
+	epq-join \
+	ctid-join \
+	lock-strengths \
+	lock-update \
+	savepoint-lock \
+	unique-insert \
+	fk-orphan \
+	old-snapshot \
+	cursor-compaction \
+	vacuum-snapshot
+
+PROVE_TESTS = \
+	src/test/t/003_model.pl
+
+REGRESS_OPTS = --load-extension=lsm
+ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm
+ifneq ($(strip $(PROVE_TESTS)),)
+TAP_TESTS = 1
+endif
+
+# The server's headers are included as system headers: -Wextra finds unused
+# parameters in those of PostgreSQL 15.  (gcc drops the server's own -I for the
+# same directory, and keeps its place among the system directories.)  Ours may
+# have unused parameters as well, because callbacks have the signature that the
+# server gives them.
+PG_CPPFLAGS = $(addprefix -I,$(LSM_FOLDERS)) -isystem $(includedir_server)
+PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter
+ifdef WERROR
+PG_CFLAGS += -Werror
+endif
+SHLIB_LINK = -lzstd
+
+# JIT inlining of this library's functions is worth nothing, and the compiler
+# that it needs is often missing.
+override with_llvm = no
+
+EXTRA_CLEAN = compile_commands.json .build-flags typedefs.list
+
+PG_CONFIG ?= pg_config
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+ifeq ($(PGXS),)
+$(error "$(PG_CONFIG)" does not tell where PGXS is: install the server's development files and set PG_CONFIG)
+endif
+include $(PGXS)
+
+# PGXS knows no dependencies on headers.  .build-flags changes with the server
+# and with the flags, so that objects of two servers never meet in one library.
+$(OBJS): $(LSM_HEADERS) .build-flags
+
+.build-flags: FORCE
+	@echo '$(CC) $(CFLAGS) $(CPPFLAGS) $(VERSION)' | cmp -s - $@ || \
+		echo '$(CC) $(CFLAGS) $(CPPFLAGS) $(VERSION)' >$@
+
+compile_commands.json: FORCE
+	@scripts/compile-commands '$(CC) $(CFLAGS) $(CPPFLAGS)' $(LSM_SOURCES) >$@
+
+check-style:
+	@scripts/check-style '$(REGRESS)' '$(ISOLATION)' '$(PROVE_TESTS)'
+
+# The list of our types, and of the server's that we use, is read from the
+# debugging information of the library.
+typedefs.list: $(shlib) scripts/find-typedefs
+	scripts/find-typedefs $(shlib) $(LSM_SOURCES) $(LSM_HEADERS) >$@
+
+indent: typedefs.list
+	scripts/indent typedefs.list $(LSM_SOURCES) $(LSM_HEADERS)
+
+# What a list holds, for scripts/test.
+print-%:
+	@echo '$($*)'
+
+FORCE:
+
+.PHONY: check-style indent FORCE

@@ -1,0 +1,86 @@
+--
+-- PREPARE TRANSACTION: rows and row locks of prepared transactions
+--
+SELECT current_setting('max_prepared_transactions')::int < 2 AS off \gset
+\if :off
+\echo 'prepared transactions are off'
+\quit
+\endif
+CREATE TABLE pr (id int PRIMARY KEY, v int, k int) USING lsm;
+CREATE INDEX pr_k ON pr (k);
+INSERT INTO pr SELECT i, i, i FROM generate_series(1, 10) i;
+SELECT count(*) AS flush FROM lsm_flush('pr');
+
+BEGIN;
+INSERT INTO pr VALUES (11, 11, 11);
+UPDATE pr SET v = 100 WHERE id = 1;
+UPDATE pr SET k = 200 WHERE id = 2;
+DELETE FROM pr WHERE id = 3;
+SELECT id FROM pr WHERE id = 4 FOR UPDATE;
+SELECT id FROM pr WHERE id = 5 FOR KEY SHARE;
+PREPARE TRANSACTION 'lsm_one';
+SELECT * FROM pr ORDER BY id;
+BEGIN;
+SELECT id FROM pr ORDER BY id FOR UPDATE SKIP LOCKED;
+SELECT id FROM pr ORDER BY id FOR KEY SHARE SKIP LOCKED;
+SELECT id FROM pr WHERE id = 4 FOR KEY SHARE NOWAIT;
+ROLLBACK;
+-- all of it flushed and compacted while prepared
+SELECT count(*) AS flush FROM lsm_flush('pr');
+SELECT count(*) AS minor FROM lsm_minor_compact('pr');
+SELECT count(*) AS major FROM lsm_major_compact('pr');
+VACUUM pr;
+SELECT * FROM pr ORDER BY id;
+BEGIN;
+SELECT id FROM pr ORDER BY id FOR UPDATE SKIP LOCKED;
+SELECT id FROM pr ORDER BY id FOR KEY SHARE SKIP LOCKED;
+ROLLBACK;
+UPDATE pr SET v = v + 1 WHERE id IN (5, 6);
+COMMIT PREPARED 'lsm_one';
+SELECT * FROM pr ORDER BY id;
+SET enable_seqscan = off;
+SELECT * FROM pr WHERE k BETWEEN 2 AND 300 ORDER BY k;
+RESET enable_seqscan;
+SELECT count(*) AS major FROM lsm_major_compact('pr');
+SELECT * FROM pr ORDER BY id;
+
+BEGIN;
+SAVEPOINT a;
+UPDATE pr SET v = -v;
+INSERT INTO pr VALUES (12, 12, 12);
+RELEASE a;
+SELECT count(*) AS flush FROM lsm_flush('pr');
+DELETE FROM pr WHERE id < 5;
+PREPARE TRANSACTION 'lsm_two';
+SELECT count(*) AS flush FROM lsm_flush('pr');
+SELECT count(*), sum(v) FROM pr;
+ROLLBACK PREPARED 'lsm_two';
+SELECT count(*), sum(v) FROM pr;
+SELECT count(*) AS major FROM lsm_major_compact('pr');
+SELECT count(*), sum(v) FROM pr;
+INSERT INTO pr VALUES (12, 1, 1);
+
+-- a table made, or truncated, by a prepared transaction
+BEGIN;
+CREATE TABLE pr_new (id int PRIMARY KEY) USING lsm;
+INSERT INTO pr_new SELECT generate_series(1, 100);
+SELECT count(*) AS flush FROM lsm_flush('pr_new');
+PREPARE TRANSACTION 'lsm_three';
+COMMIT PREPARED 'lsm_three';
+SELECT count(*) FROM pr_new;
+BEGIN;
+TRUNCATE pr_new;
+INSERT INTO pr_new VALUES (1);
+PREPARE TRANSACTION 'lsm_four';
+ROLLBACK PREPARED 'lsm_four';
+SELECT count(*) FROM pr_new;
+BEGIN;
+CREATE TABLE pr_gone (id int) USING lsm;
+INSERT INTO pr_gone VALUES (1);
+PREPARE TRANSACTION 'lsm_five';
+ROLLBACK PREPARED 'lsm_five';
+SELECT to_regclass('pr_gone');
+
+SELECT c AS problem FROM lsm_check('pr') c;
+SELECT c AS problem FROM lsm_check('pr_new') c;
+DROP TABLE pr, pr_new;

@@ -1,0 +1,113 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_am.h
+ *	  Functions behind the callbacks of the table access method.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_AM_H
+#define LSM_AM_H
+
+#include "lsm.h"
+
+#include "access/genam.h"
+#include "access/tableam.h"
+#include "lsm_mvcc.h"
+
+/* ---- lsm_modify.c ---- */
+extern void lsm_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
+							 struct BulkInsertStateData *bistate);
+extern void lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid,
+							 int options, struct BulkInsertStateData *bistate);
+extern TM_Result lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid,
+								  Snapshot snapshot, Snapshot crosscheck, bool wait,
+								  TM_FailureData *tmfd, bool changing_part);
+extern TM_Result lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot,
+								  CommandId cid, Snapshot snapshot, Snapshot crosscheck,
+								  bool wait, TM_FailureData *tmfd, LockTupleMode *lockmode,
+								  LSM_UPDATE_INDEXES_TYPE *update_indexes);
+extern TM_Result lsm_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot,
+								TupleTableSlot *slot, CommandId cid, LockTupleMode mode,
+								LockWaitPolicy wait_policy, uint8 flags,
+								TM_FailureData *tmfd);
+
+/* ---- lsm_scan.c ---- */
+
+/* A row of the unit that a scan is in. */
+typedef struct LsmScanRow
+{
+	LsmTid		root;
+	uint16		at;				/* item of the page, or row of the block */
+	bool		changed;		/* has other records than the bottom one */
+} LsmScanRow;
+
+typedef struct LsmScanData
+{
+	TableScanDescData base;		/* must be first */
+	LsmTable   *table;
+	LsmTid		begin;			/* of the whole scan or the worker's range */
+	LsmTid		end;			/* inclusive */
+	LsmTid		position;		/* forward: first root not yet looked at; backward:
+								 * last one */
+	LsmTid		current;		/* last root looked at, 0 before and after all */
+	bool		started;
+	bool		forward;
+	bool		any;			/* deliver every root, whoever sees it */
+	/* the unit: a row-log page or a segment block */
+	bool		have_unit;
+	LsmTid		unit_lo;		/* roots that it covers */
+	LsmTid		unit_hi;
+	char	   *page;			/* copy of a row-log page */
+	LsmCachedBlock *cached;
+	uint64		cached_xact;
+	bool		all_frozen;
+	LsmManifestEntry entry;		/* segment of the block */
+	int			nrows;
+	int			maxrows;
+	LsmScanRow *rows;
+	int			at;				/* next row to deliver */
+	/* the last xid judged */
+	uint64		judged_xid;
+	uint32		judged_cid;
+	bool		judged_visible;
+} LsmScanData;
+typedef LsmScanData *LsmScan;
+
+extern TableScanDesc lsm_scan_begin(Relation rel, Snapshot snapshot, int nkeys,
+									struct ScanKeyData *key, ParallelTableScanDesc pscan,
+									uint32 flags);
+extern void lsm_scan_end(TableScanDesc scan);
+extern void lsm_scan_rescan(TableScanDesc scan, struct ScanKeyData *key, bool set_params,
+							bool allow_strat, bool allow_sync, bool allow_pagemode);
+extern bool lsm_scan_getnextslot(TableScanDesc scan, ScanDirection direction,
+								 TupleTableSlot *slot);
+extern bool lsm_scan_next_row(LsmScan scan, ScanDirection direction, LsmScanRow *row);
+extern bool lsm_scan_next_range(LsmScan scan);
+extern void lsm_scan_store(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot);
+extern void lsm_scan_row_head(LsmScan scan, const LsmScanRow *row, LsmRowHead *head);
+extern void lsm_scan_set_range(LsmScan scan, LsmTid begin, LsmTid end);
+extern Size lsm_parallelscan_estimate(Relation rel);
+extern Size lsm_parallelscan_initialize(Relation rel, ParallelTableScanDesc pscan);
+extern void lsm_parallelscan_reinitialize(Relation rel, ParallelTableScanDesc pscan);
+
+/* ---- lsm_index.c ---- */
+extern double lsm_index_build_range_scan(Relation rel, Relation index,
+										 struct IndexInfo *index_info, bool allow_sync,
+										 bool anyvisible, bool progress,
+										 BlockNumber start_blockno, BlockNumber numblocks,
+										 IndexBuildCallback callback, void *callback_state,
+										 TableScanDesc scan);
+extern void lsm_index_validate_scan(Relation rel, Relation index,
+									struct IndexInfo *index_info, Snapshot snapshot,
+									struct ValidateIndexState *state);
+
+/* ---- lsm_vacuum.c ---- */
+extern double lsm_vacuum_pages(Relation rel);
+extern void lsm_vacuum_rel(Relation rel, struct VacuumParams *params,
+						   BufferAccessStrategy strategy);
+
+/* ---- lsm_handler.c ---- */
+extern void lsm_restore_prefetch(void);
+extern bool lsm_relation_is_lsm(Relation rel);
+
+#endif							/* LSM_AM_H */

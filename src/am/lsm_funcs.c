@@ -1,0 +1,202 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_funcs.c
+ *	  SQL functions: flush, compaction, list of segments.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "lsm_am.h"
+#include "lsm_check.h"
+#include "lsm_compact.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+
+PG_FUNCTION_INFO_V1(lsm_flush_sql);
+PG_FUNCTION_INFO_V1(lsm_minor_compact_sql);
+PG_FUNCTION_INFO_V1(lsm_major_compact_sql);
+PG_FUNCTION_INFO_V1(lsm_segments_sql);
+PG_FUNCTION_INFO_V1(lsm_check_sql);
+
+/*
+ * Open a table for one of the functions: it must be of this access method and
+ * the caller's own, or SELECT must be granted where reading is enough.
+ */
+static Relation
+lsm_funcs_open(Oid relid, LOCKMODE lockmode, bool maintain)
+{
+	Relation	rel = relation_open(relid, lockmode);
+	char		relkind = rel->rd_rel->relkind;
+
+	if ((relkind != RELKIND_RELATION && relkind != RELKIND_MATVIEW) || !lsm_relation_is_lsm(rel))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a table of access method \"lsm\"",
+						RelationGetRelationName(rel))));
+	if (maintain)
+	{
+		if (!lsm_compat_owns(relid))
+			aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(relkind),
+						   RelationGetRelationName(rel));
+	}
+	else
+	{
+		AclResult	result = pg_class_aclcheck(relid, GetUserId(), ACL_SELECT);
+
+		if (result != ACLCHECK_OK && !lsm_compat_owns(relid))
+			aclcheck_error(result, get_relkind_objtype(relkind), RelationGetRelationName(rel));
+	}
+	return rel;
+}
+
+static Datum
+lsm_funcs_job(FunctionCallInfo fcinfo, const char *name, void (*job) (Relation, LsmJobStats *))
+{
+	Relation	rel;
+	LsmJobStats stats = {0};
+	TupleDesc	tupdesc;
+	Datum		values[6];
+	bool		nulls[6] = {false};
+
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	PreventCommandIfReadOnly(name);
+	PreventCommandIfParallelMode(name);
+	PreventCommandDuringRecovery(name);
+	rel = lsm_funcs_open(PG_GETARG_OID(0), AccessShareLock, true);
+	(void) lsm_floor();
+	job(rel, &stats);
+	relation_close(rel, AccessShareLock);
+
+	values[0] = Int64GetDatum(stats.segments_in);
+	values[1] = Int64GetDatum(stats.segments_out);
+	values[2] = Int64GetDatum(stats.rows_in);
+	values[3] = Int64GetDatum(stats.rows_out);
+	values[4] = Int64GetDatum(stats.bytes_read);
+	values[5] = Int64GetDatum(stats.bytes_written);
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls));
+}
+
+/*
+ * lsm_flush(regclass): write what is in the memtable to segments.  Counts
+ * segments, records and bytes.  Takes AccessShareLock and waits for a flush of
+ * the table that runs.
+ */
+Datum
+lsm_flush_sql(PG_FUNCTION_ARGS)
+{
+	return lsm_funcs_job(fcinfo, "lsm_flush()", lsm_flush);
+}
+
+/* lsm_minor_compact(regclass): merge increments; waits for another one only. */
+Datum
+lsm_minor_compact_sql(PG_FUNCTION_ARGS)
+{
+	return lsm_funcs_job(fcinfo, "lsm_minor_compact()", lsm_minor);
+}
+
+/* lsm_major_compact(regclass): merge increments into the baseline. */
+Datum
+lsm_major_compact_sql(PG_FUNCTION_ARGS)
+{
+	return lsm_funcs_job(fcinfo, "lsm_major_compact()", lsm_major);
+}
+
+static const char *
+lsm_kind_name(uint16 kind)
+{
+	switch (kind)
+	{
+		case LSM_SEGKIND_INSERT:
+			return "insert";
+		case LSM_SEGKIND_INCREMENT:
+			return "increment";
+		case LSM_SEGKIND_BASELINE:
+			return "baseline";
+		default:
+			return "dead";
+	}
+}
+
+static Datum
+lsm_tid_datum(LsmTid tid)
+{
+	ItemPointer pointer = palloc(sizeof(ItemPointerData));
+
+	lsm_tid_to_pointer(tid, pointer);
+	return PointerGetDatum(pointer);
+}
+
+/* lsm_segments(regclass): the segments that hold rows, oldest number first. */
+Datum
+lsm_segments_sql(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Relation	rel = lsm_funcs_open(PG_GETARG_OID(0), AccessShareLock, false);
+	LsmView    *view = lsm_view_get(rel, lsm_table_open(rel));
+
+	InitMaterializedSRF(fcinfo, 0);
+	for (int i = 0; i < view->nentries; i++)
+	{
+		LsmManifestEntry *entry = &view->entries[i];
+		Datum		values[13];
+		bool		nulls[13] = {false};
+
+		if (entry->type != LSM_ENTRY_SEGMENT || entry->kind == LSM_SEGKIND_DEAD)
+			continue;
+		values[0] = Int64GetDatum((int64) entry->segment_id);
+		values[1] = Int32GetDatum(entry->kind == LSM_SEGKIND_BASELINE ? 2 : 1);
+		values[2] = CStringGetTextDatum(lsm_kind_name(entry->kind));
+		values[3] = lsm_tid_datum(entry->first_tid);
+		values[4] = lsm_tid_datum(entry->last_tid);
+		values[5] = Int64GetDatum((int64) entry->rows);
+		values[6] = Int64GetDatum((int64) entry->versions);
+		values[7] = Int64GetDatum((int64) entry->blocks);
+		values[8] = Int64GetDatum((int64) entry->raw_bytes);
+		values[9] = Int64GetDatum((int64) entry->stored_bytes);
+		values[10] = BoolGetDatum((entry->flags & LSM_SEGFLAG_ALL_VISIBLE) != 0);
+		values[11] = CStringGetTextDatum("local");
+		nulls[12] = true;
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	relation_close(rel, AccessShareLock);
+	return (Datum) 0;
+}
+
+static void
+lsm_check_report(void *arg, const char *problem)
+{
+	ReturnSetInfo *rsinfo = arg;
+	Datum		value = CStringGetTextDatum(problem);
+	bool		null = false;
+
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, &value, &null);
+}
+
+/*
+ * lsm_check(regclass): a row for each problem.  Takes ShareUpdateExclusiveLock
+ * and keeps flushes and compactions of the table waiting; reads all of it.
+ */
+Datum
+lsm_check_sql(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Relation	rel;
+
+	rel = lsm_funcs_open(PG_GETARG_OID(0), RecoveryInProgress() ? AccessShareLock :
+						 ShareUpdateExclusiveLock, false);
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	lsm_check(rel, lsm_check_report, rsinfo);
+	relation_close(rel, NoLock);
+	return (Datum) 0;
+}

@@ -1,0 +1,518 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_handler.c
+ *	  The table access method: its callbacks, wired to plain functions.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/heapam.h"
+#include "access/multixact.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/catalog.h"
+#include "catalog/index.h"
+#include "catalog/storage.h"
+#include "catalog/storage_xlog.h"
+#include "commands/vacuum.h"
+#include "executor/tuptable.h"
+#include "lsm_am.h"
+#include "lsm_wal.h"
+#include "miscadmin.h"
+#include "optimizer/plancat.h"
+#include "pgstat.h"
+#include "storage/bufmgr.h"
+#include "storage/lmgr.h"
+#include "storage/predicate.h"
+#include "storage/procarray.h"
+#include "storage/smgr.h"
+#include "utils/builtins.h"
+#include "utils/snapmgr.h"
+
+#if PG_VERSION_NUM >= 170000
+#include "storage/read_stream.h"
+#endif
+
+PG_FUNCTION_INFO_V1(lsm_handler);
+
+static const TableAmRoutine lsm_methods;
+
+bool
+lsm_relation_is_lsm(Relation rel)
+{
+	return rel->rd_tableam == &lsm_methods;
+}
+
+static void
+lsm_not_supported(Relation rel, const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("%s is not supported by access method \"lsm\"", what),
+			 errdetail("Table \"%s\" uses it.", RelationGetRelationName(rel))));
+}
+
+static const TupleTableSlotOps *
+lsm_slot_callbacks(Relation rel)
+{
+	return &LsmSlotOps;
+}
+
+/* ---- index fetches ---- */
+
+typedef struct LsmIndexFetchData
+{
+	IndexFetchTableData base;	/* must be first */
+	LsmTable   *table;
+} LsmIndexFetchData;
+
+static IndexFetchTableData *
+lsm_index_fetch_begin(Relation rel)
+{
+	LsmIndexFetchData *fetch = palloc0(sizeof(LsmIndexFetchData));
+
+	fetch->base.rel = rel;
+	fetch->table = lsm_table_open(rel);
+	(void) lsm_floor();
+
+	/*
+	 * An index AM may fetch while it holds a page lock (unique checks): build
+	 * the memtable index now, if it has to be built.
+	 */
+	for (;;)
+	{
+		bool		ready;
+
+		LWLockAcquire(&fetch->table->shared->gen_lock, LW_SHARED);
+		ready = lsm_rowlog_ready(fetch->table->shared);
+		LWLockRelease(&fetch->table->shared->gen_lock);
+		if (ready)
+			break;
+		lsm_rowlog_build_index(rel, fetch->table);
+	}
+	return &fetch->base;
+}
+
+static void
+lsm_index_fetch_reset(IndexFetchTableData *scan)
+{
+}
+
+static void
+lsm_index_fetch_end(IndexFetchTableData *scan)
+{
+	pfree(scan);
+}
+
+/*
+ * A serializable reader makes its predicate lock known, then waits out a
+ * writer that may have looked for it before: what it reads after that has that
+ * writer's record in it (I10).
+ */
+static void
+lsm_predicate_lock_row(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot)
+{
+	ItemPointerData tid;
+	LWLock	   *stripe;
+
+	if (!IsolationIsSerializable() || !IsMVCCSnapshot(snapshot))
+		return;
+	lsm_tid_to_pointer(root, &tid);
+	PredicateLockTID(rel, &tid, snapshot, InvalidTransactionId);
+	stripe = lsm_stripe_lock(table, root);
+	LWLockAcquire(stripe, LW_SHARED);
+	LWLockRelease(stripe);
+}
+
+static bool
+lsm_index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot snapshot,
+					  TupleTableSlot *slot, bool *call_again, bool *all_dead)
+{
+	LsmIndexFetchData *fetch = (LsmIndexFetchData *) scan;
+	LsmTid		root = lsm_tid_from_pointer(tid);
+
+	*call_again = false;
+	lsm_predicate_lock_row(scan->rel, fetch->table, root, snapshot);
+	if (!lsm_row_fetch(scan->rel, fetch->table, root, snapshot, slot, all_dead))
+		return false;
+	*tid = slot->tts_tid;
+	return true;
+}
+
+/* ---- fetches by TID ---- */
+
+static bool
+lsm_fetch_row_version(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot)
+{
+	LsmTable   *table = lsm_table_open(rel);
+
+	(void) lsm_floor();
+	if (IsMVCCSnapshot(snapshot))
+	{
+		LsmTid		root;
+
+		if (!lsm_find_root(rel, table, lsm_tid_from_pointer(tid), &root))
+			return false;
+		lsm_predicate_lock_row(rel, table, root, snapshot);
+	}
+	if (!lsm_row_fetch_named(rel, table, lsm_tid_from_pointer(tid), snapshot, slot))
+	{
+		ExecClearTuple(slot);
+		return false;
+	}
+	return true;
+}
+
+static bool
+lsm_tid_valid(TableScanDesc scan, ItemPointer tid)
+{
+	return ItemPointerIsValid(tid) && ItemPointerGetOffsetNumber(tid) <= LSM_MAX_OFFSET;
+}
+
+/* The name of the newest version that the scan's snapshot sees. */
+static void
+lsm_get_latest_tid(TableScanDesc sscan, ItemPointer tid)
+{
+	Relation	rel = sscan->rs_rd;
+	LsmTable   *table = lsm_table_open(rel);
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &LsmSlotOps);
+	LsmTid		root;
+
+	if (lsm_find_root(rel, table, lsm_tid_from_pointer(tid), &root) &&
+		lsm_row_fetch(rel, table, root, sscan->rs_snapshot, slot, NULL))
+		*tid = slot->tts_tid;
+	ExecDropSingleTupleTableSlot(slot);
+}
+
+static bool
+lsm_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snapshot)
+{
+	return lsm_row_fetch_named(rel, lsm_table_open(rel), lsm_tid_from_pointer(&slot->tts_tid),
+							   snapshot, NULL);
+}
+
+/*
+ * A horizon for index entries that are known to be dead.  None is removed that
+ * the index did not mark so itself; the xid is conservative.
+ */
+static TransactionId
+lsm_index_delete_tuples(Relation rel, TM_IndexDeleteOp *delstate)
+{
+	TransactionId horizon;
+
+	if (delstate->bottomup)
+	{
+		delstate->ndeltids = 0;
+		return InvalidTransactionId;
+	}
+	horizon = GetOldestNonRemovableTransactionId(rel);
+	TransactionIdRetreat(horizon);
+	return horizon;
+}
+
+/* ---- changes that are not supported yet ---- */
+
+static void
+lsm_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
+					   struct BulkInsertStateData *bistate, uint32 token)
+{
+	lsm_not_supported(rel, "INSERT ... ON CONFLICT with a unique index");
+}
+
+static void
+lsm_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token, bool succeeded)
+{
+	lsm_not_supported(rel, "INSERT ... ON CONFLICT with a unique index");
+}
+
+static void
+lsm_copy_for_cluster(Relation rel, Relation new_rel, Relation index, bool use_sort,
+					 TransactionId oldest_xmin, TransactionId *xid_cutoff,
+					 MultiXactId *multi_cutoff, double *num_tuples, double *tups_vacuumed,
+					 double *tups_recently_dead)
+{
+	lsm_not_supported(rel, "CLUSTER or VACUUM FULL");
+}
+
+static bool
+lsm_sample_next_block(TableScanDesc scan, struct SampleScanState *state)
+{
+	lsm_not_supported(scan->rs_rd, "TABLESAMPLE");
+	return false;
+}
+
+static bool
+lsm_sample_next_tuple(TableScanDesc scan, struct SampleScanState *state, TupleTableSlot *slot)
+{
+	lsm_not_supported(scan->rs_rd, "TABLESAMPLE");
+	return false;
+}
+
+/* ---- storage ---- */
+
+static void
+lsm_set_new_filelocator(Relation rel, const RelFileLocator *locator, char persistence,
+						TransactionId *freeze_xid, MultiXactId *minmulti)
+{
+	SMgrRelation srel;
+
+	if (!lsm_shmem_ready())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("access method \"lsm\" cannot be used: the library was not loaded at server start"),
+				 errhint("Add lsm to shared_preload_libraries and restart the server.")));
+	if (persistence == RELPERSISTENCE_TEMP)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("temporary tables are not supported by access method \"lsm\""),
+				 errhint("Create the table with USING heap.")));
+
+	*freeze_xid = RecentXmin;
+	*minmulti = GetOldestMultiXactId();
+	srel = RelationCreateStorage(*locator, persistence, true);
+	lsm_table_forget(*locator);
+
+	/* the init fork of an unlogged table is empty, like the table it makes */
+	if (persistence == RELPERSISTENCE_UNLOGGED)
+	{
+		smgrcreate(srel, INIT_FORKNUM, false);
+		log_smgrcreate(locator, INIT_FORKNUM);
+		smgrimmedsync(srel, INIT_FORKNUM);
+	}
+	smgrclose(srel);
+}
+
+static void
+lsm_nontransactional_truncate(Relation rel)
+{
+	lsm_table_forget(LSM_RD_LOCATOR(rel));
+	RelationTruncate(rel, 0);
+	lsm_table_forget(LSM_RD_LOCATOR(rel));
+}
+
+static void
+lsm_copy_data(Relation rel, const RelFileLocator *new_locator)
+{
+	SMgrRelation dstrel;
+
+	FlushRelationBuffers(rel);
+	dstrel = RelationCreateStorage(*new_locator, rel->rd_rel->relpersistence, true);
+	RelationCopyStorage(RelationGetSmgr(rel), dstrel, MAIN_FORKNUM, rel->rd_rel->relpersistence);
+	for (ForkNumber fork = MAIN_FORKNUM + 1; fork <= MAX_FORKNUM; fork++)
+	{
+		if (!smgrexists(RelationGetSmgr(rel), fork))
+			continue;
+		smgrcreate(dstrel, fork, false);
+		if (RelationIsPermanent(rel) ||
+			(rel->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED && fork == INIT_FORKNUM))
+			log_smgrcreate(new_locator, fork);
+		RelationCopyStorage(RelationGetSmgr(rel), dstrel, fork, rel->rd_rel->relpersistence);
+	}
+	RelationDropStorage(rel);
+	smgrclose(dstrel);
+	lsm_table_forget(*new_locator);
+}
+
+/*
+ * ANALYZE of 15 prefetches by the block numbers it samples, which are logical
+ * here.  It asks for the size, then for the setting, then begins its scan.
+ */
+static int	saved_io_concurrency = -1;
+
+void
+lsm_restore_prefetch(void)
+{
+	if (saved_io_concurrency >= 0)
+	{
+		maintenance_io_concurrency = saved_io_concurrency;
+		saved_io_concurrency = -1;
+	}
+}
+
+/*
+ * Of the main fork: the logical size, root LBs times the block size, which is
+ * what index AMs (BRIN) and ANALYZE need.  Others: physical.
+ */
+static uint64
+lsm_relation_size(Relation rel, ForkNumber fork)
+{
+	uint64		nblocks = 0;
+
+	if (fork == InvalidForkNumber)
+	{
+		for (ForkNumber i = 0; i <= MAX_FORKNUM; i++)
+			if (smgrexists(RelationGetSmgr(rel), i))
+				nblocks += smgrnblocks(RelationGetSmgr(rel), i);
+		return nblocks * BLCKSZ;
+	}
+	if (fork != MAIN_FORKNUM)
+		return (uint64) smgrnblocks(RelationGetSmgr(rel), fork) * BLCKSZ;
+#if PG_VERSION_NUM < 170000
+	if (saved_io_concurrency < 0)
+	{
+		saved_io_concurrency = maintenance_io_concurrency;
+		maintenance_io_concurrency = 0;
+	}
+#endif
+	return (uint64) lsm_meta_peek(rel)->next_root_lb * BLCKSZ;
+}
+
+static bool
+lsm_needs_toast_table(Relation rel)
+{
+	return false;
+}
+
+/* Rows and cost-equivalent pages, from the manifest. */
+static void
+lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *tuples,
+				  double *allvisfrac)
+{
+	LsmTable   *table = lsm_table_open(rel);
+	LsmView    *view = lsm_view_get(rel, table);
+	double		npages = 1;
+	double		rowlog_pages = 0;
+	double		rows = 0;
+
+	for (int i = 0; i < view->nbase; i++)
+	{
+		rows += view->base[i]->rows;
+		npages += (double) view->base[i]->stored_bytes / BLCKSZ;
+	}
+	for (int i = 0; i < view->nincrements; i++)
+		npages += (double) view->increments[i]->stored_bytes / BLCKSZ;
+	for (uint32 i = 0; i < view->meta.nranges; i++)
+	{
+		if (view->meta.ranges[i].kind == LSM_RANGE_FREE)
+			continue;
+		npages += view->meta.ranges[i].pages.npages;
+		if (view->meta.ranges[i].kind == LSM_RANGE_ROOT)
+			rowlog_pages += view->meta.ranges[i].pages.npages;
+	}
+	SpinLockAcquire(&table->shared->mutex);
+	rowlog_pages -= table->shared->rest[LSM_ROOT_PAGES].npages;
+	SpinLockRelease(&table->shared->mutex);
+	if (rowlog_pages > 0)
+	{
+		int32		width = get_rel_data_width(rel, attr_widths);
+
+		rows += rint(rowlog_pages * Min(LSM_MAX_OFFSET, LSM_PAGE_PAYLOAD /
+										(MAXALIGN(width) + SizeOfLsmInsertRecord +
+										 sizeof(ItemIdData))));
+	}
+	*pages = (BlockNumber) Min(npages, (double) MaxBlockNumber);
+	*tuples = rows;
+	*allvisfrac = 0;
+}
+
+/* ---- ANALYZE: samples root LBs, reports root TIDs ---- */
+
+static bool
+lsm_analyze_block(LsmScan scan, BlockNumber lb)
+{
+	lsm_scan_set_range(scan, LSM_TID(lb, 1), LSM_TID(lb, 0xFFFF));
+	return true;
+}
+
+#if PG_VERSION_NUM < 170000
+static bool
+lsm_analyze_next_block(TableScanDesc scan, BlockNumber blockno, BufferAccessStrategy strategy)
+{
+	return lsm_analyze_block((LsmScan) scan, blockno);
+}
+#else
+static bool
+lsm_analyze_next_block(TableScanDesc scan, ReadStream *stream)
+{
+	BufferAccessStrategy strategy;
+	BlockNumber blockno = read_stream_next_block(stream, &strategy);
+
+	if (blockno == InvalidBlockNumber)
+		return false;
+	return lsm_analyze_block((LsmScan) scan, blockno);
+}
+#endif
+
+static bool
+lsm_analyze_next_tuple(TableScanDesc sscan, TransactionId oldest_xmin, double *liverows,
+					   double *deadrows, TupleTableSlot *slot)
+{
+	LsmScan		scan = (LsmScan) sscan;
+	LsmScanRow	row;
+
+	while (lsm_scan_next_row(scan, ForwardScanDirection, &row))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (row.changed)
+			*deadrows += 1;		/* at least one version is not the newest */
+		if (lsm_row_fetch(sscan->rs_rd, scan->table, row.root, SnapshotSelf, slot, NULL))
+		{
+			*liverows += 1;
+			lsm_slot_set_name(slot, row.root);
+			return true;
+		}
+	}
+	ExecClearTuple(slot);
+	return false;
+}
+
+static const TableAmRoutine lsm_methods = {
+	.type = T_TableAmRoutine,
+
+	.slot_callbacks = lsm_slot_callbacks,
+
+	.scan_begin = lsm_scan_begin,
+	.scan_end = lsm_scan_end,
+	.scan_rescan = lsm_scan_rescan,
+	.scan_getnextslot = lsm_scan_getnextslot,
+
+	.parallelscan_estimate = lsm_parallelscan_estimate,
+	.parallelscan_initialize = lsm_parallelscan_initialize,
+	.parallelscan_reinitialize = lsm_parallelscan_reinitialize,
+
+	.index_fetch_begin = lsm_index_fetch_begin,
+	.index_fetch_reset = lsm_index_fetch_reset,
+	.index_fetch_end = lsm_index_fetch_end,
+	.index_fetch_tuple = lsm_index_fetch_tuple,
+
+	.tuple_fetch_row_version = lsm_fetch_row_version,
+	.tuple_tid_valid = lsm_tid_valid,
+	.tuple_get_latest_tid = lsm_get_latest_tid,
+	.tuple_satisfies_snapshot = lsm_satisfies_snapshot,
+	.index_delete_tuples = lsm_index_delete_tuples,
+
+	.tuple_insert = lsm_tuple_insert,
+	.tuple_insert_speculative = lsm_insert_speculative,
+	.tuple_complete_speculative = lsm_complete_speculative,
+	.multi_insert = lsm_multi_insert,
+	.tuple_delete = lsm_tuple_delete,
+	.tuple_update = lsm_tuple_update,
+	.tuple_lock = lsm_tuple_lock,
+
+	.relation_set_new_filenode = lsm_set_new_filelocator,
+	.relation_nontransactional_truncate = lsm_nontransactional_truncate,
+	.relation_copy_data = lsm_copy_data,
+	.relation_copy_for_cluster = lsm_copy_for_cluster,
+	.relation_vacuum = lsm_vacuum_rel,
+	.scan_analyze_next_block = lsm_analyze_next_block,
+	.scan_analyze_next_tuple = lsm_analyze_next_tuple,
+	.index_build_range_scan = lsm_index_build_range_scan,
+	.index_validate_scan = lsm_index_validate_scan,
+
+	.relation_size = lsm_relation_size,
+	.relation_needs_toast_table = lsm_needs_toast_table,
+	.relation_estimate_size = lsm_estimate_size,
+
+	.scan_sample_next_block = lsm_sample_next_block,
+	.scan_sample_next_tuple = lsm_sample_next_tuple,
+};
+
+/* The handler function of CREATE ACCESS METHOD lsm. */
+Datum
+lsm_handler(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_POINTER(&lsm_methods);
+}

@@ -1,0 +1,660 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_modify.c
+ *	  INSERT, UPDATE, DELETE and row locks.
+ *
+ * A change of an existing row: judge it without locks, wait for whoever stands
+ * in the way, make the record; then under the row's stripe confirm that nothing
+ * has been added to the row meanwhile, append, and publish (I2).
+ *
+ * LOCKING
+ *	  Stripe (exclusive), then gen_lock (shared), then pages.  Waiting for
+ *	  transactions and for room happens with none of them held.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/sysattr.h"
+#include "access/xact.h"
+#include "lsm_am.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/lmgr.h"
+#include "storage/predicate.h"
+#include "utils/datum.h"
+#include "utils/memutils.h"
+
+/* The heavyweight lock that stands for a row lock while one waits for it. */
+static const LOCKMODE lsm_tuple_lock_modes[] = {
+	AccessShareLock,			/* LockTupleKeyShare */
+	RowShareLock,				/* LockTupleShare */
+	ExclusiveLock,				/* LockTupleNoKeyExclusive */
+	AccessExclusiveLock			/* LockTupleExclusive */
+};
+
+/* ---- INSERT ---- */
+
+static LsmRecord *
+lsm_insert_form(Relation rel, TupleTableSlot *slot, uint64 xid, CommandId cid, Size *len)
+{
+	LsmRecord	head = {0};
+
+	head.xid = xid;
+	head.cid = cid;
+	head.info = LSM_REC_INSERT;
+	slot_getallattrs(slot);
+	return lsm_record_form(rel, &head, slot->tts_values, slot->tts_isnull, NULL, len);
+}
+
+void
+lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid,
+				 int options, struct BulkInsertStateData *bistate)
+{
+	LsmTable   *table = lsm_table_open(rel);
+	uint64		xid = U64FromFullTransactionId(GetCurrentFullTransactionId());
+	LsmNewRecord *records = palloc(nslots * sizeof(LsmNewRecord));
+
+	(void) lsm_floor();
+	if (lsm_rowlog_full(table))
+		lsm_flush_for_room(rel);
+	for (int i = 0; i < nslots; i++)
+		records[i].record = lsm_insert_form(rel, slots[i], xid, cid, &records[i].len);
+	lsm_rowlog_insert(rel, table, records, nslots);
+	for (int i = 0; i < nslots; i++)
+	{
+		slots[i]->tts_tableOid = RelationGetRelid(rel);
+		lsm_slot_set_inserted(slots[i], records[i].tid, xid, cid);
+		pfree(records[i].record);
+	}
+	pfree(records);
+	pgstat_count_heap_insert(rel, nslots);
+}
+
+void
+lsm_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
+				 struct BulkInsertStateData *bistate)
+{
+	lsm_multi_insert(rel, &slot, 1, cid, options, bistate);
+}
+
+/* ---- changes of existing rows ---- */
+
+/* What a change writes, and where it got to. */
+typedef struct LsmChange
+{
+	Relation	rel;
+	LsmTable   *table;
+	LsmJudgement judgement;
+	bool		have_tuple_lock;
+	ItemPointerData root;		/* of the tuple lock */
+	LOCKMODE	tuple_lock;
+} LsmChange;
+
+/*
+ * Queue up for a row behind others that wait for it, as heap does: the tuple
+ * lock is on the root, so that it holds across versions.
+ */
+static void
+lsm_change_queue(LsmChange *change, LockTupleMode mode)
+{
+	if (change->have_tuple_lock || change->judgement.own_any_lock)
+		return;
+	lsm_tid_to_pointer(change->judgement.root, &change->root);
+	change->tuple_lock = lsm_tuple_lock_modes[mode];
+	LockTuple(change->rel, &change->root, change->tuple_lock);
+	change->have_tuple_lock = true;
+}
+
+static void
+lsm_change_unqueue(LsmChange *change)
+{
+	if (change->have_tuple_lock)
+		UnlockTuple(change->rel, &change->root, change->tuple_lock);
+	change->have_tuple_lock = false;
+}
+
+/* Judge until nobody stands in the way any more, or for good. */
+static TM_Result
+lsm_change_acquire(LsmChange *change, ItemPointer tid, CommandId cid, LockTupleMode mode,
+				   bool wait, XLTW_Oper oper, TupleTableSlot *old)
+{
+	for (;;)
+	{
+		lsm_row_judge(change->rel, change->table, lsm_tid_from_pointer(tid), cid, mode, old,
+					  &change->judgement);
+		if (change->judgement.result != TM_BeingModified || !wait)
+			return change->judgement.result;
+		lsm_change_queue(change, mode);
+		XactLockTableWait(change->judgement.wait_for, change->rel, tid, oper);
+	}
+}
+
+static void
+lsm_change_failed(LsmChange *change, ItemPointer tid, TM_FailureData *tmfd)
+{
+	LsmJudgement *judgement = &change->judgement;
+
+	tmfd->ctid = *tid;
+	if (judgement->partition_move && judgement->result == TM_Deleted)
+		ItemPointerSetMovedPartitions(&tmfd->ctid);
+	else if (judgement->next != LSM_INVALID_TID)
+		lsm_tid_to_pointer(judgement->next, &tmfd->ctid);
+	tmfd->xmax = judgement->xmax;
+	tmfd->cmax = judgement->result == TM_SelfModified ? judgement->cmax : InvalidCommandId;
+}
+
+/* The fixed part of a record that comes on top of what was judged. */
+static void
+lsm_change_head(LsmChange *change, LsmRecord *record, CommandId cid, uint16 info)
+{
+	memset(record, 0, sizeof(LsmRecord));
+	record->xid = U64FromFullTransactionId(GetCurrentFullTransactionId());
+	record->cid = cid;
+	record->info = info;
+	if (change->judgement.lockers_below)
+		record->info |= LSM_REC_LOCKERS_BELOW;
+	record->root = change->judgement.root;
+	record->prev = change->judgement.head;
+	record->seq = change->judgement.head_seq + 1;
+}
+
+/*
+ * Append the records of a change and publish them, unless something has been
+ * added to the row since it was judged: then false, and the caller judges again.
+ */
+static bool
+lsm_change_append(LsmChange *change, LsmNewRecord *insert, LsmNewRecord *versions, int nversions)
+{
+	LsmTable   *table = change->table;
+	LsmTableShared *shared = table->shared;
+	LsmTid		root = change->judgement.root;
+	LWLock	   *stripe = lsm_stripe_lock(table, root);
+	bool		locks_follow = insert != NULL && nversions > 1;
+	LsmMemIndex *index;
+	ItemPointerData pointer;
+	uint32		node;
+	uint32		new_node = 0;
+
+	LWLockAcquire(stripe, LW_EXCLUSIVE);
+	LWLockAcquire(&shared->gen_lock, LW_SHARED);
+	if (!lsm_versions_unchanged(&change->judgement.iter))
+	{
+		LWLockRelease(&shared->gen_lock);
+		LWLockRelease(stripe);
+		return false;
+	}
+	lsm_tid_to_pointer(root, &pointer);
+	CheckForSerializableConflictIn(change->rel, &pointer, LSM_TID_LB(root));
+
+	/* a table that nobody has written to since it was made has no generation */
+	index = lsm_table_index(shared, shared->generation);
+	node = lsm_memindex_reserve(index, root);
+	if (locks_follow)
+		new_node = lsm_memindex_reserve(index, LSM_INVALID_TID);
+	if (node == 0 || (locks_follow && new_node == 0))
+	{
+		LWLockRelease(&shared->gen_lock);
+		LWLockRelease(stripe);
+		lsm_index_make_room(change->rel, table);
+		return false;
+	}
+	if (lsm_rowlog_append(change->rel, table, insert, versions, nversions) == LSM_APPEND_NO_ROOM)
+	{
+		LWLockRelease(&shared->gen_lock);
+		LWLockRelease(stripe);
+		lsm_rowlog_make_room(change->rel, table, LSM_VERSION_PAGES);
+		if (insert != NULL)
+			lsm_rowlog_make_room(change->rel, table, LSM_ROOT_PAGES);
+		return false;
+	}
+	lsm_memindex_publish(index, node, root, versions[0].tid);
+	if (locks_follow)
+		lsm_memindex_publish(index, new_node, insert->tid, versions[nversions - 1].tid);
+	LWLockRelease(&shared->gen_lock);
+	LWLockRelease(stripe);
+	return true;
+}
+
+/* Does the version also hold for the snapshot that RI checks against? */
+static bool
+lsm_change_crosscheck(LsmChange *change, ItemPointer tid, Snapshot crosscheck)
+{
+	return crosscheck == InvalidSnapshot ||
+		lsm_row_fetch_named(change->rel, change->table, lsm_tid_from_pointer(tid),
+							crosscheck, NULL);
+}
+
+static LsmChange *
+lsm_change_create(Relation rel)
+{
+	LsmChange  *change = palloc(sizeof(LsmChange));
+
+	change->rel = rel;
+	change->table = lsm_table_open(rel);
+	change->have_tuple_lock = false;
+	(void) lsm_floor();
+	if (lsm_rowlog_full(change->table))
+		lsm_flush_for_room(rel);
+	return change;
+}
+
+TM_Result
+lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot,
+				 Snapshot crosscheck, bool wait, TM_FailureData *tmfd, bool changing_part)
+{
+	LsmChange  *change = lsm_change_create(rel);
+	TM_Result	result;
+
+	for (;;)
+	{
+		LsmRecord	head;
+		LsmNewRecord new;
+		bool		done;
+
+		result = lsm_change_acquire(change, tid, cid, LockTupleExclusive, wait, XLTW_Delete, NULL);
+		if (result == TM_Invisible)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("attempted to delete invisible tuple")));
+		if (result == TM_Ok && !lsm_change_crosscheck(change, tid, crosscheck))
+			result = change->judgement.result = TM_Updated;
+		if (result != TM_Ok)
+			break;
+
+		lsm_change_head(change, &head, cid, LSM_REC_DELETE |
+						(LockTupleExclusive << LSM_REC_STRENGTH_SHIFT) |
+						(changing_part ? LSM_REC_PARTITION_MOVE : 0));
+		new.record = lsm_record_form(rel, &head, NULL, NULL, NULL, &new.len);
+		done = lsm_change_append(change, NULL, &new, 1);
+		pfree(new.record);
+		if (done)
+			break;
+	}
+	if (result != TM_Ok)
+		lsm_change_failed(change, tid, tmfd);
+	else
+		pgstat_count_heap_delete(rel);
+	lsm_change_unqueue(change);
+	pfree(change);
+	return result;
+}
+
+/* ---- UPDATE ---- */
+
+/* Which columns differ, and what that means. */
+typedef struct LsmUpdatePlan
+{
+	bits8	   *changed;		/* column map */
+	bool		moves;			/* an indexed column changed: a new root */
+	LockTupleMode mode;
+} LsmUpdatePlan;
+
+static void
+lsm_update_compare(Relation rel, TupleTableSlot *old, TupleTableSlot *new, LsmUpdatePlan *plan)
+{
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+	Bitmapset  *indexed = lsm_compat_index_attrs(rel);
+	Bitmapset  *keys = RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_KEY);
+	bool		key_changed = false;
+
+	slot_getallattrs(old);
+	slot_getallattrs(new);
+	plan->changed = palloc0((tupdesc->natts + 7) / 8);
+	/* an expression over the whole row depends on every column */
+	plan->moves = bms_is_member(0 - FirstLowInvalidHeapAttributeNumber, indexed);
+	for (int i = 0; i < tupdesc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(tupdesc, i);
+		int			member = att->attnum - FirstLowInvalidHeapAttributeNumber;
+
+		if (att->attisdropped)
+			continue;
+		if (old->tts_isnull[i] == new->tts_isnull[i] &&
+			(old->tts_isnull[i] ||
+			 datum_image_eq(old->tts_values[i], new->tts_values[i], att->attbyval, att->attlen)))
+			continue;
+		plan->changed[i / 8] |= 1 << (i % 8);
+		if (bms_is_member(member, indexed))
+			plan->moves = true;
+		if (bms_is_member(member, keys))
+			key_changed = true;
+	}
+	plan->mode = key_changed ? LockTupleExclusive : LockTupleNoKeyExclusive;
+	bms_free(indexed);
+	bms_free(keys);
+}
+
+/*
+ * Make the UPDATE record: a DELTA of all columns that differ from the full
+ * version below, where that is smaller than the whole row.
+ */
+static LsmRecord *
+lsm_update_form(LsmChange *change, const LsmUpdatePlan *plan, TupleTableSlot *slot,
+				CommandId cid, Size *len)
+{
+	LsmJudgement *judgement = &change->judgement;
+	TupleDesc	tupdesc = RelationGetDescr(change->rel);
+	int			natts = tupdesc->natts;
+	Size		map_bytes = (natts + 7) / 8;
+	bits8	   *cols = palloc(map_bytes);
+	bool	   *absent = palloc(natts * sizeof(bool));
+	LsmRecord	head;
+	LsmRecord  *record;
+	Size		delta_len;
+	Size		full_len;
+
+	memcpy(cols, plan->changed, map_bytes);
+	for (int i = 0; i < natts; i++)
+	{
+		if (i >= judgement->full_natts ||
+			(judgement->delta_cols != NULL && i < judgement->delta_natts &&
+			 (judgement->delta_cols[i / 8] & (1 << (i % 8)))))
+			cols[i / 8] |= 1 << (i % 8);
+		absent[i] = slot->tts_isnull[i] || !(cols[i / 8] & (1 << (i % 8)));
+	}
+	delta_len = 2 * map_bytes + heap_compute_data_size(tupdesc, slot->tts_values, absent);
+	full_len = heap_compute_data_size(tupdesc, slot->tts_values, slot->tts_isnull);
+
+	lsm_change_head(change, &head, cid, LSM_REC_UPDATE |
+					(plan->mode << LSM_REC_STRENGTH_SHIFT));
+	if (delta_len < full_len)
+	{
+		head.base = judgement->full_tid;
+		record = lsm_record_form(change->rel, &head, slot->tts_values, slot->tts_isnull, cols, len);
+	}
+	else
+		record = lsm_record_form(change->rel, &head, slot->tts_values, slot->tts_isnull, NULL, len);
+	pfree(cols);
+	pfree(absent);
+	return record;
+}
+
+/* Update that keeps the root. */
+static bool
+lsm_update_in_place(LsmChange *change, const LsmUpdatePlan *plan, TupleTableSlot *slot,
+					CommandId cid)
+{
+	LsmNewRecord new;
+	bool		done;
+
+	new.record = lsm_update_form(change, plan, slot, cid, &new.len);
+	done = lsm_change_append(change, NULL, &new, 1);
+	if (done)
+		lsm_slot_set_inserted(slot, new.tid, new.record->xid, cid);
+	pfree(new.record);
+	return done;
+}
+
+/* Update that goes on under a new root; live lockers of the row come along. */
+static bool
+lsm_update_moving(LsmChange *change, const LsmUpdatePlan *plan, TupleTableSlot *slot,
+				  CommandId cid)
+{
+	LsmJudgement *judgement = &change->judgement;
+	LsmNewRecord *versions = palloc((1 + judgement->nlockers) * sizeof(LsmNewRecord));
+	LsmNewRecord insert;
+	LsmRecord	head;
+	int			n = 0;
+	bool		done;
+
+	lsm_change_head(change, &head, cid, LSM_REC_MOVED | (plan->mode << LSM_REC_STRENGTH_SHIFT));
+	insert.record = lsm_insert_form(change->rel, slot, head.xid, cid, &insert.len);
+	versions[n].record = lsm_record_form(change->rel, &head, NULL, NULL, NULL, &versions[n].len);
+	n++;
+	for (int i = 0; i < judgement->nlockers; i++)
+	{
+		LsmRecord	lock = {0};
+
+		if (TransactionIdIsCurrentTransactionId((TransactionId) judgement->lockers[i].xid))
+			continue;
+		lock.xid = judgement->lockers[i].xid;
+		lock.cid = judgement->lockers[i].cid;
+		lock.info = LSM_REC_LOCK | judgement->lockers[i].strength;
+		if (n > 1)
+			lock.info |= LSM_REC_LOCKERS_BELOW;
+		lock.seq = n;
+		versions[n].record = lsm_record_form(change->rel, &lock, NULL, NULL, NULL,
+											 &versions[n].len);
+		n++;
+	}
+	done = lsm_change_append(change, &insert, versions, n);
+	if (done)
+		lsm_slot_set_inserted(slot, insert.tid, head.xid, cid);
+	for (int i = 0; i < n; i++)
+		pfree(versions[i].record);
+	pfree(versions);
+	pfree(insert.record);
+	return done;
+}
+
+TM_Result
+lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid,
+				 Snapshot snapshot, Snapshot crosscheck, bool wait, TM_FailureData *tmfd,
+				 LockTupleMode *lockmode, LSM_UPDATE_INDEXES_TYPE *update_indexes)
+{
+	LsmChange  *change = lsm_change_create(rel);
+	TupleTableSlot *old = MakeSingleTupleTableSlot(RelationGetDescr(rel), &LsmSlotOps);
+	LsmUpdatePlan plan = {NULL, false, LockTupleNoKeyExclusive};
+	TM_Result	result;
+
+	*update_indexes = LSM_UPDATE_INDEXES_NONE;
+	*lockmode = LockTupleExclusive;
+	for (;;)
+	{
+		bool		done;
+		bool		judged = false;
+
+		if (plan.changed == NULL)
+		{
+			/* the version's columns first: they decide the lock mode */
+			lsm_row_judge(rel, change->table, lsm_tid_from_pointer(otid), cid,
+						  LockTupleNoKeyExclusive, old, &change->judgement);
+			if (change->judgement.target != LSM_INVALID_TID)
+			{
+				lsm_update_compare(rel, old, slot, &plan);
+				*lockmode = plan.mode;
+				judged = plan.mode == LockTupleNoKeyExclusive &&
+					change->judgement.result != TM_BeingModified;
+			}
+		}
+		if (judged)
+			result = change->judgement.result;
+		else
+			result = lsm_change_acquire(change, otid, cid, plan.mode, wait, XLTW_Update, NULL);
+		if (result == TM_Invisible)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("attempted to update invisible tuple")));
+		if (result == TM_Ok && !lsm_change_crosscheck(change, otid, crosscheck))
+			result = change->judgement.result = TM_Updated;
+		if (result != TM_Ok)
+			break;
+
+		slot->tts_tableOid = RelationGetRelid(rel);
+		if (plan.moves)
+			done = lsm_update_moving(change, &plan, slot, cid);
+		else
+			done = lsm_update_in_place(change, &plan, slot, cid);
+		if (done)
+			break;
+	}
+	if (result != TM_Ok)
+		lsm_change_failed(change, otid, tmfd);
+	else
+	{
+		if (plan.moves)
+			*update_indexes = LSM_UPDATE_INDEXES_ALL;
+		lsm_compat_count_update(rel, !plan.moves);
+	}
+	lsm_change_unqueue(change);
+	ExecDropSingleTupleTableSlot(old);
+	if (plan.changed != NULL)
+		pfree(plan.changed);
+	pfree(change);
+	return result;
+}
+
+/* ---- row locks ---- */
+
+/* Write a LOCK record on what was judged; false: judge again. */
+static bool
+lsm_lock_write(LsmChange *change, CommandId cid, LockTupleMode mode)
+{
+	LsmRecord	head;
+	LsmNewRecord new;
+	bool		done;
+
+	lsm_change_head(change, &head, cid, LSM_REC_LOCK | (mode << LSM_REC_STRENGTH_SHIFT));
+	new.record = lsm_record_form(change->rel, &head, NULL, NULL, NULL, &new.len);
+	done = lsm_change_append(change, NULL, &new, 1);
+	pfree(new.record);
+	return done;
+}
+
+/*
+ * A lock that is compatible with the update which moved the row must hold for
+ * the row under its new roots too (heap_lock_updated_tuple's case).
+ */
+static TM_Result
+lsm_lock_successors(LsmChange *change, LsmTid next, CommandId cid, LockTupleMode mode,
+					LockWaitPolicy wait_policy)
+{
+	LsmChange  *onward = lsm_change_create(change->rel);
+	ItemPointerData tid;
+	TM_Result	result = TM_Ok;
+
+	while (next != LSM_INVALID_TID)
+	{
+		LsmJudgement *judgement = &onward->judgement;
+
+		CHECK_FOR_INTERRUPTS();
+		lsm_tid_to_pointer(next, &tid);
+		lsm_row_judge(change->rel, change->table, next, cid, mode, NULL, judgement);
+		result = judgement->result;
+		if (result == TM_BeingModified)
+		{
+			if (wait_policy != LockWaitBlock)
+			{
+				result = TM_WouldBlock;
+				break;
+			}
+			XactLockTableWait(judgement->wait_for, change->rel, &tid, XLTW_LockUpdated);
+			continue;
+		}
+		if (result != TM_Ok && result != TM_Invisible)
+			break;
+		if (judgement->target == LSM_INVALID_TID)
+		{
+			result = TM_Ok;		/* the update that made it has been rolled back */
+			break;
+		}
+		if (!judgement->own_lock && !lsm_lock_write(onward, cid, mode))
+			continue;
+		result = TM_Ok;
+		next = judgement->next_moved ? judgement->next : LSM_INVALID_TID;
+	}
+	pfree(onward);
+	return result;
+}
+
+static void
+lsm_lock_not_available(Relation rel)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg("could not obtain lock on row in relation \"%s\"",
+					RelationGetRelationName(rel))));
+}
+
+/* Wait as the policy says; false: the policy is to skip the row. */
+static bool
+lsm_lock_wait(LsmChange *change, ItemPointer tid, LockTupleMode mode, LockWaitPolicy wait_policy)
+{
+	TransactionId xid = change->judgement.wait_for;
+
+	switch (wait_policy)
+	{
+		case LockWaitBlock:
+			lsm_change_queue(change, mode);
+			XactLockTableWait(xid, change->rel, tid, XLTW_Lock);
+			return true;
+		case LockWaitSkip:
+			return lsm_compat_try_xact_lock(xid);
+		case LockWaitError:
+			if (!lsm_compat_try_xact_lock(xid))
+				lsm_lock_not_available(change->rel);
+			return true;
+	}
+	return true;
+}
+
+TM_Result
+lsm_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot,
+			   CommandId cid, LockTupleMode mode, LockWaitPolicy wait_policy, uint8 flags,
+			   TM_FailureData *tmfd)
+{
+	LsmChange  *change = lsm_change_create(rel);
+	LsmJudgement *judgement = &change->judgement;
+	bool		follow = (flags & TUPLE_LOCK_FLAG_FIND_LAST_VERSION) != 0;
+	TM_Result	result;
+
+	tmfd->traversed = false;
+	for (;;)
+	{
+		lsm_row_judge(rel, change->table, lsm_tid_from_pointer(tid), cid, mode, slot, judgement);
+		result = judgement->result;
+
+		if (result == TM_BeingModified)
+		{
+			if (lsm_lock_wait(change, tid, mode, wait_policy))
+				continue;
+			result = judgement->result = TM_WouldBlock;
+			break;
+		}
+		if (result == TM_Invisible && tmfd->traversed)
+		{
+			/* the newest version is one that this very command has made */
+			result = judgement->result = TM_SelfModified;
+			judgement->cmax = cid;
+			break;
+		}
+		if (follow && result == TM_Deleted && judgement->partition_move)
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("tuple to be locked was already moved to another partition due to concurrent update")));
+		if (follow && result == TM_Updated)
+		{
+			lsm_change_unqueue(change);
+			lsm_tid_to_pointer(judgement->next, tid);
+			tmfd->traversed = true;
+			continue;
+		}
+		if (result != TM_Ok)
+			break;
+		if (judgement->next_moved && (flags & TUPLE_LOCK_FLAG_LOCK_UPDATE_IN_PROGRESS))
+		{
+			result = lsm_lock_successors(change, judgement->next, cid, mode, wait_policy);
+			if (result == TM_WouldBlock && wait_policy == LockWaitError)
+				lsm_lock_not_available(rel);
+			if (result != TM_Ok)
+			{
+				judgement->result = result;
+				break;
+			}
+		}
+		if (judgement->own_lock || lsm_lock_write(change, cid, mode))
+			break;
+	}
+	if (result != TM_Ok)
+		lsm_change_failed(change, tid, tmfd);
+	if (judgement->target != LSM_INVALID_TID)
+	{
+		slot->tts_tableOid = RelationGetRelid(rel);
+		lsm_slot_set_name(slot, lsm_tid_from_pointer(tid));
+	}
+	lsm_change_unqueue(change);
+	pfree(change);
+	return result;
+}

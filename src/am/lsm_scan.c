@@ -1,0 +1,759 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_scan.c
+ *	  Sequential scans, in root-TID order.
+ *
+ * A scan holds a position, never a set of files: it takes the row-log page or
+ * segment block that covers the next root from the newest view, works through
+ * it, and looks again (I5).  All versions that its snapshot can see are in every
+ * newer view.  Within such a unit most rows have no other record than the one
+ * in it; those that have are fetched by root.
+ *
+ * Parallel scans hand out ranges of root LBs.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relscan.h"
+#include "access/xact.h"
+#include "lsm_am.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/predicate.h"
+#include "utils/memutils.h"
+
+#define LSM_CHANGED_BATCH		1024
+
+typedef struct LsmParallelScanData
+{
+	ParallelTableScanDescData base; /* must be first */
+	pg_atomic_uint64 next_lb;
+	uint64		end_lb;
+	uint64		chunk;
+} LsmParallelScanData;
+typedef LsmParallelScanData *LsmParallelScan;
+
+/* ---- begin and end ---- */
+
+void
+lsm_scan_set_range(LsmScan scan, LsmTid begin, LsmTid end)
+{
+	scan->begin = begin;
+	scan->end = end;
+	scan->current = LSM_INVALID_TID;
+	scan->started = false;
+	scan->have_unit = false;
+	scan->judged_xid = 0;
+}
+
+TableScanDesc
+lsm_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData *key,
+			   ParallelTableScanDesc pscan, uint32 flags)
+{
+	LsmScan		scan;
+
+	RelationIncrementReferenceCount(rel);
+	scan = palloc0(sizeof(LsmScanData));
+	scan->base.rs_rd = rel;
+	scan->base.rs_snapshot = snapshot;
+	scan->base.rs_nkeys = nkeys;
+	scan->base.rs_flags = flags;
+	scan->base.rs_parallel = pscan;
+	lsm_restore_prefetch();
+
+	/* before the manifest is read (I10) */
+	if ((flags & (SO_TYPE_SEQSCAN | SO_TYPE_SAMPLESCAN)) && snapshot != NULL)
+		PredicateLockRelation(rel, snapshot);
+	scan->table = lsm_table_open(rel);
+	scan->any = snapshot == NULL || snapshot->snapshot_type == SNAPSHOT_ANY;
+	(void) lsm_floor();
+	if (pscan != NULL)
+		lsm_scan_set_range(scan, 1, 0);	/* nothing until a range is taken */
+	else
+		lsm_scan_set_range(scan, 1, LSM_MAX_TID);
+	if (flags & SO_TYPE_SEQSCAN)
+		pgstat_count_heap_scan(rel);
+	return &scan->base;
+}
+
+static void
+lsm_scan_drop_unit(LsmScan scan)
+{
+	if (scan->cached != NULL)
+	{
+		lsm_block_unpin(scan->cached, scan->cached_xact);
+		scan->cached = NULL;
+	}
+	scan->have_unit = false;
+}
+
+void
+lsm_scan_end(TableScanDesc sscan)
+{
+	LsmScan		scan = (LsmScan) sscan;
+
+	lsm_scan_drop_unit(scan);
+	RelationDecrementReferenceCount(sscan->rs_rd);
+	if (scan->page != NULL)
+		pfree(scan->page);
+	if (scan->rows != NULL)
+		pfree(scan->rows);
+	if (sscan->rs_flags & SO_TEMP_SNAPSHOT)
+		UnregisterSnapshot(sscan->rs_snapshot);
+	pfree(scan);
+}
+
+void
+lsm_scan_rescan(TableScanDesc sscan, struct ScanKeyData *key, bool set_params,
+				bool allow_strat, bool allow_sync, bool allow_pagemode)
+{
+	LsmScan		scan = (LsmScan) sscan;
+
+	lsm_scan_drop_unit(scan);
+	if (sscan->rs_parallel != NULL)
+		lsm_scan_set_range(scan, 1, 0);
+	else
+		lsm_scan_set_range(scan, 1, LSM_MAX_TID);
+	if (sscan->rs_flags & SO_TYPE_SEQSCAN)
+		pgstat_count_heap_scan(sscan->rs_rd);
+}
+
+/* ---- units ---- */
+
+static void
+lsm_scan_reserve_rows(LsmScan scan, int n)
+{
+	if (scan->maxrows >= n)
+		return;
+	if (scan->rows != NULL)
+		pfree(scan->rows);
+	scan->maxrows = Max(n, 512);
+	scan->rows = MemoryContextAllocHuge(GetMemoryChunkContext(scan),
+										scan->maxrows * sizeof(LsmScanRow));
+}
+
+/*
+ * Where the next unit from tid on lies: a root range of the row log, or a
+ * base segment.  Returns the first TID it can hold, 0 if there is none.
+ */
+static LsmTid
+lsm_scan_next_source(LsmView *view, LsmTid tid, LsmRowRange **range, LsmManifestEntry **entry)
+{
+	LsmTid		best = 0;
+	int			i = lsm_view_find_base(view, tid);
+
+	*range = NULL;
+	*entry = NULL;
+	if (i < view->nbase)
+	{
+		*entry = view->base[i];
+		best = Max(tid, view->base[i]->first_tid);
+	}
+	for (uint32 j = 0; j < view->meta.nranges; j++)
+	{
+		LsmRowRange *candidate = &view->meta.ranges[j];
+		LsmTid		first;
+
+		if (candidate->kind != LSM_RANGE_ROOT ||
+			LSM_TID(candidate->lb + candidate->pages.npages - 1, LSM_MAX_OFFSET) < tid)
+			continue;
+		first = Max(tid, LSM_TID(candidate->lb, 1));
+		if (best == 0 || first < best)
+		{
+			best = first;
+			*range = candidate;
+			*entry = NULL;
+		}
+	}
+	return best;
+}
+
+/* The same downwards: the last TID <= tid that a source can hold. */
+static LsmTid
+lsm_scan_previous_source(LsmView *view, LsmTid tid, LsmRowRange **range, LsmManifestEntry **entry)
+{
+	LsmTid		best = 0;
+	int			i = lsm_view_find_base(view, tid);
+
+	*range = NULL;
+	*entry = NULL;
+	if (i >= view->nbase || view->base[i]->first_tid > tid)
+		i--;
+	if (i >= 0)
+	{
+		*entry = view->base[i];
+		best = Min(tid, view->base[i]->last_tid);
+	}
+	for (uint32 j = 0; j < view->meta.nranges; j++)
+	{
+		LsmRowRange *candidate = &view->meta.ranges[j];
+		LsmTid		last;
+
+		if (candidate->kind != LSM_RANGE_ROOT || LSM_TID(candidate->lb, 1) > tid)
+			continue;
+		last = Min(tid, LSM_TID(candidate->lb + candidate->pages.npages - 1, LSM_MAX_OFFSET));
+		if (last > best)
+		{
+			best = last;
+			*range = candidate;
+			*entry = NULL;
+		}
+	}
+	return best;
+}
+
+/* Is any root range of the row log between these TIDs?  Its first or last TID. */
+static LsmTid
+lsm_scan_clip(LsmView *view, LsmTid lo, LsmTid hi, bool forward)
+{
+	LsmTid		clip = 0;
+
+	for (uint32 j = 0; j < view->meta.nranges; j++)
+	{
+		LsmRowRange *range = &view->meta.ranges[j];
+		LsmTid		first = LSM_TID(range->lb, 1);
+		LsmTid		last = LSM_TID(range->lb + range->pages.npages - 1, LSM_MAX_OFFSET);
+
+		if (range->kind != LSM_RANGE_ROOT || last < lo || first > hi)
+			continue;
+		if (forward && (clip == 0 || first < clip))
+			clip = first;
+		if (!forward && last > clip)
+			clip = last;
+	}
+	return clip;
+}
+
+/*
+ * Copy a row-log page.  A page that does not prove to be the LB's is empty if
+ * the view is still the newest, which the caller finds out.
+ */
+static void
+lsm_scan_load_page(LsmScan scan, LsmView *view, LsmRowRange *range, BlockNumber lb)
+{
+	Relation	rel = scan->base.rs_rd;
+	OffsetNumber max;
+
+	if (scan->page == NULL)
+		scan->page = MemoryContextAlloc(GetMemoryChunkContext(scan), BLCKSZ);
+	scan->unit_lo = LSM_TID(lb, 1);
+	scan->unit_hi = LSM_TID(lb, LSM_MAX_OFFSET);
+	scan->all_frozen = false;
+	scan->nrows = 0;
+	if (!lsm_rowlog_copy_page(rel, view, range, lb, scan->page))
+		return;
+	max = PageGetMaxOffsetNumber(scan->page);
+	lsm_scan_reserve_rows(scan, max);
+	for (OffsetNumber offset = FirstOffsetNumber; offset <= max; offset++)
+	{
+		LsmScanRow *row = &scan->rows[scan->nrows++];
+
+		row->root = LSM_TID(lb, offset);
+		row->at = offset;
+		row->changed = false;
+	}
+}
+
+/* Pin a block and list its rows; false: the view is old. */
+static bool
+lsm_scan_load_block(LsmScan scan, LsmView *view, LsmManifestEntry *entry, LsmTid tid,
+					bool forward)
+{
+	Relation	rel = scan->base.rs_rd;
+	LsmSegmentReader *reader = lsm_reader_get(rel, scan->table, entry);
+	uint32		blockno;
+	LsmTid		first;
+	LsmTid		last;
+	LsmTid		clip;
+	uint32		rows;
+	uint64		offset;
+	uint32		stored;
+	LsmBlock   *block;
+
+	if (reader == NULL)
+		return false;
+	blockno = lsm_segment_find_block(reader, tid);
+	if (blockno >= lsm_segment_reader_blocks(reader))
+	{
+		if (forward)
+			lsm_segment_corrupt_entry(rel, entry, "its block index does not reach its last TID");
+		blockno--;
+	}
+	lsm_segment_block_info(reader, blockno, &first, &last, &rows, &offset, &stored);
+	if (!forward && first > tid)
+	{
+		/* tid lies between two blocks */
+		if (blockno == 0)
+			lsm_segment_corrupt_entry(rel, entry, "its block index does not reach its first TID");
+		blockno--;
+		lsm_segment_block_info(reader, blockno, &first, &last, &rows, &offset, &stored);
+	}
+	scan->cached = lsm_block_pin(rel, scan->table, entry, blockno);
+	if (scan->cached == NULL)
+		return false;
+	scan->cached_xact = lsm_xact_number;
+	scan->entry = *entry;
+	block = scan->cached->block;
+
+	/* what lies between this block and its neighbours belongs to the unit */
+	scan->unit_lo = forward ? Min(tid, first) : first;
+	scan->unit_hi = forward ? last : Max(tid, last);
+	clip = lsm_scan_clip(view, scan->unit_lo, scan->unit_hi, forward);
+	if (clip != 0 && forward && clip > tid)
+		scan->unit_hi = clip - 1;
+	else if (clip != 0 && !forward && clip < tid)
+		scan->unit_lo = clip + 1;
+
+	scan->all_frozen = (entry->flags & LSM_SEGFLAG_ALL_VISIBLE) || lsm_block_all_frozen(block);
+	lsm_scan_reserve_rows(scan, lsm_block_rows(block));
+	scan->nrows = 0;
+	for (int i = 0; i < lsm_block_rows(block); i++)
+	{
+		LsmTid		root = lsm_block_root(block, i);
+		LsmScanRow *row = &scan->rows[scan->nrows];
+
+		if (root < scan->unit_lo || root > scan->unit_hi)
+			continue;
+		row->root = root;
+		row->at = i;
+		row->changed = false;
+		scan->nrows++;
+	}
+	return true;
+}
+
+/* Mark the rows of the unit that are among n sorted roots. */
+static void
+lsm_scan_mark(LsmScan scan, const LsmTid *roots, int n)
+{
+	int			at = 0;
+
+	for (int i = 0; i < n && at < scan->nrows; i++)
+	{
+		/* few are marked: search rather than walk */
+		int			lo = at;
+		int			hi = scan->nrows;
+
+		while (lo < hi)
+		{
+			int			mid = (lo + hi) / 2;
+
+			if (scan->rows[mid].root < roots[i])
+				lo = mid + 1;
+			else
+				hi = mid;
+		}
+		at = lo;
+		if (at < scan->nrows && scan->rows[at].root == roots[i])
+			scan->rows[at].changed = true;
+	}
+}
+
+/* Mark rows that an increment has records of; false: the view is old. */
+static bool
+lsm_scan_mark_increment(LsmScan scan, LsmManifestEntry *entry)
+{
+	Relation	rel = scan->base.rs_rd;
+	LsmSegmentReader *reader = lsm_reader_get(rel, scan->table, entry);
+	LsmTid		lo = scan->rows[0].root;
+	LsmTid		hi = scan->rows[scan->nrows - 1].root;
+	LsmTid		roots[LSM_CHANGED_BATCH];
+
+	if (reader == NULL)
+		return false;
+	for (uint32 blockno = lsm_segment_find_block(reader, lo);;)
+	{
+		LsmCachedBlock *cached;
+		LsmBlock   *block;
+		int			row;
+		int			n = 0;
+		bool		done;
+
+		reader = lsm_reader_get(rel, scan->table, entry);
+		if (reader == NULL)
+			return false;
+		if (blockno >= lsm_segment_reader_blocks(reader))
+			return true;
+		cached = lsm_block_pin(rel, scan->table, entry, blockno);
+		if (cached == NULL)
+			return false;
+		block = cached->block;
+		for (row = lsm_block_find(block, lo); row < lsm_block_rows(block); row++)
+		{
+			LsmTid		root = lsm_block_root(block, row);
+
+			if (root > hi)
+				break;
+			if (n > 0 && roots[n - 1] == root)
+				continue;
+			if (n == LSM_CHANGED_BATCH)
+			{
+				lsm_scan_mark(scan, roots, n);
+				n = 0;
+			}
+			roots[n++] = root;
+		}
+		done = row < lsm_block_rows(block);
+		lsm_scan_mark(scan, roots, n);
+		lsm_block_unpin(cached, lsm_xact_number);
+		if (done)
+			return true;
+		blockno++;
+	}
+}
+
+/* Mark rows that a memtable index knows of; gen_lock is held. */
+static void
+lsm_scan_mark_memtable(LsmScan scan, LsmMemIndex *index)
+{
+	LsmTid		lo = scan->rows[0].root;
+	LsmTid		hi = scan->rows[scan->nrows - 1].root;
+	LsmTid		roots[LSM_CHANGED_BATCH];
+	int			n;
+
+	do
+	{
+		n = lsm_memindex_collect(index, lo, hi, roots, NULL, LSM_CHANGED_BATCH);
+		lsm_scan_mark(scan, roots, n);
+		if (n > 0)
+			lo = roots[n - 1] + 1;
+	} while (n == LSM_CHANGED_BATCH && lo <= hi);
+}
+
+/*
+ * Find out which rows of the unit have other records.  False: the unit comes
+ * from an old view.
+ */
+static bool
+lsm_scan_mark_changed(LsmScan scan, LsmView *view)
+{
+	LsmTableShared *shared = scan->table->shared;
+	bool		good;
+
+	if (scan->nrows > 0)
+	{
+		for (int i = 0; i < view->nincrements; i++)
+		{
+			LsmManifestEntry *entry = view->increments[i];
+
+			if (entry->last_tid < scan->rows[0].root ||
+				entry->first_tid > scan->rows[scan->nrows - 1].root)
+				continue;
+			if (!lsm_scan_mark_increment(scan, entry))
+				return false;
+		}
+	}
+	LWLockAcquire(&shared->gen_lock, LW_SHARED);
+	if (!lsm_rowlog_ready(shared))
+	{
+		LWLockRelease(&shared->gen_lock);
+		lsm_rowlog_build_index(scan->base.rs_rd, scan->table);
+		return false;
+	}
+	good = lsm_view_current(scan->table);
+	if (good && scan->nrows > 0 && shared->generation != 0)
+	{
+		lsm_scan_mark_memtable(scan, lsm_table_index(shared, shared->generation));
+		if (shared->flushing != 0)
+			lsm_scan_mark_memtable(scan, lsm_table_index(shared, shared->flushing));
+	}
+	LWLockRelease(&shared->gen_lock);
+	return good;
+}
+
+/* Load the unit that covers tid or comes next in the direction. */
+static bool
+lsm_scan_load(LsmScan scan, LsmTid tid, bool forward)
+{
+	for (;;)
+	{
+		LsmView    *view;
+		LsmRowRange *range;
+		LsmManifestEntry *entry;
+		LsmTid		first;
+
+		CHECK_FOR_INTERRUPTS();
+		lsm_scan_drop_unit(scan);
+		view = lsm_view_get(scan->base.rs_rd, scan->table);
+		first = forward ? lsm_scan_next_source(view, tid, &range, &entry) :
+			lsm_scan_previous_source(view, tid, &range, &entry);
+		if (first == 0 || first > scan->end || first < scan->begin)
+		{
+			/* nothing more, if that is still true of the newest view */
+			if (lsm_view_current(scan->table))
+				return false;
+			continue;
+		}
+		if (range != NULL)
+			lsm_scan_load_page(scan, view, range, LSM_TID_LB(first));
+		else if (!lsm_scan_load_block(scan, view, entry, first, forward))
+			continue;
+		if (!lsm_scan_mark_changed(scan, view))
+			continue;
+		scan->have_unit = true;
+		return true;
+	}
+}
+
+/* The bottom record of a row of the unit. */
+void
+lsm_scan_row_head(LsmScan scan, const LsmScanRow *row, LsmRowHead *head)
+{
+	if (scan->cached == NULL)
+	{
+		LsmRecord  *record = (LsmRecord *)
+		PageGetItem((Page) scan->page, PageGetItemId((Page) scan->page, row->at));
+
+		lsm_record_head(record, row->root, head);
+		return;
+	}
+	lsm_block_head(scan->cached->block, row->at, head);
+	if (head->xid != 0 && (scan->entry.flags & LSM_SEGFLAG_ALL_VISIBLE))
+		head->xid = 0;
+	else if (head->xid != 0 && !(head->info & (LSM_REC_COMMITTED | LSM_REC_ABORTED)))
+	{
+		LsmSegmentReader *reader = lsm_reader_get(scan->base.rs_rd, scan->table, &scan->entry);
+
+		/* where the view is old, clog still answers for a snapshot in use */
+		if (reader != NULL)
+			lsm_head_resolve(&scan->entry, reader, head);
+	}
+}
+
+/* Store the bottom record of a row in a slot. */
+void
+lsm_scan_store(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot)
+{
+	LsmVersion	version;
+
+	lsm_scan_row_head(scan, row, &version.head);
+	if (scan->cached != NULL)
+	{
+		lsm_slot_store_row(slot, scan->base.rs_rd, scan->cached, row->at, &version.head, true);
+		return;
+	}
+	version.record = (LsmRecord *)
+		PageGetItem((Page) scan->page, PageGetItemId((Page) scan->page, row->at));
+	version.record_len = ItemIdGetLength(PageGetItemId((Page) scan->page, row->at));
+	version.cached = NULL;
+	lsm_slot_store(slot, scan->base.rs_rd, &version, 0, 0);
+	lsm_slot_set_name(slot, lsm_version_name(&version.head));
+}
+
+/* Hint the page's records whose transactions have ended. */
+static void
+lsm_scan_hint_page(LsmScan scan)
+{
+	OffsetNumber offsets[LSM_MAX_OFFSET];
+	uint16		hints[LSM_MAX_OFFSET];
+	TransactionId xids[LSM_MAX_OFFSET];
+	uint64		last_xid = 0;
+	uint16		last_hint = 0;
+	int			n = 0;
+	LsmRowRange *range;
+
+	if (scan->cached != NULL || !lsm_view_current(scan->table))
+		return;
+	for (int i = 0; i < scan->nrows; i++)
+	{
+		LsmRecord  *record = (LsmRecord *)
+		PageGetItem((Page) scan->page, PageGetItemId((Page) scan->page, scan->rows[i].at));
+		LsmRowHead	head;
+
+		if (record->info & (LSM_REC_COMMITTED | LSM_REC_ABORTED))
+			continue;
+		if (record->xid != last_xid)
+		{
+			lsm_record_head(record, scan->rows[i].root, &head);
+			last_hint = lsm_hint_for(&head);
+			last_xid = record->xid;
+		}
+		if (last_hint == 0)
+			continue;
+		record->info |= last_hint;
+		offsets[n] = scan->rows[i].at;
+		hints[n] = last_hint;
+		xids[n] = (TransactionId) record->xid;
+		n++;
+	}
+	range = lsm_view_range(scan->table->view, LSM_TID_LB(scan->unit_lo));
+	if (n > 0 && range != NULL)
+		lsm_rowlog_hint_page(scan->base.rs_rd, scan->table->view, range,
+							 LSM_TID_LB(scan->unit_lo), offsets, hints, xids, n);
+}
+
+/*
+ * The next root in the direction, whoever sees it.  False at the end of the
+ * range.
+ */
+bool
+lsm_scan_next_row(LsmScan scan, ScanDirection direction, LsmScanRow *row)
+{
+	bool		forward = !ScanDirectionIsBackward(direction);
+
+	if (scan->begin > scan->end)
+		return false;
+	if (!scan->started || scan->forward != forward)
+	{
+		/* go on from the last row, or from the end */
+		lsm_scan_drop_unit(scan);
+		scan->started = true;
+		scan->forward = forward;
+		if (scan->current == LSM_INVALID_TID)
+			scan->position = forward ? scan->begin : scan->end;
+		else
+			scan->position = forward ? scan->current + 1 : scan->current - 1;
+	}
+	for (;;)
+	{
+		if (scan->have_unit)
+		{
+			if (forward)
+			{
+				while (scan->at < scan->nrows && scan->rows[scan->at].root < scan->position)
+					scan->at++;
+				if (scan->at < scan->nrows && scan->rows[scan->at].root <= scan->end)
+				{
+					*row = scan->rows[scan->at++];
+					scan->position = row->root + 1;
+					scan->current = row->root;
+					return true;
+				}
+				scan->position = Max(scan->position, scan->unit_hi + 1);
+			}
+			else
+			{
+				while (scan->at >= 0 && scan->rows[scan->at].root > scan->position)
+					scan->at--;
+				if (scan->at >= 0 && scan->rows[scan->at].root >= scan->begin)
+				{
+					*row = scan->rows[scan->at--];
+					scan->position = row->root - 1;
+					scan->current = row->root;
+					return true;
+				}
+				scan->position = Min(scan->position, scan->unit_lo - 1);
+			}
+			lsm_scan_drop_unit(scan);
+		}
+		if (scan->position > scan->end || scan->position < scan->begin ||
+			!lsm_scan_load(scan, scan->position, forward))
+		{
+			/* the other direction begins at this end */
+			scan->started = false;
+			scan->current = LSM_INVALID_TID;
+			return false;
+		}
+		lsm_scan_hint_page(scan);
+		scan->at = forward ? 0 : scan->nrows - 1;
+	}
+}
+
+/* Does the scan's snapshot see a row that has only its bottom record? */
+static bool
+lsm_scan_sees(LsmScan scan, const LsmScanRow *row)
+{
+	LsmRowHead	head;
+	Snapshot	snapshot = scan->base.rs_snapshot;
+
+	if (scan->all_frozen)
+		return true;
+	lsm_scan_row_head(scan, row, &head);
+	if (head.xid == 0)
+		return true;
+	if (head.xid == scan->judged_xid && head.cid == scan->judged_cid)
+	{
+		if (!scan->judged_visible)
+			lsm_check_conflict_out(scan->base.rs_rd, snapshot, head.xid);
+		return scan->judged_visible;
+	}
+	scan->judged_xid = head.xid;
+	scan->judged_cid = head.cid;
+	scan->judged_visible = lsm_visible_mvcc(&head, snapshot);
+	if (!scan->judged_visible)
+		lsm_check_conflict_out(scan->base.rs_rd, snapshot, head.xid);
+	return scan->judged_visible;
+}
+
+/* Take the next range of a parallel scan. */
+bool
+lsm_scan_next_range(LsmScan scan)
+{
+	LsmParallelScan pscan = (LsmParallelScan) scan->base.rs_parallel;
+	uint64		lb = pg_atomic_fetch_add_u64(&pscan->next_lb, pscan->chunk);
+
+	if (lb >= pscan->end_lb)
+		return false;
+	lsm_scan_drop_unit(scan);
+	lsm_scan_set_range(scan, LSM_TID(lb, 1),
+					   LSM_TID(Min(lb + pscan->chunk, pscan->end_lb) - 1, 0xFFFF));
+	return true;
+}
+
+bool
+lsm_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlot *slot)
+{
+	LsmScan		scan = (LsmScan) sscan;
+	Snapshot	snapshot = sscan->rs_snapshot;
+	LsmScanRow	row;
+	bool		mvcc = IsMVCCSnapshot(snapshot);
+
+	for (;;)
+	{
+		if (!lsm_scan_next_row(scan, direction, &row))
+		{
+			if (sscan->rs_parallel != NULL && lsm_scan_next_range(scan))
+				continue;
+			break;
+		}
+		if (row.changed || !mvcc)
+		{
+			if (!lsm_row_fetch(sscan->rs_rd, scan->table, row.root, snapshot, slot, NULL))
+				continue;
+		}
+		else
+		{
+			if (!lsm_scan_sees(scan, &row))
+				continue;
+			lsm_scan_store(scan, &row, slot);
+		}
+		pgstat_count_heap_getnext(sscan->rs_rd);
+		return true;
+	}
+	ExecClearTuple(slot);
+	return false;
+}
+
+/* ---- parallel ---- */
+
+Size
+lsm_parallelscan_estimate(Relation rel)
+{
+	return sizeof(LsmParallelScanData);
+}
+
+Size
+lsm_parallelscan_initialize(Relation rel, ParallelTableScanDesc base)
+{
+	LsmParallelScan pscan = (LsmParallelScan) base;
+	LsmView    *view = lsm_view_get(rel, lsm_table_open(rel));
+
+	(void) lsm_floor();			/* workers use this one */
+	lsm_compat_set_parallel_rel(base, rel);
+	base->phs_syncscan = false;
+	pscan->end_lb = view->meta.next_root_lb;
+
+	/* many more ranges than workers, so that they end together */
+	pscan->chunk = Max(pscan->end_lb / 512, 4);
+	pg_atomic_init_u64(&pscan->next_lb, 0);
+	return sizeof(LsmParallelScanData);
+}
+
+void
+lsm_parallelscan_reinitialize(Relation rel, ParallelTableScanDesc base)
+{
+	LsmParallelScan pscan = (LsmParallelScan) base;
+
+	pg_atomic_write_u64(&pscan->next_lb, 0);
+}

@@ -1,0 +1,319 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_blockcache.c
+ *	  Opened segments and decoded blocks, kept by each backend.
+ *
+ * Blocks are keyed by segment uid, which is never used twice, so that nothing
+ * has to be invalidated.  (A cache in shared memory is to take this place
+ * behind the same interface.)
+ *
+ * A page may have been given to somebody else since the view was read.  That is
+ * found by its stamps.  Whoever meets it looks, under gen_lock, whether the view
+ * is still the newest: if so the page is damaged, if not the caller starts again.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm_blockcache.h"
+#include "storage/lwlock.h"
+#include "utils/memutils.h"
+
+#define LSM_LOCAL_CACHE_BYTES	((Size) 32 * 1024 * 1024)
+#define LSM_MAX_READERS			512
+
+/* An opened segment of one table. */
+typedef struct LsmOpenSegment
+{
+	uint64		uid;			/* hash key */
+	LsmSegmentReader *reader;
+	struct LsmSource *source;
+	MemoryContext context;
+} LsmOpenSegment;
+
+/* Where the bytes of an opened segment come from. */
+typedef struct LsmSource
+{
+	LsmSegmentSource source;	/* must be first */
+	Relation	rel;			/* set for the length of a call */
+	LsmManifestEntry entry;
+	char	   *ahead;			/* bytes read before the reader asks, or NULL */
+	uint64		ahead_offset;
+	Size		ahead_bytes;
+} LsmSource;
+
+typedef struct LsmBlockKey
+{
+	uint64		uid;
+	uint32		blockno;
+	uint32		pad;
+} LsmBlockKey;
+
+static HTAB *lsm_blocks;
+static MemoryContext lsm_blocks_context;
+static dlist_head lsm_blocks_lru = DLIST_STATIC_INIT(lsm_blocks_lru);
+static Size lsm_blocks_bytes;
+static int	lsm_pinned_blocks;	/* blocks with refcount > 0 */
+
+static void
+lsm_source_read(LsmSegmentSource *base, uint64 offset, Size len, void *buf)
+{
+	LsmSource  *source = (LsmSource *) base;
+
+	if (source->ahead != NULL && offset >= source->ahead_offset &&
+		offset + len <= source->ahead_offset + source->ahead_bytes)
+	{
+		memcpy(buf, source->ahead + (offset - source->ahead_offset), len);
+		return;
+	}
+	if (!lsm_segpages_read(source->rel, &source->entry, offset, len, buf))
+		lsm_segment_corrupt(base, -1, "a page between bytes " UINT64_FORMAT " and "
+							UINT64_FORMAT " is not the segment's",
+							offset, offset + len);
+}
+
+void
+lsm_segment_corrupt_entry(Relation rel, const LsmManifestEntry *entry, const char *what)
+{
+	LsmSegmentSource source = {NULL, entry->stored_bytes, entry->uid, RelationGetRelationName(rel)};
+
+	lsm_segment_corrupt(&source, -1, "%s", what);
+}
+
+static void
+lsm_readers_close_all(LsmTable *table)
+{
+	HASH_SEQ_STATUS scan;
+	LsmOpenSegment *open;
+
+	hash_seq_init(&scan, table->readers);
+	while ((open = hash_seq_search(&scan)) != NULL)
+	{
+		MemoryContextDelete(open->context);
+		hash_search(table->readers, &open->uid, HASH_REMOVE, NULL);
+	}
+}
+
+static LsmOpenSegment *
+lsm_segment_get(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
+{
+	LsmOpenSegment *open;
+	LsmSource  *source;
+	MemoryContext context;
+	MemoryContext caller;
+	LsmSegmentReader *reader;
+
+	if (table->readers == NULL)
+	{
+		HASHCTL		ctl;
+
+		ctl.keysize = sizeof(uint64);
+		ctl.entrysize = sizeof(LsmOpenSegment);
+		ctl.hcxt = CacheMemoryContext;
+		table->readers = hash_create("lsm segments", 32, &ctl,
+									 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+	open = hash_search(table->readers, &entry->uid, HASH_FIND, NULL);
+	if (open != NULL)
+	{
+		open->source->rel = rel;
+		open->source->ahead = NULL; /* an error may have left it */
+		return open;
+	}
+	if (hash_get_num_entries(table->readers) >= LSM_MAX_READERS)
+		lsm_readers_close_all(table);
+
+	context = AllocSetContextCreate(CurrentMemoryContext, "lsm segment", ALLOCSET_SMALL_SIZES);
+	caller = MemoryContextSwitchTo(context);
+	source = palloc0(sizeof(LsmSource));
+	source->entry = *entry;
+	source->source.read = lsm_source_read;
+	source->source.total_bytes = entry->stored_bytes;
+	source->source.uid = entry->uid;
+	source->source.relname = pstrdup(RelationGetRelationName(rel));
+	source->rel = rel;
+
+	/* while this is held, no page of a segment of the newest view is reused */
+	LWLockAcquire(&table->shared->gen_lock, LW_SHARED);
+	if (!lsm_view_current(table))
+	{
+		LWLockRelease(&table->shared->gen_lock);
+		MemoryContextSwitchTo(caller);
+		MemoryContextDelete(context);
+		return NULL;
+	}
+	reader = lsm_segment_reader_open(&source->source);
+	LWLockRelease(&table->shared->gen_lock);
+	MemoryContextSwitchTo(caller);
+
+	MemoryContextSetParent(context, CacheMemoryContext);
+	open = hash_search(table->readers, &entry->uid, HASH_ENTER, NULL);
+	open->context = context;
+	open->source = source;
+	open->reader = reader;
+	return open;
+}
+
+LsmSegmentReader *
+lsm_reader_get(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
+{
+	LsmOpenSegment *open = lsm_segment_get(rel, table, entry);
+
+	return open == NULL ? NULL : open->reader;
+}
+
+static void
+lsm_block_evict(Size need)
+{
+	while (lsm_blocks_bytes + need > LSM_LOCAL_CACHE_BYTES && !dlist_is_empty(&lsm_blocks_lru))
+	{
+		LsmCachedBlock *old = dlist_tail_element(LsmCachedBlock, lru, &lsm_blocks_lru);
+
+		dlist_delete(&old->lru);
+		lsm_blocks_bytes -= old->memory;
+		lsm_block_free(old->block);
+		hash_search(lsm_blocks, old, HASH_REMOVE, NULL);
+	}
+}
+
+static LsmCachedBlock *
+lsm_block_take(LsmCachedBlock *cached)
+{
+	if (cached->refcount > 0 && cached->xact != lsm_xact_number)
+		elog(ERROR, "block of segment " UINT64_FORMAT " is pinned by an ended transaction",
+			 cached->uid);
+	if (cached->refcount == 0)
+	{
+		dlist_delete(&cached->lru);
+		cached->xact = lsm_xact_number;
+		lsm_pinned_blocks++;
+	}
+	cached->refcount++;
+	return cached;
+}
+
+LsmCachedBlock *
+lsm_block_repin(LsmCachedBlock *cached)
+{
+	return lsm_block_take(cached);
+}
+
+/* Make a block of the bytes read ahead, which are given up. */
+static LsmBlock *
+lsm_block_decode(LsmOpenSegment *open, uint32 blockno)
+{
+	MemoryContext caller = MemoryContextSwitchTo(lsm_blocks_context);
+	LsmBlock   *block = lsm_block_read(open->reader, blockno);
+
+	MemoryContextSwitchTo(caller);
+	pfree(open->source->ahead);
+	open->source->ahead = NULL;
+	return block;
+}
+
+LsmCachedBlock *
+lsm_block_pin(Relation rel, LsmTable *table, const LsmManifestEntry *entry, uint32 blockno)
+{
+	LsmBlockKey key = {entry->uid, blockno, 0};
+	LsmCachedBlock *cached;
+	LsmOpenSegment *open;
+	LsmTid		first;
+	LsmTid		tid;
+	uint32		rows;
+	uint64		offset;
+	uint32		stored;
+	LsmBlock   *block;
+
+	if (lsm_blocks == NULL)
+	{
+		HASHCTL		ctl;
+
+		lsm_blocks_context = AllocSetContextCreate(CacheMemoryContext, "lsm blocks",
+												   ALLOCSET_DEFAULT_SIZES);
+		ctl.keysize = sizeof(LsmBlockKey);
+		ctl.entrysize = sizeof(LsmCachedBlock);
+		ctl.hcxt = lsm_blocks_context;
+		lsm_blocks = hash_create("lsm blocks", 1024, &ctl,
+								 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+	cached = hash_search(lsm_blocks, &key, HASH_FIND, NULL);
+	if (cached != NULL)
+		return lsm_block_take(cached);
+
+	open = lsm_segment_get(rel, table, entry);
+	if (open == NULL)
+		return NULL;
+	lsm_segment_block_info(open->reader, blockno, &first, &tid, &rows, &offset, &stored);
+	lsm_block_evict((Size) stored * 2);
+
+	open->source->ahead = palloc(stored);
+	if (!lsm_segpages_read(rel, &open->source->entry, offset, stored, open->source->ahead))
+	{
+		bool		current;
+
+		pfree(open->source->ahead);
+		open->source->ahead = NULL;
+		LWLockAcquire(&table->shared->gen_lock, LW_SHARED);
+		current = lsm_view_current(table);
+		LWLockRelease(&table->shared->gen_lock);
+		if (!current)
+			return NULL;
+		lsm_segment_corrupt(&open->source->source, blockno,
+							"a page of the block is not the segment's");
+	}
+	open->source->ahead_offset = offset;
+	open->source->ahead_bytes = stored;
+	block = lsm_block_decode(open, blockno);
+
+	cached = hash_search(lsm_blocks, &key, HASH_ENTER, NULL);
+	cached->block = block;
+	cached->refcount = 1;
+	lsm_pinned_blocks++;
+	cached->xact = lsm_xact_number;
+	cached->memory = lsm_block_memory(block);
+	lsm_blocks_bytes += cached->memory;
+	return cached;
+}
+
+void
+lsm_block_unpin(LsmCachedBlock *cached, uint64 xact)
+{
+	Size		memory;
+
+	if (xact != lsm_xact_number)
+		return;					/* all its pins are gone already */
+	Assert(cached->refcount > 0 && cached->xact == xact);
+	if (--cached->refcount > 0)
+		return;
+	lsm_pinned_blocks--;
+	memory = lsm_block_memory(cached->block);
+	lsm_blocks_bytes += memory - cached->memory;
+	cached->memory = memory;
+	dlist_push_head(&lsm_blocks_lru, &cached->lru);
+	lsm_block_evict(0);
+}
+
+/*
+ * All slots are gone at the end of a transaction, those of failed
+ * subtransactions without having been cleared.
+ */
+void
+lsm_blockcache_xact_end(void)
+{
+	HASH_SEQ_STATUS scan;
+	LsmCachedBlock *cached;
+
+	if (lsm_pinned_blocks == 0)
+		return;
+	lsm_pinned_blocks = 0;
+	hash_seq_init(&scan, lsm_blocks);
+	while ((cached = hash_seq_search(&scan)) != NULL)
+	{
+		if (cached->refcount > 0)
+		{
+			cached->refcount = 0;
+			dlist_push_head(&lsm_blocks_lru, &cached->lru);
+		}
+	}
+	lsm_block_evict(0);
+}

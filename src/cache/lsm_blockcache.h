@@ -1,0 +1,68 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_blockcache.h
+ *	  Opened segments and decoded blocks.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_BLOCKCACHE_H
+#define LSM_BLOCKCACHE_H
+
+#include "lsm.h"
+
+#include "lib/ilist.h"
+#include "lsm_manifest.h"
+#include "lsm_segment.h"
+#include "lsm_table.h"
+
+/* A block in the cache; pinned while refcount > 0. */
+typedef struct LsmCachedBlock
+{
+	uint64		uid;			/* hash key: segment */
+	uint32		blockno;		/* hash key: block */
+	uint32		pad;
+	LsmBlock   *block;
+	int			refcount;
+	uint64		xact;			/* lsm_xact_number of the pins */
+	Size		memory;
+	dlist_node	lru;			/* in the list while unpinned */
+} LsmCachedBlock;
+
+/*
+ * The reader of a segment that the newest view has, opened if need be.  NULL:
+ * the view is no longer the newest; get it again.  The pointer is good until
+ * the next call.
+ */
+extern LsmSegmentReader *lsm_reader_get(Relation rel, LsmTable *table,
+										const LsmManifestEntry *entry);
+
+/* Pin a block, reading it if need be.  NULL as above. */
+extern LsmCachedBlock *lsm_block_pin(Relation rel, LsmTable *table,
+									 const LsmManifestEntry *entry, uint32 blockno);
+extern LsmCachedBlock *lsm_block_repin(LsmCachedBlock *cached);
+
+/* Give a pin back; one of an ended transaction is ignored. */
+extern void lsm_block_unpin(LsmCachedBlock *cached, uint64 xact);
+extern void lsm_blockcache_xact_end(void);
+
+/* Raise that a segment is damaged, where its reader did not find it. */
+pg_noreturn extern void lsm_segment_corrupt_entry(Relation rel, const LsmManifestEntry *entry,
+												  const char *what);
+
+/* ---- pages of segments (lsm_segpages.c) ---- */
+
+/* Read bytes of a segment; false if a page does not prove to be the segment's. */
+extern bool lsm_segpages_read(Relation rel, const LsmManifestEntry *entry,
+							  uint64 offset, Size len, char *buf);
+
+/* A sink that writes a new segment's pages. */
+typedef struct LsmPageSink LsmPageSink;
+extern LsmPageSink *lsm_pagesink_create(Relation rel, LsmTable *table, uint16 owner,
+										uint32 expected_pages);
+extern LsmSegmentSink *lsm_pagesink_sink(LsmPageSink *sink);
+extern uint64 lsm_pagesink_uid(LsmPageSink *sink);
+
+/* Write what is left and fill in uid, extents and nextents of the entry. */
+extern void lsm_pagesink_finish(LsmPageSink *sink, LsmManifestEntry *entry);
+
+#endif							/* LSM_BLOCKCACHE_H */

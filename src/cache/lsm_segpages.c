@@ -1,0 +1,238 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_segpages.c
+ *	  A segment's byte stream laid over pages of the main fork.
+ *
+ * Every page carries the segment's uid and its number in the segment.  Pages are
+ * written once, through shared buffers, each complete when it is first dirtied
+ * and logged as a full page, in extents that were PENDING before the first of
+ * them was written (I3, I6).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xloginsert.h"
+#include "catalog/pg_control.h"
+#include "lsm_blockcache.h"
+#include "lsm_stop.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/memutils.h"
+#include "utils/wait_event.h"
+
+#define LSM_SINK_BATCH			32	/* pages in one WAL record */
+
+struct LsmPageSink
+{
+	LsmSegmentSink sink;		/* must be first */
+	Relation	rel;
+	LsmTable   *table;
+	uint16		owner;
+	uint64		uid;
+	BufferAccessStrategy strategy;
+	uint32		expected_pages;
+	uint32		npages;			/* pages written */
+	int			nextents;
+	LsmExtent	extents[LSM_SEGMENT_EXTENTS];
+	uint32		extent_used;	/* pages used of the last extent */
+	char	   *pending;		/* payloads not yet written */
+	Size		npending;		/* bytes */
+};
+
+/* The block of a segment's page. */
+static BlockNumber
+lsm_segpages_block(const LsmManifestEntry *entry, uint32 pageno)
+{
+	for (int i = 0; i < entry->nextents; i++)
+	{
+		if (pageno < entry->extents[i].npages)
+			return entry->extents[i].start + pageno;
+		pageno -= entry->extents[i].npages;
+	}
+	return InvalidBlockNumber;
+}
+
+bool
+lsm_segpages_read(Relation rel, const LsmManifestEntry *entry, uint64 offset, Size len, char *buf)
+{
+	while (len > 0)
+	{
+		uint32		pageno = (uint32) (offset / LSM_PAGE_PAYLOAD);
+		Size		at = offset % LSM_PAGE_PAYLOAD;
+		Size		n = Min(len, LSM_PAGE_PAYLOAD - at);
+		BlockNumber block = lsm_segpages_block(entry, pageno);
+		Buffer		buffer;
+		bool		good;
+
+		if (block == InvalidBlockNumber)
+			return false;
+		buffer = ReadBuffer(rel, block);
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		good = lsm_page_is(BufferGetPage(buffer), LSM_PAGE_SEGMENT, entry->uid, pageno, 0);
+		if (good)
+			memcpy(buf, LSM_PAGE_DATA(BufferGetPage(buffer)) + at, n);
+		UnlockReleaseBuffer(buffer);
+		if (!good)
+			return false;
+		buf += n;
+		offset += n;
+		len -= n;
+	}
+	return true;
+}
+
+/* Get another extent, larger each time. */
+static void
+lsm_pagesink_extend(LsmPageSink *sink)
+{
+	uint32		want = Max(sink->expected_pages, sink->npages);
+
+	if (sink->nextents >= LSM_SEGMENT_EXTENTS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("a segment of table \"%s\" is too large",
+						RelationGetRelationName(sink->rel))));
+	/* the last ones have to hold all that may come */
+	want = Max(want, 2);
+	sink->extents[sink->nextents++] = lsm_space_alloc(sink->rel, sink->table, sink->owner, want);
+	sink->extent_used = 0;
+}
+
+/* Write up to LSM_SINK_BATCH whole payloads. */
+static void
+lsm_pagesink_write(LsmPageSink *sink)
+{
+	Buffer		buffers[LSM_SINK_BATCH];
+	Page		pages[LSM_SINK_BATCH];
+	int			n = 0;
+	int			total = sink->npending / LSM_PAGE_PAYLOAD;
+
+	LSM_STOP("seg-write-page");
+	CHECK_FOR_INTERRUPTS();
+	while (n < total)
+	{
+		if (sink->nextents == 0 ||
+			sink->extent_used >= sink->extents[sink->nextents - 1].npages)
+		{
+			if (n > 0)
+				break;			/* buffers are locked: no edits now */
+			lsm_pagesink_extend(sink);
+		}
+		buffers[n] = ReadBufferExtended(sink->rel, MAIN_FORKNUM,
+										sink->extents[sink->nextents - 1].start +
+										sink->extent_used++,
+										RBM_ZERO_AND_LOCK, sink->strategy);
+		pages[n] = BufferGetPage(buffers[n]);
+		n++;
+	}
+
+	if (RelationNeedsWAL(sink->rel))
+		XLogEnsureRecordSpace(LSM_SINK_BATCH, 0);
+	START_CRIT_SECTION();
+	for (int i = 0; i < n; i++)
+	{
+		lsm_page_init(pages[i], LSM_PAGE_SEGMENT, sink->uid, sink->npages + i, 0);
+		memcpy(LSM_PAGE_DATA(pages[i]), sink->pending + (Size) i * LSM_PAGE_PAYLOAD,
+			   LSM_PAGE_PAYLOAD);
+		/* no hole: all of it is content */
+		((PageHeader) pages[i])->pd_lower = ((PageHeader) pages[i])->pd_upper;
+		MarkBufferDirty(buffers[i]);
+	}
+	if (RelationNeedsWAL(sink->rel))
+	{
+		XLogRecPtr	lsn;
+
+		XLogBeginInsert();
+		for (int i = 0; i < n; i++)
+			XLogRegisterBuffer(i, buffers[i], REGBUF_FORCE_IMAGE | REGBUF_STANDARD);
+		lsn = XLogInsert(RM_XLOG_ID, XLOG_FPI);
+		for (int i = 0; i < n; i++)
+			PageSetLSN(pages[i], lsn);
+	}
+	END_CRIT_SECTION();
+	for (int i = 0; i < n; i++)
+		UnlockReleaseBuffer(buffers[i]);
+
+	sink->npages += n;
+	sink->npending -= (Size) n * LSM_PAGE_PAYLOAD;
+	memmove(sink->pending, sink->pending + (Size) n * LSM_PAGE_PAYLOAD, sink->npending);
+}
+
+static void
+lsm_pagesink_append(LsmSegmentSink *base, const void *data, Size len)
+{
+	LsmPageSink *sink = (LsmPageSink *) base;
+	const char *from = data;
+
+	while (len > 0)
+	{
+		Size		room = LSM_SINK_BATCH * LSM_PAGE_PAYLOAD - sink->npending;
+		Size		n = Min(room, len);
+
+		memcpy(sink->pending + sink->npending, from, n);
+		sink->npending += n;
+		from += n;
+		len -= n;
+		while (sink->npending == LSM_SINK_BATCH * LSM_PAGE_PAYLOAD)
+			lsm_pagesink_write(sink);
+	}
+}
+
+/*
+ * Begin a new segment of about that many pages; its space is PENDING for
+ * owner until the entry is added.
+ */
+LsmPageSink *
+lsm_pagesink_create(Relation rel, LsmTable *table, uint16 owner, uint32 expected_pages)
+{
+	LsmPageSink *sink = palloc0(sizeof(LsmPageSink));
+
+	sink->sink.append = lsm_pagesink_append;
+	sink->rel = rel;
+	sink->table = table;
+	sink->owner = owner;
+	sink->expected_pages = expected_pages;
+	sink->strategy = GetAccessStrategy(BAS_BULKWRITE);
+	sink->pending = palloc(LSM_SINK_BATCH * LSM_PAGE_PAYLOAD);
+	do
+	{
+		if (!pg_strong_random(&sink->uid, sizeof(sink->uid)))
+			elog(ERROR, "could not get random numbers");
+	} while (sink->uid == 0);
+	return sink;
+}
+
+LsmSegmentSink *
+lsm_pagesink_sink(LsmPageSink *sink)
+{
+	return &sink->sink;
+}
+
+uint64
+lsm_pagesink_uid(LsmPageSink *sink)
+{
+	return sink->uid;
+}
+
+void
+lsm_pagesink_finish(LsmPageSink *sink, LsmManifestEntry *entry)
+{
+	Size		over = sink->npending % LSM_PAGE_PAYLOAD;
+
+	if (over > 0)
+	{
+		memset(sink->pending + sink->npending, 0, LSM_PAGE_PAYLOAD - over);
+		sink->npending += LSM_PAGE_PAYLOAD - over;
+	}
+	while (sink->npending > 0)
+		lsm_pagesink_write(sink);
+	if (sink->nextents > 0)
+		sink->extents[sink->nextents - 1].npages = sink->extent_used;
+	entry->uid = sink->uid;
+	entry->nextents = sink->nextents;
+	memcpy(entry->extents, sink->extents, sizeof(entry->extents));
+	FreeAccessStrategy(sink->strategy);
+	pfree(sink->pending);
+	pfree(sink);
+}

@@ -1,0 +1,623 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_check.c
+ *	  Verification of a table: pages, row log, segments, indexes.
+ *
+ * Flushes and compactions wait meanwhile; writers go on.  A segment that cannot
+ * be read is one problem, and the check goes on with the next: each is read in a
+ * subtransaction.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/relscan.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/index.h"
+#include "catalog/pg_am.h"
+#include "executor/executor.h"
+#include "lsm_am.h"
+#include "lsm_check.h"
+#include "lsm_compact.h"
+#include "miscadmin.h"
+#include "nodes/execnodes.h"
+#include "storage/bufmgr.h"
+#include "storage/smgr.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+
+typedef struct LsmCheck
+{
+	Relation	rel;
+	LsmTable   *table;
+	LsmCheckReport report;
+	void	   *arg;
+	Snapshot	snapshot;
+	LsmMeta		meta;			/* copies: views change under writers */
+	int			nentries;
+	LsmManifestEntry *entries;
+	BlockNumber manifest_root;
+	uint64		ndead;			/* all dead roots, sorted */
+	LsmTid	   *dead;
+} LsmCheck;
+
+static void
+lsm_check_problem(LsmCheck *check, const char *fmt,...) pg_attribute_printf(2, 3);
+
+static void
+lsm_check_problem(LsmCheck *check, const char *fmt,...)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	for (;;)
+	{
+		va_list		args;
+		int			needed;
+
+		va_start(args, fmt);
+		needed = appendStringInfoVA(&buf, fmt, args);
+		va_end(args);
+		if (needed == 0)
+			break;
+		enlargeStringInfo(&buf, needed);
+	}
+	check->report(check->arg, buf.data);
+	pfree(buf.data);
+}
+
+static int
+lsm_check_tid_cmp(const void *a, const void *b)
+{
+	LsmTid		x = *(const LsmTid *) a;
+	LsmTid		y = *(const LsmTid *) b;
+
+	return x < y ? -1 : x > y;
+}
+
+static bool
+lsm_check_has_tid(const LsmTid *tids, uint64 n, LsmTid tid)
+{
+	return n > 0 && bsearch(&tid, tids, n, sizeof(LsmTid), lsm_check_tid_cmp) != NULL;
+}
+
+/* Run a step in a subtransaction; an error in it is a problem. */
+static bool
+lsm_check_protected(LsmCheck *check, void (*step) (LsmCheck *, void *), void *arg)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	volatile bool good = true;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		step(check, arg);
+		ReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(context);
+		CurrentResourceOwner = owner;
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(context);
+		CurrentResourceOwner = owner;
+		if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED)
+			ReThrowError(error);
+		if (error->detail != NULL)
+			lsm_check_problem(check, "%s: %s", error->message, error->detail);
+		else
+			lsm_check_problem(check, "%s", error->message);
+		FreeErrorData(error);
+		good = false;
+	}
+	PG_END_TRY();
+	return good;
+}
+
+/* ---- pages ---- */
+
+/* Claim pages for one owner; each page has exactly one. */
+static void
+lsm_check_claim(LsmCheck *check, uint8 *owners, LsmExtent extent, uint8 owner, const char *what)
+{
+	for (uint32 i = 0; i < extent.npages; i++)
+	{
+		BlockNumber block = extent.start + i;
+
+		if (block >= check->meta.npages)
+		{
+			lsm_check_problem(check, "page %u of %s lies beyond the %u pages that are accounted for",
+							  block, what, check->meta.npages);
+			return;
+		}
+		if (owners[block] != 0)
+			lsm_check_problem(check, "page %u of %s has another use too", block, what);
+		owners[block] = owner;
+	}
+}
+
+static void
+lsm_check_pages(LsmCheck *check, void *arg)
+{
+	LsmMeta    *meta = &check->meta;
+	uint8	   *owners = MemoryContextAllocExtended(CurrentMemoryContext, meta->npages + 1,
+													MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	LsmExtent	first = {LSM_META_BLOCK, 1};
+	BlockNumber lost = 0;
+	BlockNumber nblocks = smgrnblocks(RelationGetSmgr(check->rel), MAIN_FORKNUM);
+
+	lsm_check_claim(check, owners, first, 1, "the metapage");
+	for (uint32 i = 0; i < meta->nextents; i++)
+		lsm_check_claim(check, owners, meta->extents[i], 2, "the manifest");
+	for (uint32 i = 0; i < meta->nranges; i++)
+		lsm_check_claim(check, owners, meta->ranges[i].pages, 3, "the row log");
+	for (int i = 0; i < check->nentries; i++)
+	{
+		LsmManifestEntry *entry = &check->entries[i];
+		const char *what = entry->type == LSM_ENTRY_SEGMENT ? "a segment" :
+			entry->type == LSM_ENTRY_FREE ? "free space" : "a running operation";
+
+		for (int j = 0; j < entry->nextents; j++)
+		{
+			lsm_check_claim(check, owners, entry->extents[j], 4, what);
+			if (entry->type == LSM_ENTRY_SEGMENT &&
+				entry->extents[j].start + entry->extents[j].npages > nblocks)
+				lsm_check_problem(check, "segment " UINT64_FORMAT " lies beyond the end of the file",
+								  entry->segment_id);
+		}
+	}
+	for (BlockNumber block = 0; block < meta->npages; block++)
+		if (owners[block] == 0)
+			lost++;
+	if (lost > 0)
+		lsm_check_problem(check, "%u of %u pages belong to nothing", lost, meta->npages);
+	pfree(owners);
+}
+
+/* ---- the row log ---- */
+
+static void
+lsm_check_row_page(LsmCheck *check, LsmRowRange *range, BlockNumber lb, char *copy)
+{
+	Page		page = (Page) copy;
+
+	for (OffsetNumber offset = FirstOffsetNumber; offset <= PageGetMaxOffsetNumber(page); offset++)
+	{
+		ItemId		item = PageGetItemId(page, offset);
+		LsmRecord  *record = (LsmRecord *) PageGetItem(page, item);
+		int			kind;
+
+		if (!ItemIdIsNormal(item) || ItemIdGetLength(item) < SizeOfLsmInsertRecord)
+		{
+			lsm_check_problem(check, "item (%u,%u) of the row log is not a record", lb, offset);
+			continue;
+		}
+		kind = LSM_REC_KIND(record->info);
+		if (kind < LSM_REC_INSERT || kind > LSM_REC_LOCK ||
+			(kind == LSM_REC_INSERT) != (range->kind == LSM_RANGE_ROOT))
+			lsm_check_problem(check, "record (%u,%u) of the row log has kind %d in a range of kind %d",
+							  lb, offset, kind, range->kind);
+		else if (kind != LSM_REC_INSERT &&
+				 (ItemIdGetLength(item) < SizeOfLsmRecord || LSM_TID_IS_VERSION(record->root) ||
+				  (record->prev != 0 && !LSM_TID_IS_VERSION(record->prev))))
+			lsm_check_problem(check, "record (%u,%u) of the row log has wrong links", lb, offset);
+		else if (record->xid == 0)
+			lsm_check_problem(check, "record (%u,%u) of the row log has no xid", lb, offset);
+	}
+}
+
+static void
+lsm_check_rowlog(LsmCheck *check, void *arg)
+{
+	PGAlignedBlock copy;
+
+	for (uint32 i = 0; i < check->meta.nranges; i++)
+	{
+		LsmRowRange *range = &check->meta.ranges[i];
+
+		if (range->kind == LSM_RANGE_FREE)
+			continue;
+		if (range->kind > LSM_RANGE_VERSION ||
+			(range->generation != check->meta.generation &&
+			 range->generation != check->meta.flushing))
+		{
+			lsm_check_problem(check, "row-log range %u has kind %u and generation %u", i,
+							  range->kind, range->generation);
+			continue;
+		}
+		for (uint32 j = 0; j < range->pages.npages; j++)
+		{
+			CHECK_FOR_INTERRUPTS();
+			if (lsm_rowlog_copy_page(check->rel, lsm_view_get(check->rel, check->table), range,
+									 range->lb + j, copy.data))
+				lsm_check_row_page(check, range, range->lb + j, copy.data);
+		}
+	}
+}
+
+/* ---- segments ---- */
+
+/* A reader; the manifest only grows by row-log ranges meanwhile. */
+static LsmSegmentReader *
+lsm_check_reader(LsmCheck *check, const LsmManifestEntry *entry)
+{
+	LsmSegmentReader *reader;
+
+	do
+		(void) lsm_view_get(check->rel, check->table);
+	while ((reader = lsm_reader_get(check->rel, check->table, entry)) == NULL);
+	return reader;
+}
+
+static LsmCachedBlock *
+lsm_check_block(LsmCheck *check, const LsmManifestEntry *entry, uint32 blockno)
+{
+	LsmCachedBlock *cached;
+
+	do
+		(void) lsm_view_get(check->rel, check->table);
+	while ((cached = lsm_block_pin(check->rel, check->table, entry, blockno)) == NULL);
+	return cached;
+}
+
+static void
+lsm_check_segment(LsmCheck *check, void *arg)
+{
+	LsmManifestEntry *entry = arg;
+	LsmSegmentReader *reader = lsm_check_reader(check, entry);
+	uint32		nblocks = lsm_segment_reader_blocks(reader);
+	LsmTid		previous = LSM_INVALID_TID;
+	uint64		rows = 0;
+	uint64		versions = 0;
+	uint64		nforwards;
+	LsmForward *forwards;
+
+	if (nblocks != entry->blocks)
+		lsm_check_problem(check, "segment " UINT64_FORMAT " has %u blocks, the manifest says %u",
+						  entry->segment_id, nblocks, entry->blocks);
+	for (uint32 blockno = 0; blockno < nblocks; blockno++)
+	{
+		LsmCachedBlock *cached;
+		LsmBlock   *block;
+		LsmTid		first;
+		LsmTid		last;
+		uint32		nrows;
+		uint64		offset;
+		uint32		stored;
+
+		CHECK_FOR_INTERRUPTS();
+		reader = lsm_check_reader(check, entry);
+		lsm_segment_block_info(reader, blockno, &first, &last, &nrows, &offset, &stored);
+		cached = lsm_check_block(check, entry, blockno);
+		block = cached->block;
+		if ((uint32) lsm_block_rows(block) != nrows || nrows == 0 ||
+			lsm_block_root(block, 0) != first || lsm_block_root(block, nrows - 1) != last)
+			lsm_check_problem(check, "block %u of segment " UINT64_FORMAT " is not what the block index says",
+							  blockno, entry->segment_id);
+		for (int row = 0; row < lsm_block_rows(block); row++)
+		{
+			LsmTid		root = lsm_block_root(block, row);
+			LsmRowHead	head;
+
+			lsm_block_head(block, row, &head);
+			if (root < previous || (root == previous && entry->kind != LSM_SEGKIND_INCREMENT))
+				lsm_check_problem(check, "row (%u,%u) in block %u of segment " UINT64_FORMAT " is out of order",
+								  LSM_TID_LB(root), LSM_TID_OFFSET(root), blockno,
+								  entry->segment_id);
+			if (entry->kind == LSM_SEGKIND_INCREMENT &&
+				!lsm_segment_may_contain(reader, root))
+				lsm_check_problem(check, "row (%u,%u) of segment " UINT64_FORMAT " is not in its filter",
+								  LSM_TID_LB(root), LSM_TID_OFFSET(root), entry->segment_id);
+			if ((entry->kind == LSM_SEGKIND_INCREMENT) ==
+				(LSM_REC_KIND(head.info) == LSM_REC_INSERT))
+				lsm_check_problem(check, "row (%u,%u) of segment " UINT64_FORMAT " has a record of kind %d",
+								  LSM_TID_LB(root), LSM_TID_OFFSET(root), entry->segment_id,
+								  LSM_REC_KIND(head.info));
+			if (root != previous)
+				rows++;
+			versions++;
+			previous = root;
+		}
+		lsm_block_unpin(cached, lsm_xact_number);
+	}
+	if (rows != entry->rows || versions != entry->versions)
+		lsm_check_problem(check, "segment " UINT64_FORMAT " has " UINT64_FORMAT " rows and "
+						  UINT64_FORMAT " versions, the manifest says " UINT64_FORMAT " and " UINT64_FORMAT,
+						  entry->segment_id, rows, versions, entry->rows, entry->versions);
+	if (rows > 0 && previous != entry->last_tid)
+		lsm_check_problem(check, "segment " UINT64_FORMAT " does not end where the manifest says",
+						  entry->segment_id);
+
+	/* each FORWARD entry leads to a row of this segment that has the version */
+	reader = lsm_check_reader(check, entry);
+	forwards = lsm_segment_read_forwards(reader, &nforwards);
+	if (nforwards != entry->forwards)
+		lsm_check_problem(check, "segment " UINT64_FORMAT " has " UINT64_FORMAT " forward entries, the manifest says " UINT64_FORMAT,
+						  entry->segment_id, nforwards, entry->forwards);
+	for (uint64 i = 0; i < nforwards; i++)
+	{
+		uint32		blockno = lsm_segment_find_block(lsm_check_reader(check, entry),
+													 forwards[i].root);
+		bool		found = false;
+
+		for (; !found && blockno < nblocks; blockno++)
+		{
+			LsmCachedBlock *cached = lsm_check_block(check, entry, blockno);
+			LsmBlock   *block = cached->block;
+			int			row = lsm_block_find(block, forwards[i].root);
+			bool		beyond = row < lsm_block_rows(block) &&
+				lsm_block_root(block, row) > forwards[i].root;
+
+			for (; row < lsm_block_rows(block) &&
+				 lsm_block_root(block, row) == forwards[i].root; row++)
+			{
+				LsmRowHead	head;
+
+				lsm_block_head(block, row, &head);
+				if (head.vtid == forwards[i].vtid)
+					found = true;
+			}
+			if (row < lsm_block_rows(block))
+				beyond = true;
+			lsm_block_unpin(cached, lsm_xact_number);
+			if (beyond)
+				break;
+		}
+		if (!found)
+			lsm_check_problem(check, "forward entry (%u,%u) of segment " UINT64_FORMAT " leads to no version",
+							  LSM_TID_LB(forwards[i].vtid), LSM_TID_OFFSET(forwards[i].vtid),
+							  entry->segment_id);
+	}
+	if (forwards != NULL)
+		pfree(forwards);
+}
+
+static void
+lsm_check_dead_list(LsmCheck *check, void *arg)
+{
+	LsmManifestEntry *entry = arg;
+	uint64		n;
+	LsmTid	   *roots = lsm_segment_read_dead(lsm_check_reader(check, entry), &n);
+
+	if (n != entry->dead)
+		lsm_check_problem(check, "dead list " UINT64_FORMAT " has " UINT64_FORMAT " roots, the manifest says " UINT64_FORMAT,
+						  entry->segment_id, n, entry->dead);
+	if (check->dead == NULL)
+		check->dead = MemoryContextAllocHuge(CurrentMemoryContext, (n + 1) * sizeof(LsmTid));
+	else
+		check->dead = repalloc_huge(check->dead, (check->ndead + n + 1) * sizeof(LsmTid));
+	memcpy(check->dead + check->ndead, roots, n * sizeof(LsmTid));
+	check->ndead += n;
+	if (roots != NULL)
+		pfree(roots);
+}
+
+static int
+lsm_check_base_cmp(const void *a, const void *b)
+{
+	LsmTid		x = ((const LsmManifestEntry *) a)->first_tid;
+	LsmTid		y = ((const LsmManifestEntry *) b)->first_tid;
+
+	return x < y ? -1 : x > y;
+}
+
+static bool
+lsm_check_segments(LsmCheck *check)
+{
+	LsmManifestEntry *bases = palloc(Max(check->nentries, 1) * sizeof(LsmManifestEntry));
+	int			nbases = 0;
+	bool		good = true;
+
+	for (int i = 0; i < check->nentries; i++)
+	{
+		LsmManifestEntry *entry = &check->entries[i];
+
+		if (entry->type != LSM_ENTRY_SEGMENT)
+			continue;
+		if (entry->kind == LSM_SEGKIND_DEAD)
+			good &= lsm_check_protected(check, lsm_check_dead_list, entry);
+		else
+			good &= lsm_check_protected(check, lsm_check_segment, entry);
+		if (entry->kind == LSM_SEGKIND_INSERT || entry->kind == LSM_SEGKIND_BASELINE)
+			bases[nbases++] = *entry;
+	}
+	qsort(bases, nbases, sizeof(LsmManifestEntry), lsm_check_base_cmp);
+	for (int i = 1; i < nbases; i++)
+		if (bases[i].first_tid <= bases[i - 1].last_tid)
+			lsm_check_problem(check, "segments " UINT64_FORMAT " and " UINT64_FORMAT " overlap",
+							  bases[i - 1].segment_id, bases[i].segment_id);
+	if (check->ndead > 1)
+		qsort(check->dead, check->ndead, sizeof(LsmTid), lsm_check_tid_cmp);
+	pfree(bases);
+	return good;
+}
+
+/* ---- indexes ---- */
+
+/* Has a row any record at all? */
+static bool
+lsm_check_row_exists(LsmCheck *check, LsmTid root)
+{
+	LsmVersionIter iter;
+	bool		found;
+
+	do
+	{
+		lsm_versions_begin(&iter, check->rel, check->table, root);
+		found = false;
+		while (!found)
+		{
+			LsmVersion *version = lsm_versions_next(&iter);
+
+			if (version == NULL)
+				break;
+			found = version->bottom;
+		}
+		lsm_versions_end(&iter);
+	} while (iter.stale);
+	return found;
+}
+
+/* All TIDs of an index that can be scanned without keys, sorted. */
+static LsmTid *
+lsm_check_index_tids(LsmCheck *check, Relation index, uint64 *n)
+{
+	uint64		max = 1024;
+	LsmTid	   *tids = palloc(max * sizeof(LsmTid));
+	IndexScanDesc scan = lsm_compat_index_beginscan(check->rel, index, SnapshotAny);
+	ItemPointer tid;
+
+	*n = 0;
+	index_rescan(scan, NULL, 0, NULL, 0);
+	while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (*n >= max)
+		{
+			max *= 2;
+			tids = repalloc_huge(tids, max * sizeof(LsmTid));
+		}
+		tids[(*n)++] = lsm_tid_from_pointer(tid);
+	}
+	index_endscan(scan);
+	qsort(tids, *n, sizeof(LsmTid), lsm_check_tid_cmp);
+	return tids;
+}
+
+/* Each row that the snapshot sees is in the index; each entry leads to a row. */
+static void
+lsm_check_index(LsmCheck *check, void *arg)
+{
+	Relation	index = arg;
+	IndexInfo  *info = BuildIndexInfo(index);
+	EState	   *estate = CreateExecutorState();
+	ExprContext *econtext = GetPerTupleExprContext(estate);
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(check->rel), &LsmSlotOps);
+	ExprState  *predicate = ExecPrepareQual(info->ii_Predicate, estate);
+	uint64		n;
+	LsmTid	   *tids = lsm_check_index_tids(check, index, &n);
+	TableScanDesc scan = table_beginscan_strat(check->rel, check->snapshot, 0, NULL, true, false);
+	LsmScanRow	row;
+
+	econtext->ecxt_scantuple = slot;
+	for (uint64 i = 0; i < n; i++)
+	{
+		if (i > 0 && tids[i] == tids[i - 1])
+			lsm_check_problem(check, "index \"%s\" has two entries for row (%u,%u)",
+							  RelationGetRelationName(index), LSM_TID_LB(tids[i]),
+							  LSM_TID_OFFSET(tids[i]));
+		if (!lsm_check_row_exists(check, tids[i]) &&
+			!lsm_check_has_tid(check->dead, check->ndead, tids[i]))
+			lsm_check_problem(check, "an entry of index \"%s\" leads to row (%u,%u), which does not exist",
+							  RelationGetRelationName(index), LSM_TID_LB(tids[i]),
+							  LSM_TID_OFFSET(tids[i]));
+	}
+	while (lsm_scan_next_row((LsmScan) scan, ForwardScanDirection, &row))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!lsm_row_fetch(check->rel, check->table, row.root, check->snapshot, slot, NULL))
+			continue;
+		ResetExprContext(econtext);
+		if (predicate != NULL && !ExecQual(predicate, econtext))
+			continue;
+		if (!lsm_check_has_tid(tids, n, row.root))
+			lsm_check_problem(check, "row (%u,%u) is not in index \"%s\"",
+							  LSM_TID_LB(row.root), LSM_TID_OFFSET(row.root),
+							  RelationGetRelationName(index));
+	}
+	table_endscan(scan);
+	pfree(tids);
+	ExecDropSingleTupleTableSlot(slot);
+	FreeExecutorState(estate);
+}
+
+static void
+lsm_check_indexes(LsmCheck *check)
+{
+	List	   *indexes = RelationGetIndexList(check->rel);
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		/* of the access methods, only btree scans its whole index without keys */
+		if (index->rd_index->indisvalid && index->rd_rel->relam == BTREE_AM_OID &&
+			!index->rd_index->indcheckxmin)
+			(void) lsm_check_protected(check, lsm_check_index, index);
+		index_close(index, AccessShareLock);
+	}
+}
+
+/* Every row that can be seen can be read to its last column. */
+static void
+lsm_check_rows(LsmCheck *check, void *arg)
+{
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(check->rel), &LsmSlotOps);
+	TableScanDesc scan = table_beginscan(check->rel, check->snapshot, 0, NULL);
+
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		slot_getallattrs(slot);
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+}
+
+void
+lsm_check(Relation rel, LsmCheckReport report, void *arg)
+{
+	LsmCheck	check = {0};
+	LsmView    *view;
+	bool		standby = RecoveryInProgress();
+	bool		good;
+
+	check.rel = rel;
+	check.table = lsm_table_open(rel);
+	check.report = report;
+	check.arg = arg;
+	(void) lsm_floor();
+
+	/* on a standby nothing can be kept waiting: there only what stands still */
+	if (!standby)
+	{
+		lsm_job_lock(rel, LSM_OWNER_MAJOR);
+		lsm_job_lock(rel, LSM_OWNER_MINOR);
+		lsm_job_lock(rel, LSM_OWNER_FLUSH);
+	}
+	check.snapshot = RegisterSnapshot(GetLatestSnapshot());
+	view = lsm_view_get(rel, check.table);
+	if (view->meta.incarnation != 0)
+	{
+		memcpy(&check.meta, &view->meta, sizeof(LsmMeta));
+		check.nentries = view->nentries;
+		check.entries = MemoryContextAllocHuge(CurrentMemoryContext,
+											   Max(view->nentries, 1) * sizeof(LsmManifestEntry));
+		memcpy(check.entries, view->entries, view->nentries * sizeof(LsmManifestEntry));
+
+		lsm_check_pages(&check, NULL);
+		good = lsm_check_protected(&check, lsm_check_rowlog, NULL);
+		good &= lsm_check_segments(&check);
+		if (good)
+			good &= lsm_check_protected(&check, lsm_check_rows, NULL);
+		if (good)
+			lsm_check_indexes(&check);
+	}
+	UnregisterSnapshot(check.snapshot);
+	if (!standby)
+	{
+		lsm_job_unlock(rel, LSM_OWNER_FLUSH);
+		lsm_job_unlock(rel, LSM_OWNER_MINOR);
+		lsm_job_unlock(rel, LSM_OWNER_MAJOR);
+	}
+}

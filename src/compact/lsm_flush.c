@@ -1,0 +1,333 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_flush.c
+ *	  Memtable to segments.
+ *
+ *	lsm_flush:
+ *		take the flush lock
+ *		while there is a generation to flush:
+ *			switch: what was active is being flushed, a new one is active
+ *			merge its INSERT pages (in root-TID order) with its index (the same)
+ *			write insert and increment segments
+ *			one edit: the segments in, the generation's ranges free
+ *
+ * CRASH SAFETY
+ *	  A generation that was being flushed when the server died is still in the row
+ *	  log, named by the metapage; the next flush begins with it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "lsm_compact.h"
+#include "lsm_stop.h"
+#include "lsm_wal.h"
+#include "miscadmin.h"
+#include "storage/procarray.h"
+#include "utils/memutils.h"
+
+#define LSM_FLUSH_BATCH			1024
+
+/* Ranges that the row log keeps for the next generations. */
+#define LSM_KEEP_RANGES			96
+
+typedef struct LsmFlush
+{
+	Relation	rel;
+	LsmTable   *table;
+	uint32		generation;
+	LsmMerge   *merge;
+	int			nranges;		/* root ranges of the generation by LB */
+	LsmRowRange *ranges;
+	/* rows with records in the index, a batch at a time */
+	LsmTid		next_root;		/* where the next batch begins */
+	bool		index_done;
+	int			nbatch;
+	int			at;
+	LsmTid		roots[LSM_FLUSH_BATCH];
+	LsmTid		heads[LSM_FLUSH_BATCH];
+	int64		rows;
+	int64		bytes;
+} LsmFlush;
+
+static int
+lsm_range_cmp(const void *a, const void *b)
+{
+	BlockNumber x = ((const LsmRowRange *) a)->lb;
+	BlockNumber y = ((const LsmRowRange *) b)->lb;
+
+	return x < y ? -1 : x > y;
+}
+
+/*
+ * Make the active generation the one to be flushed, unless one waits already.
+ * False: the memtable is empty.
+ */
+static bool
+lsm_flush_switch(Relation rel, LsmTable *table)
+{
+	LsmEdit    *edit;
+	bool		any = false;
+
+	LSM_STOP("switch-before-log");
+	edit = lsm_edit_begin(rel, table, LSM_OP_SWITCH);
+	if (edit->meta.flushing != 0)
+	{
+		lsm_edit_abandon(edit);
+		return true;
+	}
+	for (uint32 i = 0; i < edit->meta.nranges; i++)
+		if (edit->meta.ranges[i].kind != LSM_RANGE_FREE)
+			any = true;
+	if (!any)
+	{
+		lsm_edit_abandon(edit);
+		return false;
+	}
+	edit->meta.flushing = edit->meta.generation;
+	edit->meta.flushing_xid = edit->meta.generation_xid;
+	edit->meta.generation++;
+	edit->meta.generation_xid = lsm_full_xid(GetOldestActiveTransactionId());
+	lsm_edit_commit(edit);
+	LSM_STOP("switch-after-log");
+	return true;
+}
+
+/* The index of the generation, built again if someone has dropped it. */
+static LsmMemIndex *
+lsm_flush_lock_index(LsmFlush *flush)
+{
+	LsmTableShared *shared = flush->table->shared;
+
+	for (;;)
+	{
+		LWLockAcquire(&shared->gen_lock, LW_SHARED);
+		if (lsm_rowlog_ready(shared))
+			return lsm_table_index(shared, flush->generation);
+		LWLockRelease(&shared->gen_lock);
+		lsm_rowlog_build_index(flush->rel, flush->table);
+	}
+}
+
+/* The next row that the index knows of: LSM_INVALID_TID at the end. */
+static LsmTid
+lsm_flush_peek(LsmFlush *flush)
+{
+	if (flush->at >= flush->nbatch && !flush->index_done)
+	{
+		LsmMemIndex *index = lsm_flush_lock_index(flush);
+
+		flush->nbatch = lsm_memindex_collect(index, flush->next_root, LSM_MAX_TID, flush->roots,
+											 flush->heads, LSM_FLUSH_BATCH);
+		LWLockRelease(&flush->table->shared->gen_lock);
+		flush->at = 0;
+		if (flush->nbatch > 0)
+			flush->next_root = flush->roots[flush->nbatch - 1] + 1;
+		flush->index_done = flush->nbatch < LSM_FLUSH_BATCH;
+	}
+	return flush->at < flush->nbatch ? flush->roots[flush->at] : LSM_INVALID_TID;
+}
+
+/* A copy of a row-log record as the merge's next record. */
+static LsmRecord *
+lsm_flush_add(LsmFlush *flush, const LsmRecord *record, Size len, LsmTid tid)
+{
+	LsmMergeRecord *added = lsm_merge_add(flush->merge);
+	LsmRecord  *copy = MemoryContextAlloc(flush->merge->row_context, len);
+
+	memcpy(copy, record, len);
+	added->record = copy;
+	lsm_record_head(copy, tid, &added->head);
+	flush->rows++;
+	flush->bytes += len;
+	return copy;
+}
+
+/* Add the chain of records that begins at head. */
+static void
+lsm_flush_add_chain(LsmFlush *flush, LsmTid head)
+{
+	PGAlignedBlock copy;
+	LsmTid		tid = head;
+
+	while (tid != LSM_INVALID_TID)
+	{
+		Size		len;
+		LsmView    *view = lsm_view_get(flush->rel, flush->table);
+
+		CHECK_FOR_INTERRUPTS();
+		if (lsm_rowlog_fetch(flush->rel, view, tid, (LsmRecord *) copy.data, &len) !=
+			LSM_FETCH_FOUND)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("record (%u,%u) is missing in the row log of table \"%s\"",
+							LSM_TID_LB(tid), LSM_TID_OFFSET(tid),
+							RelationGetRelationName(flush->rel)),
+					 errhint("Run lsm_check() on the table, then restore it from a backup.")));
+		tid = lsm_flush_add(flush, (LsmRecord *) copy.data, len, tid)->prev;
+	}
+}
+
+/* Rows before limit that have records but no INSERT in this generation. */
+static void
+lsm_flush_older_rows(LsmFlush *flush, LsmTid limit)
+{
+	LsmTid		root;
+
+	while ((root = lsm_flush_peek(flush)) != LSM_INVALID_TID && root < limit)
+	{
+		CHECK_FOR_INTERRUPTS();
+		lsm_flush_add_chain(flush, flush->heads[flush->at]);
+		flush->at++;
+		lsm_merge_row(flush->merge, root, false, false);
+	}
+}
+
+/* All rows whose INSERT is on one page. */
+static void
+lsm_flush_page(LsmFlush *flush, LsmRowRange *range, BlockNumber lb)
+{
+	PGAlignedBlock copy;
+	Page		page = (Page) copy.data;
+	LsmView    *view = lsm_view_get(flush->rel, flush->table);
+
+	if (!lsm_rowlog_copy_page(flush->rel, view, range, lb, copy.data))
+		return;					/* never begun */
+	for (OffsetNumber offset = FirstOffsetNumber; offset <= PageGetMaxOffsetNumber(page); offset++)
+	{
+		ItemId		item = PageGetItemId(page, offset);
+		LsmTid		root = LSM_TID(lb, offset);
+
+		CHECK_FOR_INTERRUPTS();
+		lsm_flush_older_rows(flush, root);
+		if (lsm_flush_peek(flush) == root)
+		{
+			lsm_flush_add_chain(flush, flush->heads[flush->at]);
+			flush->at++;
+		}
+		(void) lsm_flush_add(flush, (LsmRecord *) PageGetItem(page, item),
+							 ItemIdGetLength(item), root);
+		lsm_merge_row(flush->merge, root, true, true);
+	}
+}
+
+/* One edit: the new segments come in, the generation's ranges are free. */
+static void
+lsm_flush_swap(LsmFlush *flush, LsmJobStats *stats)
+{
+	LsmEdit    *edit;
+	LsmMeta    *meta;
+
+	LSM_STOP("flush-before-swap");
+	edit = lsm_edit_begin(flush->rel, flush->table, LSM_OP_FLUSH);
+	meta = &edit->meta;
+	Assert(meta->flushing == flush->generation);
+	lsm_merge_publish(flush->merge, edit, stats);
+	for (uint32 i = 0; i < meta->nranges; i++)
+	{
+		LsmRowRange *range = &meta->ranges[i];
+
+		if (range->kind == LSM_RANGE_FREE || range->generation != flush->generation)
+			continue;
+		range->kind = LSM_RANGE_FREE;
+		range->generation = 0;
+		range->lb = 0;
+	}
+	for (uint32 i = meta->nranges; i > 0 && meta->nranges > LSM_KEEP_RANGES; i--)
+	{
+		if (meta->ranges[i - 1].kind != LSM_RANGE_FREE)
+			continue;
+		lsm_edit_free_extent(edit, meta->ranges[i - 1].pages);
+		meta->ranges[i - 1] = meta->ranges[meta->nranges - 1];
+		meta->nranges--;
+	}
+	meta->flushing = 0;
+	meta->flushing_xid = 0;
+	lsm_edit_commit(edit);
+	LSM_STOP("flush-after-swap");
+}
+
+/* Flush the generation that waits for it. */
+static void
+lsm_flush_generation(Relation rel, LsmTable *table, LsmJobStats *stats)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "lsm flush",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(context);
+	LsmFlush   *flush = palloc0(sizeof(LsmFlush));
+	LsmView    *view = lsm_view_get(rel, table);
+	uint32		pages = 0;
+
+	flush->rel = rel;
+	flush->table = table;
+	flush->generation = view->meta.flushing;
+	flush->next_root = 1;
+	flush->ranges = palloc(Max(view->meta.nranges, 1) * sizeof(LsmRowRange));
+	for (uint32 i = 0; i < view->meta.nranges; i++)
+	{
+		LsmRowRange *range = &view->meta.ranges[i];
+
+		if (range->kind == LSM_RANGE_FREE || range->generation != flush->generation)
+			continue;
+		pages += range->pages.npages;
+		if (range->kind == LSM_RANGE_ROOT)
+			flush->ranges[flush->nranges++] = *range;
+	}
+	qsort(flush->ranges, flush->nranges, sizeof(LsmRowRange), lsm_range_cmp);
+
+	LSM_STOP("flush-after-switch");
+	flush->merge = lsm_merge_create(rel, table, LSM_OWNER_FLUSH, flush->generation,
+									flush->generation, Max(pages / 8, 2));
+	for (int i = 0; i < flush->nranges; i++)
+		for (uint32 j = 0; j < flush->ranges[i].pages.npages; j++)
+			lsm_flush_page(flush, &flush->ranges[i], flush->ranges[i].lb + j);
+	lsm_flush_older_rows(flush, LSM_MAX_TID);
+	lsm_merge_finish(flush->merge);
+	lsm_flush_swap(flush, stats);
+	stats->rows_in += flush->rows;
+	stats->bytes_read += flush->bytes;
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(context);
+}
+
+/* Flush all that is in the memtable now. */
+void
+lsm_flush(Relation rel, LsmJobStats *stats)
+{
+	LsmTable   *table = lsm_table_open(rel);
+	uint32		until;
+
+	LSM_STOP("flush-start");
+	lsm_job_lock(rel, LSM_OWNER_FLUSH);
+	until = lsm_view_get(rel, table)->meta.generation;
+	while (lsm_flush_switch(rel, table))
+	{
+		uint32		generation = lsm_view_get(rel, table)->meta.flushing;
+
+		lsm_flush_generation(rel, table, stats);
+		if (generation >= until)
+			break;
+	}
+	lsm_job_unlock(rel, LSM_OWNER_FLUSH);
+}
+
+/*
+ * Flush because the memtable has reached its bound.  Whoever comes second waits
+ * for the first and then finds room.
+ */
+void
+lsm_flush_for_room(Relation rel)
+{
+	LsmTable   *table = lsm_table_open(rel);
+	LsmJobStats stats = {0};
+	LsmView    *view;
+
+	lsm_job_lock(rel, LSM_OWNER_FLUSH);
+	view = lsm_view_get(rel, table);
+	if ((view->meta.flushing != 0 || lsm_rowlog_full(table) ||
+		 view->meta.nranges >= LSM_MAX_RANGES || lsm_memindex_arena_free() == 0) &&
+		lsm_flush_switch(rel, table))
+		lsm_flush_generation(rel, table, &stats);
+	lsm_job_unlock(rel, LSM_OWNER_FLUSH);
+}

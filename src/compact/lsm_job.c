@@ -1,0 +1,67 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_job.c
+ *	  Locks and claims of flushes and compactions.
+ *
+ * There is one flush, one minor and one major compaction of a table at a time.
+ * Their locks are heavyweight locks on sub-objects of the table, so that waiting
+ * for them can be interrupted, deadlocks are found, and a dead backend's are
+ * released.  They do not conflict with locks on the table itself.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_class.h"
+#include "lsm_compact.h"
+#include "lsm_wal.h"
+#include "miscadmin.h"
+#include "storage/lock.h"
+
+/* Sub-objects of a table begin far above its columns. */
+#define LSM_JOB_SUBID			0xF000
+
+static void
+lsm_job_tag(Relation rel, uint16 owner, LOCKTAG *tag)
+{
+	SET_LOCKTAG_OBJECT(*tag, rel->rd_lockInfo.lockRelId.dbId, RelationRelationId,
+					   RelationGetRelid(rel), LSM_JOB_SUBID + owner);
+}
+
+/*
+ * Take the lock of a kind of job, waiting for the one that runs; free the
+ * pages that a dead one of that kind was given.
+ */
+void
+lsm_job_lock(Relation rel, uint16 owner)
+{
+	LOCKTAG		tag;
+	LsmTable   *table = lsm_table_open(rel);
+	LsmView    *view;
+	bool		left = false;
+
+	lsm_job_tag(rel, owner, &tag);
+	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+
+	view = lsm_view_get(rel, table);
+	for (int i = 0; i < view->nentries && !left; i++)
+		left = view->entries[i].type == LSM_ENTRY_PENDING && view->entries[i].kind == owner;
+	if (left)
+	{
+		LsmEdit    *edit = lsm_edit_begin(rel, table, LSM_OP_FREE);
+
+		if (lsm_edit_free_pending(edit, owner))
+			lsm_edit_commit(edit);
+		else
+			lsm_edit_abandon(edit);
+	}
+}
+
+void
+lsm_job_unlock(Relation rel, uint16 owner)
+{
+	LOCKTAG		tag;
+
+	lsm_job_tag(rel, owner, &tag);
+	(void) LockRelease(&tag, ExclusiveLock, false);
+}

@@ -1,0 +1,478 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_merge.c
+ *	  What becomes of one row's records, and the segments they are written to.
+ *
+ * Of a row's records, newest first, go: those of aborted transactions, locks of
+ * ended ones, and whatever is older than the first one that every snapshot sees.
+ * That first one, if no transaction can name it by its version TID any more,
+ * becomes the bottom row where the bottom is at hand (flush of the INSERT's own
+ * generation, major compaction).
+ *
+ * A full version that a kept DELTA builds on is kept with it, unless the bottom
+ * row takes its place (I9).  A row that is gone for everybody leaves its root on
+ * the dead list, for VACUUM to remove it from the indexes.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "lsm_compact.h"
+#include "lsm_wal.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+#define LSM_BLOCK_BYTES			32768
+#define LSM_COMPRESSION_LEVEL	1
+
+int			lsm_segment_size = 64 * 1024;
+
+/* ---- outputs ---- */
+
+static void
+lsm_output_init(LsmOutput *output, Relation rel, LsmTable *table, uint16 owner,
+				LsmSegmentKind kind, uint32 gen_lo, uint32 gen_hi, uint32 expected_pages)
+{
+	memset(output, 0, sizeof(*output));
+	output->rel = rel;
+	output->table = table;
+	output->owner = owner;
+	output->kind = kind;
+	output->gen_lo = gen_lo;
+	output->gen_hi = gen_hi;
+	output->expected_pages = expected_pages;
+}
+
+static void
+lsm_output_open(LsmOutput *output)
+{
+	LsmSegmentOptions options;
+
+	if (output->writer != NULL)
+		return;
+	output->sink = lsm_pagesink_create(output->rel, output->table, output->owner,
+									   output->expected_pages);
+	options.kind = output->kind;
+	options.uid = lsm_pagesink_uid(output->sink);
+	options.block_bytes = LSM_BLOCK_BYTES;
+	options.compression_level = LSM_COMPRESSION_LEVEL;
+	output->writer = lsm_segment_writer_create(RelationGetDescr(output->rel), &options,
+											   lsm_pagesink_sink(output->sink));
+	output->nunresolved = 0;
+}
+
+/* Finish the open segment; its manifest entry goes to the list. */
+static void
+lsm_output_close(LsmOutput *output)
+{
+	LsmManifestEntry *entry;
+	LsmSegmentStats stats;
+
+	if (output->writer == NULL)
+		return;
+	entry = palloc0(sizeof(LsmManifestEntry));
+	lsm_segment_writer_finish(output->writer, &stats);
+	lsm_pagesink_finish(output->sink, entry);
+	output->writer = NULL;
+	output->sink = NULL;
+	entry->type = LSM_ENTRY_SEGMENT;
+	entry->kind = output->kind;
+	entry->gen_lo = output->gen_lo;
+	entry->gen_hi = output->gen_hi;
+	entry->first_tid = stats.first_tid;
+	entry->last_tid = stats.last_tid;
+	entry->rows = stats.rows;
+	entry->versions = stats.versions;
+	entry->raw_bytes = stats.raw_bytes;
+	entry->stored_bytes = stats.stored_bytes;
+	entry->max_xid = stats.max_xid;
+	entry->blocks = stats.blocks;
+	entry->forwards = stats.forwards;
+	entry->dead = stats.dead;
+	entry->nunresolved = output->nunresolved;
+	entry->min_unresolved = output->nunresolved > 0 ? output->unresolved[0] : 0;
+	if (output->kind == LSM_SEGKIND_INSERT && stats.max_xid == 0)
+	{
+		entry->kind = LSM_SEGKIND_BASELINE;
+		entry->flags |= LSM_SEGFLAG_ALL_VISIBLE;
+	}
+	output->rows += stats.versions;
+	output->bytes += stats.stored_bytes;
+	output->entries = lappend(output->entries, entry);
+}
+
+/* Remember an xid whose outcome is not known yet. */
+static void
+lsm_output_unresolved(LsmOutput *output, uint64 xid)
+{
+	int			at = output->nunresolved;
+
+	while (at > 0 && output->unresolved[at - 1] > xid)
+		at--;
+	if (at > 0 && output->unresolved[at - 1] == xid)
+		return;
+	if (output->nunresolved >= output->maxunresolved)
+	{
+		output->maxunresolved = Max(16, output->maxunresolved * 2);
+		if (output->unresolved == NULL)
+			output->unresolved = palloc(output->maxunresolved * sizeof(uint64));
+		else
+			output->unresolved = repalloc(output->unresolved,
+										  output->maxunresolved * sizeof(uint64));
+	}
+	memmove(output->unresolved + at + 1, output->unresolved + at,
+			(output->nunresolved - at) * sizeof(uint64));
+	output->unresolved[at] = xid;
+	output->nunresolved++;
+	lsm_segment_writer_add_unresolved(output->writer, xid);
+}
+
+static void
+lsm_output_add(LsmOutput *output, const LsmRowHead *head, const Datum *values,
+			   const bool *isnull)
+{
+	/* a new segment between two rows, when this one is large enough */
+	if (output->writer != NULL && head->root != output->last_root &&
+		lsm_segment_writer_bytes(output->writer) >= (uint64) lsm_segment_size * 1024)
+		lsm_output_close(output);
+	lsm_output_open(output);
+	output->last_root = head->root;
+	lsm_segment_writer_add(output->writer, head, values, isnull);
+	if (head->xid != 0 && !(head->info & LSM_REC_COMMITTED))
+		lsm_output_unresolved(output, head->xid);
+}
+
+/* ---- merging ---- */
+
+LsmMerge *
+lsm_merge_create(Relation rel, LsmTable *table, uint16 owner, uint32 gen_lo, uint32 gen_hi,
+				 uint32 expected_pages)
+{
+	LsmMerge   *merge = palloc0(sizeof(LsmMerge));
+	int			natts = Max(RelationGetDescr(rel)->natts, 1);
+
+	merge->rel = rel;
+	merge->table = table;
+	merge->tupdesc = RelationGetDescr(rel);
+	lsm_horizons(rel, &merge->horizons);
+	lsm_output_init(&merge->bottom, rel, table, owner, LSM_SEGKIND_INSERT, gen_lo, gen_hi,
+					expected_pages);
+	lsm_output_init(&merge->increment, rel, table, owner, LSM_SEGKIND_INCREMENT, gen_lo, gen_hi,
+					Max(expected_pages / 8, 2));
+	lsm_output_init(&merge->dead, rel, table, owner, LSM_SEGKIND_DEAD, gen_lo, gen_hi, 2);
+	merge->row_context = AllocSetContextCreate(CurrentMemoryContext, "lsm merge row",
+											   ALLOCSET_DEFAULT_SIZES);
+	merge->maxrecords = 64;
+	merge->records = palloc(merge->maxrecords * sizeof(LsmMergeRecord));
+	merge->values = palloc(natts * sizeof(Datum));
+	merge->isnull = palloc(natts * sizeof(bool));
+	merge->base_values = palloc(natts * sizeof(Datum));
+	merge->base_isnull = palloc(natts * sizeof(bool));
+	return merge;
+}
+
+/* Room for the next older record of the present row. */
+LsmMergeRecord *
+lsm_merge_add(LsmMerge *merge)
+{
+	LsmMergeRecord *record;
+
+	if (merge->nrecords >= merge->maxrecords)
+	{
+		merge->maxrecords *= 2;
+		merge->records = repalloc_huge(merge->records,
+									   merge->maxrecords * sizeof(LsmMergeRecord));
+	}
+	record = &merge->records[merge->nrecords++];
+	memset(record, 0, sizeof(*record));
+	return record;
+}
+
+/* Load the columns of a record; those of dropped columns become null. */
+static void
+lsm_merge_load(LsmMerge *merge, const LsmMergeRecord *record, Datum *values, bool *isnull)
+{
+	int			natts = Min(record->head.natts, merge->tupdesc->natts);
+
+	if (record->record != NULL)
+	{
+		Size		offset = 0;
+
+		(void) lsm_record_deform_from(merge->tupdesc, record->record, 0, natts, &offset,
+									  values, isnull);
+	}
+	else
+	{
+		LsmBlock   *block = record->cached->block;
+
+		for (int i = 0; i < natts; i++)
+		{
+			if (i < lsm_block_natts(block))
+				values[i] = lsm_block_value(block, record->row, i + 1, &isnull[i]);
+			else
+				isnull[i] = true;
+		}
+	}
+	for (int i = 0; i < natts; i++)
+		if (TupleDescAttr(merge->tupdesc, i)->attisdropped)
+			isnull[i] = true;
+}
+
+static bool
+lsm_merge_has_columns(const LsmRowHead *head)
+{
+	int			kind = LSM_REC_KIND(head->info);
+
+	return kind == LSM_REC_INSERT || kind == LSM_REC_UPDATE;
+}
+
+/* A committed record, as it is kept: without its xid once nobody asks for it. */
+static void
+lsm_merge_mark(LsmMerge *merge, LsmRowHead *head, LsmXidState state)
+{
+	uint64		frozen = lsm_merge_has_columns(head) ? merge->horizons.settled :
+		merge->horizons.visible;
+
+	if (state != LSM_XID_COMMITTED)
+		return;
+	if (head->xid < frozen)
+	{
+		merge->conflict_xid = Max(merge->conflict_xid, head->xid);
+		head->xid = 0;
+		head->cid = 0;
+		head->info &= ~(LSM_REC_COMMITTED | LSM_REC_ABORTED);
+	}
+	else
+		head->info |= LSM_REC_COMMITTED;
+}
+
+/* Write a record to the increment. */
+static void
+lsm_merge_keep(LsmMerge *merge, LsmMergeRecord *record, LsmXidState state)
+{
+	LsmRowHead	head = record->head;
+
+	lsm_merge_mark(merge, &head, state);
+	head.info &= ~LSM_REC_HASNULL;
+	head.natts = Min(head.natts, merge->tupdesc->natts);
+	if (lsm_merge_has_columns(&head))
+	{
+		lsm_merge_load(merge, record, merge->values, merge->isnull);
+		lsm_output_add(&merge->increment, &head, merge->values, merge->isnull);
+		if (head.xid != 0 && LSM_TID_IS_VERSION(head.vtid))
+			lsm_segment_writer_add_forward(merge->increment.writer, head.vtid, head.root);
+	}
+	else
+		lsm_output_add(&merge->increment, &head, NULL, NULL);
+}
+
+/* Write the bottom row as it is. */
+static void
+lsm_merge_keep_bottom(LsmMerge *merge, LsmMergeRecord *record, LsmXidState state)
+{
+	LsmRowHead	head = record->head;
+
+	lsm_merge_mark(merge, &head, state);
+	head.info &= ~LSM_REC_HASNULL;
+	head.natts = Min(head.natts, merge->tupdesc->natts);
+	lsm_merge_load(merge, record, merge->values, merge->isnull);
+	lsm_output_add(&merge->bottom, &head, merge->values, merge->isnull);
+}
+
+/* The record of the present row that a DELTA builds on; after it in the list. */
+static int
+lsm_merge_base(LsmMerge *merge, int delta, bool has_bottom)
+{
+	LsmTid		base = merge->records[delta].head.base;
+
+	for (int i = delta + 1; i < merge->nrecords; i++)
+	{
+		LsmRowHead *head = &merge->records[i].head;
+
+		if (head->vtid == base && LSM_REC_KIND(head->info) == LSM_REC_UPDATE &&
+			!(head->info & LSM_REC_DELTA))
+			return i;
+	}
+	return has_bottom ? merge->nrecords - 1 : -1;
+}
+
+/* A settled version becomes the bottom row. */
+static void
+lsm_merge_settle(LsmMerge *merge, int i)
+{
+	LsmMergeRecord *record = &merge->records[i];
+	LsmRowHead	head = record->head;
+	int			natts = Min(head.natts, merge->tupdesc->natts);
+
+	merge->conflict_xid = Max(merge->conflict_xid, head.xid);
+	lsm_merge_load(merge, record, merge->values, merge->isnull);
+	if (head.info & LSM_REC_DELTA)
+	{
+		LsmMergeRecord *base = &merge->records[lsm_merge_base(merge, i, true)];
+
+		lsm_merge_load(merge, base, merge->base_values, merge->base_isnull);
+		for (int j = 0; j < natts; j++)
+		{
+			if (j / 8 < head.cols_len && (head.cols[j / 8] & (1 << (j % 8))))
+				continue;
+			if (j < base->head.natts)
+			{
+				merge->values[j] = merge->base_values[j];
+				merge->isnull[j] = merge->base_isnull[j];
+			}
+			else
+				merge->isnull[j] = true;	/* cannot be: a DELTA has these columns */
+		}
+	}
+	head.xid = 0;
+	head.cid = 0;
+	head.info = LSM_REC_INSERT;
+	head.natts = natts;
+	head.vtid = head.root;
+	head.base = LSM_INVALID_TID;
+	head.cols = NULL;
+	head.cols_len = 0;
+	lsm_output_add(&merge->bottom, &head, merge->values, merge->isnull);
+}
+
+static void
+lsm_merge_dead(LsmMerge *merge, LsmTid root)
+{
+	lsm_output_open(&merge->dead);
+	lsm_segment_writer_add_dead(merge->dead.writer, root);
+}
+
+/*
+ * Merge the records that have been added and write what is left of the row.
+ * has_bottom: the last one is its INSERT or baseline row.  bottom_known: if there
+ * is none here, there is none anywhere.  Then the next row can begin.
+ */
+void
+lsm_merge_row(LsmMerge *merge, LsmTid root, bool has_bottom, bool bottom_known)
+{
+	int			n = merge->nrecords;
+	uint64		horizon = merge->horizons.visible;
+	LsmXidState *states = MemoryContextAllocHuge(merge->row_context, n * sizeof(LsmXidState));
+	bool	   *keep = MemoryContextAllocHuge(merge->row_context, n * sizeof(bool));
+	int			cut = -1;		/* first version that everybody sees */
+	int			kept = 0;
+	bool		settled = false;
+	bool		gone;
+
+	for (int i = 0; i < n; i++)
+	{
+		LsmRowHead *head = &merge->records[i].head;
+
+		states[i] = lsm_xid_state(head);
+		if (LSM_REC_KIND(head->info) == LSM_REC_LOCK)
+			keep[i] = states[i] == LSM_XID_OWN || states[i] == LSM_XID_RUNNING;
+		else
+			keep[i] = cut < 0 && states[i] != LSM_XID_ABORTED;
+		if (!keep[i])
+		{
+			if (states[i] == LSM_XID_COMMITTED && LSM_REC_KIND(head->info) != LSM_REC_LOCK)
+				merge->conflict_xid = Max(merge->conflict_xid, head->xid);
+			continue;
+		}
+		kept++;
+		if (LSM_REC_KIND(head->info) != LSM_REC_LOCK &&
+			states[i] == LSM_XID_COMMITTED && head->xid < horizon)
+			cut = i;
+	}
+
+	/* gone for good: deleted for everybody, or its INSERT was rolled back */
+	gone = has_bottom && (kept == 0 ||
+						  (cut >= 0 && !lsm_merge_has_columns(&merge->records[cut].head)));
+	if (gone)
+	{
+		if (cut >= 0)
+			merge->conflict_xid = Max(merge->conflict_xid, merge->records[cut].head.xid);
+		lsm_merge_dead(merge, root);
+		goto done;
+	}
+	if (!has_bottom && bottom_known)
+	{
+		/* records of a row that has gone: only running transactions matter */
+		for (int i = 0; i < n; i++)
+			keep[i] = keep[i] && (states[i] == LSM_XID_OWN || states[i] == LSM_XID_RUNNING);
+		cut = -1;
+	}
+
+	settled = has_bottom && cut >= 0 && cut < n - 1 &&
+		merge->records[cut].head.xid < merge->horizons.settled;
+	if (settled)
+		keep[cut] = false;
+	for (int i = 0; i < n; i++)
+	{
+		int			base;
+
+		/* nothing above a settled version needs what is below it */
+		if (!keep[i] || !(merge->records[i].head.info & LSM_REC_DELTA) || settled)
+			continue;
+		base = lsm_merge_base(merge, i, has_bottom);
+		if (base >= 0)
+			keep[base] = true;
+	}
+
+	for (int i = 0; i < n; i++)
+	{
+		bool		bottom = has_bottom && i == n - 1;
+
+		if (bottom && settled)
+			lsm_merge_settle(merge, cut);
+		else if (bottom)
+			lsm_merge_keep_bottom(merge, &merge->records[i], states[i]);
+		else if (keep[i])
+			lsm_merge_keep(merge, &merge->records[i], states[i]);
+	}
+done:
+	merge->nrecords = 0;
+	MemoryContextReset(merge->row_context);
+}
+
+/* End the open base segment: what comes next is not its neighbour. */
+void
+lsm_merge_break(LsmMerge *merge)
+{
+	lsm_output_close(&merge->bottom);
+}
+
+void
+lsm_merge_finish(LsmMerge *merge)
+{
+	lsm_output_close(&merge->bottom);
+	lsm_output_close(&merge->increment);
+	lsm_output_close(&merge->dead);
+}
+
+static void
+lsm_output_publish(LsmOutput *output, LsmEdit *edit, LsmJobStats *stats)
+{
+	ListCell   *lc;
+
+	foreach(lc, output->entries)
+	{
+		LsmManifestEntry *entry = lfirst(lc);
+
+		for (int i = 0; i < entry->nextents; i++)
+			lsm_edit_take_pending(edit, output->owner, entry->extents[i]);
+		entry->segment_id = edit->meta.next_segment_id++;
+		lsm_edit_add(edit, entry);
+		if (output->kind != LSM_SEGKIND_DEAD)
+			stats->segments_out++;
+		stats->bytes_written += entry->stored_bytes;
+		if (output->kind != LSM_SEGKIND_DEAD)
+			stats->rows_out += entry->versions;
+	}
+}
+
+/* Add the new segments to an edit. */
+void
+lsm_merge_publish(LsmMerge *merge, LsmEdit *edit, LsmJobStats *stats)
+{
+	lsm_output_publish(&merge->bottom, edit, stats);
+	lsm_output_publish(&merge->increment, edit, stats);
+	lsm_output_publish(&merge->dead, edit, stats);
+	edit->conflict_xid = Max(edit->conflict_xid, merge->conflict_xid);
+}

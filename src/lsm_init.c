@@ -1,0 +1,102 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_init.c
+ *	  Library load: settings, shared memory, resource manager, callbacks.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "fmgr.h"
+#include "lsm_am.h"
+#include "lsm_compact.h"
+#include "lsm_stop.h"
+#include "lsm_table.h"
+#include "lsm_wal.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "utils/guc.h"
+
+PG_MODULE_MAGIC;
+
+void		_PG_init(void);
+
+static shmem_request_hook_type previous_shmem_request;
+static shmem_startup_hook_type previous_shmem_startup;
+
+static void
+lsm_init_shmem_request(void)
+{
+	if (previous_shmem_request)
+		previous_shmem_request();
+	lsm_shmem_request();
+}
+
+static void
+lsm_init_shmem_startup(void)
+{
+	if (previous_shmem_startup)
+		previous_shmem_startup();
+	lsm_shmem_startup();
+}
+
+static void
+lsm_xact_callback(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PARALLEL_ABORT:
+		case XACT_EVENT_PREPARE:
+			lsm_restore_prefetch();
+			lsm_compact_xact_end();
+			lsm_blockcache_xact_end();
+			lsm_floor_xact_end();
+			lsm_table_xact_end();
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+lsm_init_settings(void)
+{
+	DefineCustomIntVariable("lsm.memtable_size",
+							"Sets the shared memory for the indexes of memtables.",
+							"It holds an entry for each row with changes that are not yet flushed, of all tables together.",
+							&lsm_memtable_size, 64 * 1024, 4 * 1024, MAX_KILOBYTES,
+							PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.segment_size",
+							"Sets the stored size at which compaction ends a segment and begins another.",
+							NULL,
+							&lsm_segment_size, 64 * 1024, 1024, 1024 * 1024,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomStringVariable("lsm.debug_stop",
+							   "Makes the engine wait, fail or crash at named points (for tests).",
+							   NULL,
+							   &lsm_debug_stop, "", PGC_SUSET, GUC_NOT_IN_SAMPLE,
+							   (GucStringCheckHook) lsm_stop_check, NULL, NULL);
+	MarkGUCPrefixReserved("lsm");
+}
+
+void
+_PG_init(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("lsm must be loaded when the server starts"),
+				 errhint("Add lsm to shared_preload_libraries and restart the server.")));
+
+	lsm_init_settings();
+	lsm_wal_register();
+	previous_shmem_request = shmem_request_hook;
+	shmem_request_hook = lsm_init_shmem_request;
+	previous_shmem_startup = shmem_startup_hook;
+	shmem_startup_hook = lsm_init_shmem_startup;
+	RegisterXactCallback(lsm_xact_callback, NULL);
+}

@@ -1,0 +1,788 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_manifest.c
+ *	  What a table consists of, and how that changes.
+ *
+ * The manifest is a tree of two levels: a root page with the block numbers of
+ * the leaves, leaves with entries for segments, free extents and extents that
+ * were given to an operation.  Changed leaves and the root are written to
+ * other pages and logged first; then one record that changes block 0 makes
+ * them the manifest (I4).  Pages that the old root reached are spare from then on.
+ *
+ * A reader copies block 0, then root and leaves, then looks whether the counter
+ * has moved meanwhile; only then may the pages it read have been overwritten.
+ *
+ * LOCKING
+ *	  An edit holds edit_lock from begin to commit, and gen_lock exclusively
+ *	  while block 0 and the shared state change.  Reading needs no lock.
+ *
+ * CRASH SAFETY
+ *	  Nothing that is written before the change of block 0 can be reached.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "access/xloginsert.h"
+#include "lsm_manifest.h"
+#include "lsm_wal.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/smgr.h"
+#include "utils/memutils.h"
+
+void
+lsm_page_init(Page page, uint16 kind, uint64 uid, uint32 number, uint32 generation)
+{
+	LsmPageSpecial *special;
+
+	PageInit(page, BLCKSZ, sizeof(LsmPageSpecial));
+	special = LSM_PAGE_SPECIAL(page);
+	special->uid = uid;
+	special->number = number;
+	special->generation = generation;
+	special->kind = kind;
+	special->version = LSM_FORMAT_VERSION;
+	special->reserved = 0;
+}
+
+/* Does the page prove to be what the caller expects? */
+bool
+lsm_page_is(Page page, uint16 kind, uint64 uid, uint32 number, uint32 generation)
+{
+	LsmPageSpecial *special;
+
+	if (PageIsNew(page) ||
+		((PageHeader) page)->pd_special != BLCKSZ - MAXALIGN(sizeof(LsmPageSpecial)))
+		return false;
+	special = LSM_PAGE_SPECIAL(page);
+	return special->kind == kind && special->uid == uid &&
+		special->number == number && special->generation == generation &&
+		special->version == LSM_FORMAT_VERSION;
+}
+
+/* Copy bytes of the metapage; false if the file is empty. */
+static bool
+lsm_meta_copy(Relation rel, LsmMeta *meta, bool whole)
+{
+	Buffer		buffer;
+	Page		page;
+
+	if (smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM) == 0)
+	{
+		memset(meta, 0, offsetof(LsmMeta, ranges));
+		return false;
+	}
+	buffer = ReadBuffer(rel, LSM_META_BLOCK);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	page = BufferGetPage(buffer);
+	if (PageIsNew(page))
+	{
+		/* the file was extended, but its creation never got to the log */
+		UnlockReleaseBuffer(buffer);
+		memset(meta, 0, offsetof(LsmMeta, ranges));
+		return false;
+	}
+	memcpy(meta, LSM_PAGE_DATA(page), offsetof(LsmMeta, ranges));
+	if (meta->magic != LSM_MAGIC || LSM_PAGE_SPECIAL(page)->kind != LSM_PAGE_META ||
+		meta->nranges > LSM_MAX_RANGES || meta->nextents > LSM_MAX_MANIFEST_EXTENTS)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("block 0 of table \"%s\" is not a metapage of lsm",
+						RelationGetRelationName(rel))));
+	if (meta->version != LSM_FORMAT_VERSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("table \"%s\" has format version %u of lsm, which this library cannot read",
+						RelationGetRelationName(rel), meta->version),
+				 errhint("Install a newer version of lsm.")));
+	if (whole)
+		memcpy(meta->ranges, ((LsmMeta *) LSM_PAGE_DATA(page))->ranges,
+			   meta->nranges * sizeof(LsmRowRange));
+	UnlockReleaseBuffer(buffer);
+	return true;
+}
+
+LsmMeta *
+lsm_meta_peek(Relation rel)
+{
+	static LsmMeta peeked;
+
+	(void) lsm_meta_copy(rel, &peeked, false);
+	return &peeked;
+}
+
+static int
+lsm_entry_cmp_base(const void *a, const void *b)
+{
+	LsmTid		x = (*(LsmManifestEntry *const *) a)->first_tid;
+	LsmTid		y = (*(LsmManifestEntry *const *) b)->first_tid;
+
+	return x < y ? -1 : x > y;
+}
+
+static int
+lsm_entry_cmp_newest(const void *a, const void *b)
+{
+	const LsmManifestEntry *x = *(LsmManifestEntry *const *) a;
+	const LsmManifestEntry *y = *(LsmManifestEntry *const *) b;
+
+	if (x->gen_hi != y->gen_hi)
+		return x->gen_hi > y->gen_hi ? -1 : 1;
+	return x->segment_id > y->segment_id ? -1 : x->segment_id < y->segment_id;
+}
+
+/* Sort the segments of a view by what readers ask for. */
+static void
+lsm_view_sort(LsmView *view)
+{
+	view->base = palloc(Max(view->nentries, 1) * sizeof(LsmManifestEntry *));
+	view->increments = palloc(Max(view->nentries, 1) * sizeof(LsmManifestEntry *));
+	view->nbase = view->nincrements = 0;
+	for (int i = 0; i < view->nentries; i++)
+	{
+		LsmManifestEntry *entry = &view->entries[i];
+
+		if (entry->type != LSM_ENTRY_SEGMENT)
+			continue;
+		if (entry->kind == 1 || entry->kind == 3)	/* insert, baseline */
+			view->base[view->nbase++] = entry;
+		else if (entry->kind == 2)
+			view->increments[view->nincrements++] = entry;
+	}
+	qsort(view->base, view->nbase, sizeof(LsmManifestEntry *), lsm_entry_cmp_base);
+	qsort(view->increments, view->nincrements, sizeof(LsmManifestEntry *),
+		  lsm_entry_cmp_newest);
+}
+
+/* Copy a manifest page; false if it is not what the root says it is. */
+static bool
+lsm_manifest_read_page(Relation rel, BlockNumber block, uint16 kind, uint64 incarnation,
+					   char *copy)
+{
+	Buffer		buffer = ReadBuffer(rel, block);
+	bool		good;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	good = lsm_page_is(BufferGetPage(buffer), kind, incarnation, 0, 0);
+	if (good)
+		memcpy(copy, LSM_PAGE_DATA(BufferGetPage(buffer)), LSM_PAGE_PAYLOAD);
+	UnlockReleaseBuffer(buffer);
+	return good;
+}
+
+/* Read root and leaves; false if a page proves to be something else. */
+static bool
+lsm_view_read_manifest(Relation rel, LsmView *view)
+{
+	char	   *copy;
+	LsmManifestRoot *root;
+	LsmManifestLeaf *leaf;
+	uint32		nentries;
+
+	view->nentries = 0;
+	view->nleaves = 0;
+	view->entries = NULL;
+	view->leaves = NULL;
+	if (view->meta.manifest_root == 0)
+		return true;
+
+	copy = palloc(LSM_PAGE_PAYLOAD);
+	if (!lsm_manifest_read_page(rel, view->meta.manifest_root, LSM_PAGE_MANIFEST_ROOT,
+								view->meta.incarnation, copy))
+		return false;
+	root = (LsmManifestRoot *) copy;
+	if (root->nleaves > LSM_MAX_LEAVES || root->nentries > root->nleaves * LSM_ENTRIES_PER_LEAF)
+		return false;
+	nentries = root->nentries;
+	view->nleaves = root->nleaves;
+	view->leaves = palloc(Max(view->nleaves, 1) * sizeof(BlockNumber));
+	memcpy(view->leaves, root->leaves, view->nleaves * sizeof(BlockNumber));
+	view->leaf_entries = palloc(Max(view->nleaves, 1) * sizeof(int));
+	view->entries = palloc_extended(Max(nentries, 1) * sizeof(LsmManifestEntry), MCXT_ALLOC_HUGE);
+
+	leaf = (LsmManifestLeaf *) copy;
+	for (BlockNumber i = 0; i < view->nleaves; i++)
+	{
+		if (!lsm_manifest_read_page(rel, view->leaves[i], LSM_PAGE_MANIFEST_LEAF,
+									view->meta.incarnation, copy) ||
+			leaf->nentries > LSM_ENTRIES_PER_LEAF ||
+			view->nentries + leaf->nentries > nentries)
+			return false;
+		memcpy(view->entries + view->nentries, leaf->entries,
+			   leaf->nentries * sizeof(LsmManifestEntry));
+		view->nentries += leaf->nentries;
+		view->leaf_entries[i] = leaf->nentries;
+	}
+	pfree(copy);
+	return view->nentries == (int) nentries;
+}
+
+/*
+ * The newest view of a table.  The counter is read before block 0, so what the
+ * view holds is at least as new as its counter.
+ */
+LsmView *
+lsm_view_get(Relation rel, LsmTable *table)
+{
+	for (int tries = 0;; tries++)
+	{
+		LsmView    *view;
+		LsmView    *old = table->view;
+		MemoryContext context;
+		MemoryContext caller;
+		uint64		epoch;
+		uint64		counter;
+		bool		good;
+
+		if (lsm_view_current(table))
+			return table->view;
+		CHECK_FOR_INTERRUPTS();
+
+		epoch = pg_atomic_read_u64(&table->shared->epoch);
+		counter = pg_atomic_read_u64(&table->shared->counter);
+		pg_read_barrier();
+		if (old != NULL && old->epoch == epoch)
+		{
+			/* if only the row log has changed, what is read stays good */
+			uint64		manifest_counter = old->meta.manifest_counter;
+			uint64		incarnation = old->meta.incarnation;
+
+			old->epoch = 0;
+			(void) lsm_meta_copy(rel, &old->meta, true);
+			if (old->meta.manifest_counter == manifest_counter &&
+				old->meta.incarnation == incarnation)
+			{
+				old->epoch = epoch;
+				old->counter = old->meta.counter;
+				continue;
+			}
+		}
+
+		context = AllocSetContextCreate(CacheMemoryContext, "lsm manifest", ALLOCSET_SMALL_SIZES);
+		caller = MemoryContextSwitchTo(context);
+		view = palloc0(sizeof(LsmView));
+		view->context = context;
+		(void) lsm_meta_copy(rel, &view->meta, true);
+		view->epoch = epoch;
+		view->counter = view->meta.counter;
+		good = lsm_view_read_manifest(rel, view);
+		if (good)
+			lsm_view_sort(view);
+		MemoryContextSwitchTo(caller);
+
+		if (good && view->meta.counter == pg_atomic_read_u64(&table->shared->counter) &&
+			epoch == pg_atomic_read_u64(&table->shared->epoch))
+		{
+			table->view = view;
+			if (old != NULL)
+				MemoryContextDelete(old->context);
+			return view;
+		}
+
+		/* Race: an edit came in between and may have reused the pages. */
+		MemoryContextDelete(context);
+		if (counter == pg_atomic_read_u64(&table->shared->counter) &&
+			epoch == pg_atomic_read_u64(&table->shared->epoch) && tries > 10)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("the manifest of table \"%s\" is damaged",
+							RelationGetRelationName(rel)),
+					 errdetail("Manifest root %u, counter " UINT64_FORMAT ".",
+							   view->meta.manifest_root, counter),
+					 errhint("Restore the table from a backup.")));
+	}
+}
+
+LsmRowRange *
+lsm_view_range(LsmView *view, BlockNumber lb)
+{
+	for (uint32 i = 0; i < view->meta.nranges; i++)
+	{
+		LsmRowRange *range = &view->meta.ranges[i];
+
+		if (range->kind != LSM_RANGE_FREE && lb >= range->lb &&
+			lb - range->lb < range->pages.npages)
+			return range;
+	}
+	return NULL;
+}
+
+int
+lsm_view_find_base(LsmView *view, LsmTid tid)
+{
+	int			lo = 0;
+	int			hi = view->nbase;
+
+	while (lo < hi)
+	{
+		int			mid = (lo + hi) / 2;
+
+		if (view->base[mid]->last_tid < tid)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* ---- changing ---- */
+
+/* Begin a change on top of the newest manifest.  Waits for edit_lock. */
+LsmEdit *
+lsm_edit_begin(Relation rel, LsmTable *table, uint8 op)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "lsm edit",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext caller;
+	LsmEdit    *edit;
+	LsmView    *view;
+	LsmManifestEntry *entry;
+
+	LWLockAcquire(&table->shared->edit_lock, LW_EXCLUSIVE);
+	view = lsm_view_get(rel, table);
+	caller = MemoryContextSwitchTo(context);
+	edit = palloc0(sizeof(LsmEdit));
+	edit->rel = rel;
+	edit->table = table;
+	edit->context = context;
+	edit->op = op;
+	memcpy(&edit->meta, &view->meta, sizeof(LsmMeta));
+	edit->nleaves = view->nleaves;
+	edit->maxleaves = view->nleaves + 8;
+	edit->leaves = palloc0(edit->maxleaves * sizeof(LsmEditLeaf));
+	entry = view->entries;
+	for (int i = 0; i < edit->nleaves; i++)
+	{
+		LsmEditLeaf *leaf = &edit->leaves[i];
+
+		leaf->block = view->leaves[i];
+		leaf->nentries = view->leaf_entries[i];
+		leaf->entries = entry;	/* the view's; copied when it is changed */
+		entry += leaf->nentries;
+	}
+	if (edit->meta.incarnation == 0)
+	{
+		edit->meta.magic = LSM_MAGIC;
+		edit->meta.version = LSM_FORMAT_VERSION;
+		if (!pg_strong_random(&edit->meta.incarnation, sizeof(edit->meta.incarnation)))
+			elog(ERROR, "could not get random numbers");
+		edit->meta.npages = 1;
+		edit->meta.next_version_lb = LSM_FIRST_VERSION_LB;
+		edit->meta.generation = 1;
+		edit->meta.next_segment_id = 1;
+	}
+	MemoryContextSwitchTo(caller);
+	return edit;
+}
+
+/* Make a leaf the edit's own, with room for more. */
+static void
+lsm_edit_own_leaf(LsmEdit *edit, LsmEditLeaf *leaf)
+{
+	LsmManifestEntry *copy;
+
+	edit->manifest_changed = true;
+	if (leaf->dirty)
+		return;
+	copy = MemoryContextAllocZero(edit->context, LSM_ENTRIES_PER_LEAF * sizeof(LsmManifestEntry));
+	if (leaf->nentries > 0)
+		memcpy(copy, leaf->entries, leaf->nentries * sizeof(LsmManifestEntry));
+	leaf->entries = copy;
+	leaf->dirty = true;
+}
+
+void
+lsm_edit_add(LsmEdit *edit, const LsmManifestEntry *entry)
+{
+	LsmEditLeaf *leaf = NULL;
+
+	/* rather a leaf that is written anyway */
+	for (int i = 0; i < edit->nleaves; i++)
+	{
+		LsmEditLeaf *candidate = &edit->leaves[i];
+
+		if (candidate->nentries < (int) LSM_ENTRIES_PER_LEAF &&
+			(leaf == NULL || (candidate->dirty && !leaf->dirty)))
+			leaf = candidate;
+	}
+	if (leaf == NULL)
+	{
+		if (edit->nleaves >= (int) LSM_MAX_LEAVES)
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("table \"%s\" has too many segments and free ranges",
+							RelationGetRelationName(edit->rel)),
+					 errhint("Run lsm_major_compact() on the table.")));
+		if (edit->nleaves >= edit->maxleaves)
+		{
+			edit->maxleaves *= 2;
+			edit->leaves = repalloc(edit->leaves, edit->maxleaves * sizeof(LsmEditLeaf));
+		}
+		leaf = &edit->leaves[edit->nleaves++];
+		memset(leaf, 0, sizeof(LsmEditLeaf));
+	}
+	lsm_edit_own_leaf(edit, leaf);
+	leaf->entries[leaf->nentries++] = *entry;
+}
+
+/* A segment's entry for reading, NULL if it is not in the manifest. */
+LsmManifestEntry *
+lsm_edit_find(LsmEdit *edit, uint64 uid)
+{
+	for (int i = 0; i < edit->nleaves; i++)
+		for (int j = 0; j < edit->leaves[i].nentries; j++)
+			if (edit->leaves[i].entries[j].type == LSM_ENTRY_SEGMENT &&
+				edit->leaves[i].entries[j].uid == uid)
+				return &edit->leaves[i].entries[j];
+	return NULL;
+}
+
+/*
+ * The same entry for changing.  (Not the pointer that lsm_edit_find() gave: its leaf
+ * may be the view's.)
+ */
+LsmManifestEntry *
+lsm_edit_change(LsmEdit *edit, uint64 uid)
+{
+	for (int i = 0; i < edit->nleaves; i++)
+		for (int j = 0; j < edit->leaves[i].nentries; j++)
+			if (edit->leaves[i].entries[j].type == LSM_ENTRY_SEGMENT &&
+				edit->leaves[i].entries[j].uid == uid)
+			{
+				lsm_edit_own_leaf(edit, &edit->leaves[i]);
+				return &edit->leaves[i].entries[j];
+			}
+	return NULL;
+}
+
+static void
+lsm_edit_remove_at(LsmEdit *edit, int i, int j)
+{
+	LsmEditLeaf *leaf = &edit->leaves[i];
+
+	lsm_edit_own_leaf(edit, leaf);
+	leaf->nentries--;
+	if (j < leaf->nentries)
+		leaf->entries[j] = leaf->entries[leaf->nentries];
+	memset(&leaf->entries[leaf->nentries], 0, sizeof(LsmManifestEntry));
+}
+
+/*
+ * Give an extent back.  It joins free neighbours; what ends at the end of the
+ * accounted pages leaves the account.  Anyone may use it again as soon as the
+ * edit is committed: readers prove each page (I5).
+ */
+void
+lsm_edit_free_extent(LsmEdit *edit, LsmExtent extent)
+{
+	LsmManifestEntry entry;
+
+	if (extent.npages == 0)
+		return;
+restart:
+	for (int i = 0; i < edit->nleaves; i++)
+	{
+		for (int j = 0; j < edit->leaves[i].nentries; j++)
+		{
+			LsmManifestEntry *other = &edit->leaves[i].entries[j];
+
+			if (other->type != LSM_ENTRY_FREE)
+				continue;
+			if (other->extents[0].start + other->extents[0].npages == extent.start)
+				extent.start = other->extents[0].start;
+			else if (extent.start + extent.npages != other->extents[0].start)
+				continue;
+			extent.npages += other->extents[0].npages;
+			lsm_edit_remove_at(edit, i, j);
+			goto restart;
+		}
+	}
+	if (extent.start + extent.npages == edit->meta.npages)
+	{
+		edit->meta.npages = extent.start;
+		return;
+	}
+	memset(&entry, 0, sizeof(entry));
+	entry.type = LSM_ENTRY_FREE;
+	entry.nextents = 1;
+	entry.extents[0] = extent;
+	lsm_edit_add(edit, &entry);
+}
+
+/* Drop a segment and free its pages. */
+void
+lsm_edit_remove_segment(LsmEdit *edit, uint64 uid)
+{
+	for (int i = 0; i < edit->nleaves; i++)
+	{
+		for (int j = 0; j < edit->leaves[i].nentries; j++)
+		{
+			LsmManifestEntry entry = edit->leaves[i].entries[j];
+
+			if (entry.type != LSM_ENTRY_SEGMENT || entry.uid != uid)
+				continue;
+			lsm_edit_remove_at(edit, i, j);
+			for (int k = 0; k < entry.nextents; k++)
+				lsm_edit_free_extent(edit, entry.extents[k]);
+			return;
+		}
+	}
+	elog(ERROR, "segment " UINT64_FORMAT " is not in the manifest", uid);
+}
+
+/*
+ * Free what was given to operations of one kind: for whoever holds that kind's
+ * lock, at its beginning, when it can only have been left by a dead one.
+ */
+bool
+lsm_edit_free_pending(LsmEdit *edit, uint16 owner)
+{
+	bool		any = false;
+
+restart:
+	for (int i = 0; i < edit->nleaves; i++)
+	{
+		for (int j = 0; j < edit->leaves[i].nentries; j++)
+		{
+			LsmManifestEntry entry = edit->leaves[i].entries[j];
+
+			if (entry.type == LSM_ENTRY_PENDING && entry.kind == owner)
+			{
+				lsm_edit_remove_at(edit, i, j);
+				lsm_edit_free_extent(edit, entry.extents[0]);
+				any = true;
+				goto restart;
+			}
+		}
+	}
+	return any;
+}
+
+/* The free extent that begins at start is free no longer. */
+void
+lsm_edit_take_free(LsmEdit *edit, BlockNumber start)
+{
+	for (int i = 0; i < edit->nleaves; i++)
+		for (int j = 0; j < edit->leaves[i].nentries; j++)
+			if (edit->leaves[i].entries[j].type == LSM_ENTRY_FREE &&
+				edit->leaves[i].entries[j].extents[0].start == start)
+			{
+				lsm_edit_remove_at(edit, i, j);
+				return;
+			}
+	elog(ERROR, "page %u does not begin a free range", start);
+}
+
+/*
+ * A PENDING extent becomes part of a segment: its entry goes.  The extent may
+ * be shorter than what was given out; the rest is freed.
+ */
+void
+lsm_edit_take_pending(LsmEdit *edit, uint16 owner, LsmExtent extent)
+{
+	for (int i = 0; i < edit->nleaves; i++)
+	{
+		for (int j = 0; j < edit->leaves[i].nentries; j++)
+		{
+			LsmManifestEntry entry = edit->leaves[i].entries[j];
+
+			if (entry.type != LSM_ENTRY_PENDING || entry.kind != owner ||
+				entry.extents[0].start != extent.start)
+				continue;
+			Assert(entry.extents[0].npages >= extent.npages);
+			lsm_edit_remove_at(edit, i, j);
+			entry.extents[0].start += extent.npages;
+			entry.extents[0].npages -= extent.npages;
+			lsm_edit_free_extent(edit, entry.extents[0]);
+			return;
+		}
+	}
+	elog(ERROR, "pages %u to %u were not given to this operation",
+		 extent.start, extent.start + extent.npages - 1);
+}
+
+/* Write one manifest page, log it. */
+static void
+lsm_manifest_write_page(LsmEdit *edit, BlockNumber block, uint16 kind,
+						const void *data, Size len)
+{
+	Buffer		buffer = ReadBufferExtended(edit->rel, MAIN_FORKNUM, block,
+											RBM_ZERO_AND_LOCK, NULL);
+	Page		page = BufferGetPage(buffer);
+
+	START_CRIT_SECTION();
+	lsm_page_init(page, kind, edit->meta.incarnation, 0, 0);
+	memcpy(LSM_PAGE_DATA(page), data, len);
+	((PageHeader) page)->pd_lower = MAXALIGN(SizeOfPageHeaderData) + len;
+	MarkBufferDirty(buffer);
+	if (RelationNeedsWAL(edit->rel))
+		log_newpage_buffer(buffer, true);
+	END_CRIT_SECTION();
+	UnlockReleaseBuffer(buffer);
+}
+
+static int
+lsm_block_cmp(const void *a, const void *b)
+{
+	BlockNumber x = *(const BlockNumber *) a;
+	BlockNumber y = *(const BlockNumber *) b;
+
+	return x < y ? -1 : x > y;
+}
+
+/*
+ * Pages for n new manifest pages: those of the manifest's extents that the
+ * present manifest does not reach, or a new extent.
+ */
+static BlockNumber *
+lsm_manifest_spare(LsmEdit *edit, int n)
+{
+	LsmView    *view = edit->table->view;
+	BlockNumber *used = palloc((view->nleaves + 1) * sizeof(BlockNumber));
+	BlockNumber *spare = palloc(n * sizeof(BlockNumber));
+	uint32		total = 0;
+	int			found = 0;
+
+	memcpy(used, view->leaves, view->nleaves * sizeof(BlockNumber));
+	used[view->nleaves] = view->meta.manifest_root;
+	qsort(used, view->nleaves + 1, sizeof(BlockNumber), lsm_block_cmp);
+
+	for (uint32 i = 0; i < edit->meta.nextents && found < n; i++)
+	{
+		for (uint32 j = 0; j < edit->meta.extents[i].npages && found < n; j++)
+		{
+			BlockNumber block = edit->meta.extents[i].start + j;
+
+			if (bsearch(&block, used, view->nleaves + 1, sizeof(BlockNumber),
+						lsm_block_cmp) == NULL)
+				spare[found++] = block;
+		}
+		total += edit->meta.extents[i].npages;
+	}
+	if (found < n)
+	{
+		LsmExtent	extent;
+
+		if (edit->meta.nextents >= LSM_MAX_MANIFEST_EXTENTS)
+			elog(ERROR, "the manifest has no room for another extent");
+		extent.start = edit->meta.npages;
+		extent.npages = Max(total, (uint32) (n - found) + 2);
+		lsm_space_ensure(edit->rel, extent.start + extent.npages);
+		edit->meta.npages += extent.npages;
+		edit->meta.extents[edit->meta.nextents++] = extent;
+		for (BlockNumber block = extent.start; found < n; block++)
+			spare[found++] = block;
+	}
+	pfree(used);
+	return spare;
+}
+
+/* Write the changed leaves and the new root; nothing reaches them yet. */
+static void
+lsm_edit_write_manifest(LsmEdit *edit)
+{
+	LsmManifestRoot *root = palloc0(LSM_PAGE_PAYLOAD);
+	LsmManifestLeaf *copy = palloc0(LSM_PAGE_PAYLOAD);
+	BlockNumber *spare;
+	int			nwrite = 1;
+	int			next = 0;
+	BlockNumber root_block;
+
+	for (int i = 0; i < edit->nleaves; i++)
+		if (edit->leaves[i].dirty && edit->leaves[i].nentries > 0)
+			nwrite++;
+	spare = lsm_manifest_spare(edit, nwrite);
+
+	for (int i = 0; i < edit->nleaves; i++)
+	{
+		LsmEditLeaf *leaf = &edit->leaves[i];
+
+		if (leaf->nentries == 0)
+			continue;
+		if (leaf->dirty)
+		{
+			leaf->block = spare[next++];
+			copy->nentries = leaf->nentries;
+			memcpy(copy->entries, leaf->entries, leaf->nentries * sizeof(LsmManifestEntry));
+			lsm_manifest_write_page(edit, leaf->block, LSM_PAGE_MANIFEST_LEAF, copy,
+									offsetof(LsmManifestLeaf, entries) +
+									leaf->nentries * sizeof(LsmManifestEntry));
+		}
+		root->leaves[root->nleaves++] = leaf->block;
+		root->nentries += leaf->nentries;
+	}
+	root_block = spare[next++];
+	lsm_manifest_write_page(edit, root_block, LSM_PAGE_MANIFEST_ROOT, root,
+							offsetof(LsmManifestRoot, leaves) + root->nleaves * sizeof(BlockNumber));
+	edit->meta.manifest_root = root_block;
+}
+
+/*
+ * Make the change: write the manifest pages, then in one critical section
+ * block 0, its WAL record and the shared state.
+ */
+void
+lsm_edit_commit(LsmEdit *edit)
+{
+	LsmTableShared *shared = edit->table->shared;
+	Buffer		buffer;
+	Page		page;
+
+	MemoryContext caller = MemoryContextSwitchTo(edit->context);
+
+	edit->meta.counter++;
+	if (edit->manifest_changed)
+	{
+		lsm_edit_write_manifest(edit);
+		edit->meta.manifest_counter = edit->meta.counter;
+	}
+	lsm_space_ensure(edit->rel, 1);
+	MemoryContextSwitchTo(caller);
+
+	LWLockAcquire(&shared->gen_lock, LW_EXCLUSIVE);
+	buffer = ReadBufferExtended(edit->rel, MAIN_FORKNUM, LSM_META_BLOCK, RBM_ZERO_AND_LOCK, NULL);
+	page = BufferGetPage(buffer);
+
+	START_CRIT_SECTION();
+	lsm_page_init(page, LSM_PAGE_META, edit->meta.incarnation, 0, 0);
+	memcpy(LSM_PAGE_DATA(page), &edit->meta, LSM_META_BYTES(&edit->meta));
+	((PageHeader) page)->pd_lower = MAXALIGN(SizeOfPageHeaderData) + LSM_META_BYTES(&edit->meta);
+	MarkBufferDirty(buffer);
+	if (RelationNeedsWAL(edit->rel))
+	{
+		xl_lsm_meta xlrec = {0};
+		XLogRecPtr	lsn;
+
+		xlrec.conflict_xid = edit->conflict_xid;
+		xlrec.version = LSM_WAL_VERSION;
+		xlrec.op = edit->op;
+		XLogBeginInsert();
+		XLogRegisterData((char *) &xlrec, sizeof(xlrec));
+		XLogRegisterBuffer(0, buffer, REGBUF_WILL_INIT | REGBUF_STANDARD);
+		XLogRegisterBufData(0, (char *) &edit->meta, LSM_META_BYTES(&edit->meta));
+		lsn = XLogInsert(LSM_RMGR_ID, XLOG_LSM_META);
+		PageSetLSN(page, lsn);
+	}
+	lsm_table_adopt_meta(shared, &edit->meta);
+	END_CRIT_SECTION();
+
+	UnlockReleaseBuffer(buffer);
+	if (edit->rest.npages > 0)
+	{
+		SpinLockAcquire(&shared->mutex);
+		shared->rest[edit->rest_kind] = edit->rest;
+		SpinLockRelease(&shared->mutex);
+	}
+	LWLockRelease(&shared->gen_lock);
+	LWLockRelease(&shared->edit_lock);
+	MemoryContextDelete(edit->context);
+}
+
+void
+lsm_edit_abandon(LsmEdit *edit)
+{
+	LWLockRelease(&edit->table->shared->edit_lock);
+	MemoryContextDelete(edit->context);
+}

@@ -1,0 +1,103 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_manifest.h
+ *	  Metapage and manifest: what a table consists of, and how that changes.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_MANIFEST_H
+#define LSM_MANIFEST_H
+
+#include "lsm.h"
+
+#include "lsm_page.h"
+#include "lsm_table.h"
+
+/* ---- reading ---- */
+
+/* Block 0 as far as its fixed part goes; a static copy.  All 0: empty file. */
+extern LsmMeta *lsm_meta_peek(Relation rel);
+
+/* The newest view.  Pointers into an older one are void after this call. */
+extern LsmView *lsm_view_get(Relation rel, LsmTable *table);
+
+/* Is it still the newest?  Exact only while gen_lock is held. */
+static inline bool
+lsm_view_current(LsmTable *table)
+{
+	return table->view != NULL &&
+		table->view->epoch == pg_atomic_read_u64(&table->shared->epoch) &&
+		table->view->counter == pg_atomic_read_u64(&table->shared->counter);
+}
+
+/* The row-log range that holds an LB, NULL if none does. */
+extern LsmRowRange *lsm_view_range(LsmView *view, BlockNumber lb);
+
+/* The first insert or baseline segment whose last_tid is >= tid; nbase if none. */
+extern int	lsm_view_find_base(LsmView *view, LsmTid tid);
+
+/* Outcome of the n-th unresolved xid of a segment. */
+static inline int
+lsm_entry_outcome(const LsmManifestEntry *entry, uint32 n)
+{
+	return n >= LSM_MAX_OUTCOMES ? LSM_OUTCOME_UNKNOWN :
+		(entry->outcomes[n / 4] >> (n % 4 * 2)) & 3;
+}
+
+static inline void
+lsm_entry_set_outcome(LsmManifestEntry *entry, uint32 n, int outcome)
+{
+	Assert(n < LSM_MAX_OUTCOMES);
+	entry->outcomes[n / 4] &= ~(3 << (n % 4 * 2));
+	entry->outcomes[n / 4] |= outcome << (n % 4 * 2);
+}
+
+/* ---- changing ---- */
+
+typedef struct LsmEditLeaf
+{
+	BlockNumber block;			/* where it stands now, 0: new */
+	bool		dirty;
+	int			nentries;
+	LsmManifestEntry *entries;	/* room for LSM_ENTRIES_PER_LEAF */
+} LsmEditLeaf;
+
+/*
+ * A change under way.  It holds edit_lock: no heavyweight lock may be waited
+ * for until it is committed or given up.
+ */
+typedef struct LsmEdit
+{
+	Relation	rel;
+	LsmTable   *table;
+	MemoryContext context;
+	LsmMeta		meta;			/* as it will be */
+	int			nleaves;
+	int			maxleaves;
+	LsmEditLeaf *leaves;
+	bool		manifest_changed;
+	uint64		conflict_xid;	/* standby snapshots before it must go; 0: none */
+	int			rest_kind;		/* new range for the row log: 0 root, 1 version */
+	LsmRangeRest rest;			/* npages 0: no new range */
+	uint8		op;				/* XLOG_LSM_META's purpose, for rm_desc */
+} LsmEdit;
+
+extern LsmEdit *lsm_edit_begin(Relation rel, LsmTable *table, uint8 op);
+extern void lsm_edit_add(LsmEdit *edit, const LsmManifestEntry *entry);
+extern LsmManifestEntry *lsm_edit_find(LsmEdit *edit, uint64 uid);
+extern LsmManifestEntry *lsm_edit_change(LsmEdit *edit, uint64 uid);
+extern void lsm_edit_remove_segment(LsmEdit *edit, uint64 uid);
+extern void lsm_edit_free_extent(LsmEdit *edit, LsmExtent extent);
+extern bool lsm_edit_free_pending(LsmEdit *edit, uint16 owner);
+extern void lsm_edit_take_free(LsmEdit *edit, BlockNumber start);
+extern void lsm_edit_take_pending(LsmEdit *edit, uint16 owner, LsmExtent extent);
+extern void lsm_edit_commit(LsmEdit *edit);
+extern void lsm_edit_abandon(LsmEdit *edit);
+
+/* ---- space (lsm_space.c) ---- */
+
+extern void lsm_space_ensure(Relation rel, BlockNumber nblocks);
+extern LsmExtent lsm_space_alloc(Relation rel, LsmTable *table, uint16 owner, uint32 npages);
+extern bool lsm_space_new_range(Relation rel, LsmTable *table, int kind);
+
+#endif							/* LSM_MANIFEST_H */

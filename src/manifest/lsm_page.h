@@ -1,0 +1,206 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_page.h
+ *	  The pages of a table's main fork: special space, metapage, manifest.
+ *
+ * Every page is a standard page whose special space says what it is, so that
+ * a reader proves a page before it believes it.  Bytes: FORMAT.md.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_PAGE_H
+#define LSM_PAGE_H
+
+#include "lsm.h"
+
+#include "storage/bufpage.h"
+
+#define LSM_META_BLOCK			0
+#define LSM_MAGIC				0x4C534D31	/* "LSM1" */
+#define LSM_FORMAT_VERSION		1
+
+/* Kinds of pages; part of the disk format. */
+#define LSM_PAGE_META			0x4C01
+#define LSM_PAGE_ROWLOG			0x4C02
+#define LSM_PAGE_MANIFEST_ROOT	0x4C03
+#define LSM_PAGE_MANIFEST_LEAF	0x4C04
+#define LSM_PAGE_SEGMENT		0x4C05
+
+typedef struct LsmPageSpecial
+{
+	uint64		uid;			/* incarnation; on segment pages segment uid */
+	uint32		number;			/* row log: LB; segment: page in the segment */
+	uint32		generation;		/* row log only, else 0 */
+	uint16		kind;			/* LSM_PAGE_xxx */
+	uint16		version;		/* LSM_FORMAT_VERSION */
+	uint32		reserved;		/* 0 */
+} LsmPageSpecial;
+
+StaticAssertDecl(sizeof(LsmPageSpecial) == 24, "special space is part of the disk format");
+
+#define LSM_PAGE_SPECIAL(page) ((LsmPageSpecial *) PageGetSpecialPointer(page))
+#define LSM_PAGE_PAYLOAD \
+	(BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - MAXALIGN(sizeof(LsmPageSpecial)))
+#define LSM_PAGE_DATA(page)		((char *) (page) + MAXALIGN(SizeOfPageHeaderData))
+
+/* A run of pages of the main fork. */
+typedef struct LsmExtent
+{
+	BlockNumber start;
+	uint32		npages;
+} LsmExtent;
+
+/* What a row-log range is used for; part of the disk format. */
+#define LSM_RANGE_FREE			0	/* kept for the next generation */
+#define LSM_RANGE_ROOT			1	/* INSERT records */
+#define LSM_RANGE_VERSION		2	/* all other records */
+
+typedef struct LsmRowRange
+{
+	LsmExtent	pages;
+	BlockNumber lb;				/* LB of the first page; consecutive */
+	uint32		generation;		/* 0 if free */
+	uint16		kind;			/* LSM_RANGE_xxx */
+	uint16		flags;			/* 0 */
+	uint32		reserved;		/* 0 */
+} LsmRowRange;
+
+#define LSM_MAX_RANGES			200
+#define LSM_MAX_MANIFEST_EXTENTS 32
+
+/*
+ * The metapage.  It is always logged as a whole (the used part of it), so its
+ * redo is a copy.
+ */
+typedef struct LsmMeta
+{
+	uint32		magic;
+	uint32		version;
+	uint64		incarnation;	/* random; new at TRUNCATE and rewrite */
+	uint64		counter;		/* goes up with every change of this page */
+	uint64		manifest_counter;	/* counter when the manifest last changed */
+	uint64		next_segment_id;
+	uint64		generation_xid; /* no record of the active generation has an
+								 * xid before this one */
+	uint64		flushing_xid;	/* the same for the generation being flushed */
+	BlockNumber npages;			/* pages of the file that are accounted for */
+	BlockNumber next_root_lb;
+	BlockNumber next_version_lb;
+	uint32		generation;		/* the active one, from 1 */
+	uint32		flushing;		/* the one being flushed, 0 if none */
+	BlockNumber manifest_root;	/* 0: no segments, no free ranges */
+	uint32		nextents;
+	uint32		nranges;
+	LsmExtent	extents[LSM_MAX_MANIFEST_EXTENTS];	/* pages of the manifest */
+	LsmRowRange ranges[LSM_MAX_RANGES];
+} LsmMeta;
+
+#define LSM_META_BYTES(meta) \
+	(offsetof(LsmMeta, ranges) + (meta)->nranges * sizeof(LsmRowRange))
+
+StaticAssertDecl(sizeof(LsmMeta) <= LSM_PAGE_PAYLOAD, "the metapage must fit a page");
+
+/* Types of manifest entries; part of the disk format. */
+#define LSM_ENTRY_SEGMENT		1
+#define LSM_ENTRY_FREE			2	/* one extent that nobody uses */
+#define LSM_ENTRY_PENDING		3	/* one extent given to a running operation */
+
+/* Who a PENDING extent was given to: whoever holds that lock may free it. */
+#define LSM_OWNER_FLUSH			1
+#define LSM_OWNER_MINOR			2
+#define LSM_OWNER_MAJOR			3
+
+#define LSM_SEGFLAG_ALL_VISIBLE 0x0001	/* every xid in it counts as frozen */
+
+#define LSM_SEGMENT_EXTENTS		10
+#define LSM_MAX_OUTCOMES		64	/* unresolved xids with a place below */
+
+/* Outcomes of xids that were running at the flush: two bits each. */
+#define LSM_OUTCOME_UNKNOWN		0
+#define LSM_OUTCOME_COMMITTED	1
+#define LSM_OUTCOME_ABORTED		2
+
+typedef struct LsmManifestEntry
+{
+	uint64		uid;			/* segments: random, never used twice */
+	uint64		segment_id;		/* segments: number for people */
+	uint16		type;			/* LSM_ENTRY_xxx */
+	uint16		kind;			/* LsmSegmentKind or LSM_OWNER_xxx */
+	uint16		flags;			/* LSM_SEGFLAG_xxx */
+	uint16		nextents;
+	uint32		gen_lo;			/* generations that its records come from */
+	uint32		gen_hi;
+	LsmTid		first_tid;
+	LsmTid		last_tid;
+	uint64		rows;
+	uint64		versions;
+	uint64		raw_bytes;
+	uint64		stored_bytes;
+	uint64		max_xid;		/* greatest xid in it, 0 if all are frozen */
+	uint64		min_unresolved; /* least xid whose outcome is not known, or 0 */
+	uint64		forwards;
+	uint64		dead;			/* dead roots in its list */
+	uint32		blocks;
+	uint32		nunresolved;	/* xids in the segment's list */
+	uint8		outcomes[LSM_MAX_OUTCOMES / 4];
+	LsmExtent	extents[LSM_SEGMENT_EXTENTS];
+} LsmManifestEntry;
+
+StaticAssertDecl(sizeof(LsmManifestEntry) == 216, "manifest entries are part of the disk format");
+
+/* A manifest root page: this header, then the block numbers of the leaves. */
+typedef struct LsmManifestRoot
+{
+	uint32		nleaves;
+	uint32		nentries;		/* in all leaves */
+	BlockNumber leaves[FLEXIBLE_ARRAY_MEMBER];
+} LsmManifestRoot;
+
+typedef struct LsmManifestLeaf
+{
+	uint32		nentries;
+	uint32		reserved;
+	LsmManifestEntry entries[FLEXIBLE_ARRAY_MEMBER];
+} LsmManifestLeaf;
+
+#define LSM_MAX_LEAVES \
+	((LSM_PAGE_PAYLOAD - offsetof(LsmManifestRoot, leaves)) / sizeof(BlockNumber))
+#define LSM_ENTRIES_PER_LEAF \
+	((LSM_PAGE_PAYLOAD - offsetof(LsmManifestLeaf, entries)) / sizeof(LsmManifestEntry))
+
+/*
+ * A record in the row log, one item of a standard page.  INSERT ends after
+ * natts; its data follow.  After the fixed part: DELTA: the map of its columns
+ * ((natts + 7) / 8 bytes), HASNULL: the null bitmap, then from the next
+ * MAXALIGN boundary the columns as heap tuples have them.
+ */
+typedef struct LsmRecord
+{
+	uint64		xid;
+	uint32		cid;
+	uint16		info;			/* LSM_REC_xxx */
+	uint16		natts;
+	/* not in INSERT: */
+	LsmTid		root;
+	LsmTid		prev;			/* record before it in its generation, or 0 */
+	LsmTid		base;			/* DELTA: full version it builds on; MOVED:
+								 * successor's root */
+	uint32		seq;			/* 1 + seq of prev: newest has the greatest */
+	uint32		reserved;
+} LsmRecord;
+
+#define SizeOfLsmInsertRecord	offsetof(LsmRecord, root)
+#define SizeOfLsmRecord			sizeof(LsmRecord)
+StaticAssertDecl(offsetof(LsmRecord, root) == 16, "records are part of the disk format");
+StaticAssertDecl(sizeof(LsmRecord) == 48, "records are part of the disk format");
+
+/* The largest record that fits a page. */
+#define LSM_MAX_RECORD \
+	MAXALIGN_DOWN(LSM_PAGE_PAYLOAD - sizeof(ItemIdData))
+
+extern void lsm_page_init(Page page, uint16 kind, uint64 uid, uint32 number,
+						  uint32 generation);
+extern bool lsm_page_is(Page page, uint16 kind, uint64 uid, uint32 number,
+						uint32 generation);
+
+#endif							/* LSM_PAGE_H */

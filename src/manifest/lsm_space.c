@@ -1,0 +1,201 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_space.c
+ *	  Pages of the file: for row-log ranges and for running operations.
+ *
+ * LOCKING
+ *	  Everything here is an edit of the manifest (edit_lock); the relation
+ *	  extension lock is taken inside, for the length of the extension.
+ *
+ * CRASH SAFETY
+ *	  The metapage says how many pages are accounted for; what a crash leaves
+ *	  beyond them is used by the next extension.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm_manifest.h"
+#include "lsm_stop.h"
+#include "lsm_wal.h"
+#include "storage/lmgr.h"
+#include "storage/smgr.h"
+
+#define LSM_MAX_RANGE_PAGES		128
+
+/*
+ * Make the file at least nblocks long, with zeroes, so that a full disk is
+ * met here and not when the checkpointer writes.
+ */
+void
+lsm_space_ensure(Relation rel, BlockNumber nblocks)
+{
+	BlockNumber have = smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM);
+
+	if (have >= nblocks)
+		return;
+	if (!RELATION_IS_LOCAL(rel))
+		LockRelationForExtension(rel, ExclusiveLock);
+	have = smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM);
+	if (have < nblocks)
+		lsm_compat_zero_extend(RelationGetSmgr(rel), have, nblocks - have);
+	if (!RELATION_IS_LOCAL(rel))
+		UnlockRelationForExtension(rel, ExclusiveLock);
+}
+
+/* Take npages (or, where a good free extent is shorter, fewer) from the account. */
+static LsmExtent
+lsm_space_take(LsmEdit *edit, uint32 npages, uint32 least)
+{
+	LsmExtent	extent = {0, 0};
+	LsmManifestEntry *best = NULL;
+
+	for (int i = 0; i < edit->nleaves; i++)
+	{
+		for (int j = 0; j < edit->leaves[i].nentries; j++)
+		{
+			LsmManifestEntry *entry = &edit->leaves[i].entries[j];
+			uint32		size = entry->extents[0].npages;
+
+			if (entry->type != LSM_ENTRY_FREE || size < least)
+				continue;
+			/* the smallest that is large enough, else the largest */
+			if (best == NULL ||
+				(size >= npages && (best->extents[0].npages < npages ||
+									size < best->extents[0].npages)) ||
+				(size < npages && size > best->extents[0].npages))
+				best = entry;
+		}
+	}
+	if (best != NULL)
+	{
+		LsmExtent	whole = best->extents[0];
+
+		extent.start = whole.start;
+		extent.npages = Min(npages, whole.npages);
+		lsm_edit_take_free(edit, whole.start);
+		whole.start += extent.npages;
+		whole.npages -= extent.npages;
+		lsm_edit_free_extent(edit, whole);
+	}
+	else
+	{
+		extent.start = edit->meta.npages;
+		extent.npages = npages;
+		if (extent.start > MaxBlockNumber - npages)
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("table \"%s\" has reached the largest size that a table can have",
+							RelationGetRelationName(edit->rel))));
+		edit->meta.npages += npages;
+	}
+	lsm_space_ensure(edit->rel, extent.start + extent.npages);
+	return extent;
+}
+
+/*
+ * Give pages to an operation that holds its kind's lock: at most npages, one
+ * extent.  They are PENDING until the operation's last edit takes them.
+ */
+LsmExtent
+lsm_space_alloc(Relation rel, LsmTable *table, uint16 owner, uint32 npages)
+{
+	LsmEdit    *edit = lsm_edit_begin(rel, table, LSM_OP_ALLOC);
+	LsmManifestEntry entry;
+	LsmExtent	extent;
+
+	extent = lsm_space_take(edit, npages, Min(npages, Max(npages / 4, 32)));
+	memset(&entry, 0, sizeof(entry));
+	entry.type = LSM_ENTRY_PENDING;
+	entry.kind = owner;
+	entry.nextents = 1;
+	entry.extents[0] = extent;
+	lsm_edit_add(edit, &entry);
+	lsm_edit_commit(edit);
+	LSM_STOP("alloc-range-after");
+	return extent;
+}
+
+/*
+ * Give the row log another range for root pages (kind 0) or version pages (1),
+ * unless someone else has just done so.  False: the metapage has no place for
+ * another range; the memtable has to be flushed first.
+ */
+bool
+lsm_space_new_range(Relation rel, LsmTable *table, int kind)
+{
+	LsmEdit    *edit = lsm_edit_begin(rel, table, LSM_OP_RANGE);
+	LsmMeta    *meta = &edit->meta;
+	LsmRowRange *range = NULL;
+	uint16		range_kind = kind == 0 ? LSM_RANGE_ROOT : LSM_RANGE_VERSION;
+	uint32		npages = 1;
+	bool		have;
+
+	SpinLockAcquire(&table->shared->mutex);
+	have = table->shared->rest[kind].npages > 0;
+	SpinLockRelease(&table->shared->mutex);
+	if (have)
+	{
+		lsm_edit_abandon(edit);
+		return true;
+	}
+
+	/* as much again as this generation has of that kind */
+	for (uint32 i = 0; i < meta->nranges; i++)
+	{
+		if (meta->ranges[i].kind == LSM_RANGE_FREE)
+		{
+			if (range == NULL || meta->ranges[i].pages.npages > range->pages.npages)
+				range = &meta->ranges[i];
+		}
+		else if (meta->ranges[i].kind == range_kind &&
+				 meta->ranges[i].generation == meta->generation)
+			npages += meta->ranges[i].pages.npages;
+	}
+	npages = Min(npages, LSM_MAX_RANGE_PAGES);
+
+	if (range == NULL)
+	{
+		if (meta->nranges >= LSM_MAX_RANGES)
+		{
+			lsm_edit_abandon(edit);
+			return false;
+		}
+		range = &meta->ranges[meta->nranges++];
+		memset(range, 0, sizeof(LsmRowRange));
+		range->pages = lsm_space_take(edit, npages, npages);
+	}
+	else
+		lsm_space_ensure(rel, range->pages.start + range->pages.npages);
+
+	range->kind = range_kind;
+	range->generation = meta->generation;
+	if (kind == 0)
+	{
+		if (meta->next_root_lb > LSM_FIRST_VERSION_LB - range->pages.npages)
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("table \"%s\" has used up its row identifiers",
+							RelationGetRelationName(rel)),
+					 errhint("Rewrite the table, for example with CREATE TABLE AS.")));
+		range->lb = meta->next_root_lb;
+		meta->next_root_lb += range->pages.npages;
+	}
+	else
+	{
+		if (meta->next_version_lb > LSM_END_VERSION_LB - range->pages.npages)
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("table \"%s\" has used up its version identifiers",
+							RelationGetRelationName(rel)),
+					 errhint("Rewrite the table, for example with CREATE TABLE AS.")));
+		range->lb = meta->next_version_lb;
+		meta->next_version_lb += range->pages.npages;
+	}
+	edit->rest_kind = kind;
+	edit->rest.block = range->pages.start;
+	edit->rest.lb = range->lb;
+	edit->rest.npages = range->pages.npages;
+	lsm_edit_commit(edit);
+	return true;
+}

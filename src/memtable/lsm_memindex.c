@@ -1,0 +1,381 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_memindex.c
+ *	  The ordered in-memory index of the rows that one generation changed.
+ *
+ * A skip list (Pugh, 1990; lock-free insertion without removal) from root TID
+ * to the newest record of that row in the generation, in one shared arena of
+ * chunks that is fixed at server start.  A whole index is dropped at once;
+ * single nodes never are, which is what makes readers without locks simple.
+ * A filter by root LB answers "nothing here" for most rows.
+ *
+ * Addresses are offsets into the arena in units of 8 bytes; 0 is none.
+ *
+ * LOCKING
+ *	  Callers hold the table's generation lock: shared to find, reserve and
+ *	  publish, exclusive to reset.  Two publishers of one root exclude each other by
+ *	  the row's stripe lock (I2).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/hashfn.h"
+#include "common/pg_prng.h"
+#include "lsm_memindex.h"
+
+#define LSM_CHUNK_BYTES			32768
+#define LSM_MAX_HEIGHT			12
+#define LSM_FILTER_BITS			65536
+#define LSM_FILTER_BYTES		(LSM_FILTER_BITS / 8)
+
+typedef struct LsmArena
+{
+	slock_t		mutex;			/* guards what follows */
+	uint32		free_chunk;		/* first free chunk, numbered from 1; 0: none */
+	uint32		nfree;
+	uint32		nchunks;
+} LsmArena;
+
+typedef struct LsmChunkHead
+{
+	uint32		next;			/* next chunk of the same index or free list */
+	uint32		pad;
+} LsmChunkHead;
+
+typedef struct LsmNode
+{
+	LsmTid		root;
+	pg_atomic_uint64 newest;	/* version TID of the newest record */
+	uint16		height;
+	pg_atomic_uint32 next[FLEXIBLE_ARRAY_MEMBER];
+} LsmNode;
+
+static LsmArena *arena;
+static char *arena_chunks;
+
+#define LSM_ARENA_HEAD			MAXALIGN(sizeof(LsmArena))
+#define lsm_chunk_ptr(chunk)	(arena_chunks + (Size) ((chunk) - 1) * LSM_CHUNK_BYTES)
+#define lsm_node_ptr(address)	((LsmNode *) (arena_chunks + (Size) (address) * 8))
+
+/* Bytes of shared memory for an arena of that many kilobytes. */
+Size
+lsm_memindex_arena_size(int memtable_size_kb)
+{
+	Size		nchunks = (Size) memtable_size_kb * 1024 / LSM_CHUNK_BYTES;
+
+	return add_size(LSM_ARENA_HEAD, mul_size(nchunks, LSM_CHUNK_BYTES));
+}
+
+/* Attach to the arena, at server start put all chunks on the free list. */
+void
+lsm_memindex_arena_init(void *place, Size size, bool fresh)
+{
+	arena = (LsmArena *) place;
+	arena_chunks = (char *) place + LSM_ARENA_HEAD;
+	if (!fresh)
+		return;
+
+	SpinLockInit(&arena->mutex);
+	arena->nchunks = (size - LSM_ARENA_HEAD) / LSM_CHUNK_BYTES;
+	arena->nfree = arena->nchunks;
+	arena->free_chunk = 0;
+	for (uint32 chunk = arena->nchunks; chunk > 0; chunk--)
+	{
+		((LsmChunkHead *) lsm_chunk_ptr(chunk))->next = arena->free_chunk;
+		arena->free_chunk = chunk;
+	}
+}
+
+uint32
+lsm_memindex_arena_chunks(void)
+{
+	return arena->nchunks;
+}
+
+uint32
+lsm_memindex_arena_free(void)
+{
+	return arena->nfree;
+}
+
+void
+lsm_memindex_init(LsmMemIndex *index)
+{
+	memset(index, 0, sizeof(LsmMemIndex));
+	SpinLockInit(&index->mutex);
+	pg_atomic_init_u32(&index->entries, 0);
+}
+
+/*
+ * Give back all memory; the index is then empty with that state.  Nobody else
+ * may be inside: the generation lock is held exclusively.
+ */
+void
+lsm_memindex_reset(LsmMemIndex *index, uint32 state, uint32 generation)
+{
+	if (index->first_chunk != 0)
+	{
+		SpinLockAcquire(&arena->mutex);
+		((LsmChunkHead *) lsm_chunk_ptr(index->last_chunk))->next = arena->free_chunk;
+		arena->free_chunk = index->first_chunk;
+		arena->nfree += index->nchunks;
+		SpinLockRelease(&arena->mutex);
+	}
+	index->first_chunk = index->last_chunk = 0;
+	index->used = index->nchunks = 0;
+	index->head = index->filter = 0;
+	pg_atomic_write_u32(&index->entries, 0);
+	index->state = state;
+	index->generation = generation;
+}
+
+/* Take bytes (a multiple of 8) from the index's chunks; mutex held. 0: none left. */
+static uint32
+lsm_memindex_alloc(LsmMemIndex *index, uint32 bytes)
+{
+	uint32		address;
+
+	if (index->last_chunk == 0 || index->used + bytes > LSM_CHUNK_BYTES)
+	{
+		uint32		chunk;
+
+		SpinLockAcquire(&arena->mutex);
+		chunk = arena->free_chunk;
+		if (chunk != 0)
+		{
+			arena->free_chunk = ((LsmChunkHead *) lsm_chunk_ptr(chunk))->next;
+			arena->nfree--;
+		}
+		SpinLockRelease(&arena->mutex);
+		if (chunk == 0)
+			return 0;
+		((LsmChunkHead *) lsm_chunk_ptr(chunk))->next = 0;
+		if (index->last_chunk != 0)
+			((LsmChunkHead *) lsm_chunk_ptr(index->last_chunk))->next = chunk;
+		else
+			index->first_chunk = chunk;
+		index->last_chunk = chunk;
+		index->used = sizeof(LsmChunkHead);
+		index->nchunks++;
+	}
+	address = (uint32) (((Size) (index->last_chunk - 1) * LSM_CHUNK_BYTES + index->used) / 8);
+	index->used += bytes;
+	return address;
+}
+
+static inline Size
+lsm_node_bytes(int height)
+{
+	return MAXALIGN(offsetof(LsmNode, next) + height * sizeof(pg_atomic_uint32));
+}
+
+static uint32
+lsm_node_create(LsmMemIndex *index, LsmTid root, int height)
+{
+	uint32		address = lsm_memindex_alloc(index, lsm_node_bytes(height));
+
+	if (address != 0)
+	{
+		LsmNode    *node = lsm_node_ptr(address);
+
+		node->root = root;
+		node->height = height;
+		pg_atomic_init_u64(&node->newest, LSM_INVALID_TID);
+		for (int i = 0; i < height; i++)
+			pg_atomic_init_u32(&node->next[i], 0);
+	}
+	return address;
+}
+
+/* The filter's word and bit for an LB. */
+static inline pg_atomic_uint32 *
+lsm_filter_word(LsmMemIndex *index, LsmTid root, uint32 *bit)
+{
+	uint32		hash = murmurhash32(LSM_TID_LB(root)) % LSM_FILTER_BITS;
+
+	*bit = (uint32) 1 << (hash % 32);
+	return (pg_atomic_uint32 *) (arena_chunks + (Size) index->filter * 8) + hash / 32;
+}
+
+/*
+ * The last node before root on each level (the head node if there is none);
+ * returns the node of root itself or 0.
+ */
+static uint32
+lsm_memindex_search(LsmMemIndex *index, LsmTid root, uint32 *before)
+{
+	uint32		at = index->head;
+	uint32		next = 0;
+
+	for (int level = LSM_MAX_HEIGHT - 1; level >= 0; level--)
+	{
+		for (;;)
+		{
+			next = pg_atomic_read_u32(&lsm_node_ptr(at)->next[level]);
+			if (next == 0 || lsm_node_ptr(next)->root >= root)
+				break;
+			at = next;
+		}
+		if (before != NULL)
+			before[level] = at;
+	}
+	return (next != 0 && lsm_node_ptr(next)->root == root) ? next : 0;
+}
+
+/* Newest record of root in this generation, LSM_INVALID_TID if there is none. */
+LsmTid
+lsm_memindex_find(LsmMemIndex *index, LsmTid root)
+{
+	pg_atomic_uint32 *word;
+	uint32		bit;
+	uint32		node;
+
+	if (index->head == 0)
+		return LSM_INVALID_TID;
+	word = lsm_filter_word(index, root, &bit);
+	if ((pg_atomic_read_u32(word) & bit) == 0)
+		return LSM_INVALID_TID;
+	node = lsm_memindex_search(index, root, NULL);
+	return node == 0 ? LSM_INVALID_TID : pg_atomic_read_u64(&lsm_node_ptr(node)->newest);
+}
+
+/*
+ * Make sure that publishing root cannot fail: returns the address of its node,
+ * which is not yet linked if it is new, or 0 if the arena has no room.
+ * LSM_INVALID_TID reserves a node for a root that will be new.
+ */
+uint32
+lsm_memindex_reserve(LsmMemIndex *index, LsmTid root)
+{
+	uint32		node = 0;
+
+	if (index->head != 0 && root != LSM_INVALID_TID)
+		node = lsm_memindex_search(index, root, NULL);
+	if (node != 0)
+		return node;
+
+	SpinLockAcquire(&index->mutex);
+	if (index->head == 0)
+	{
+		uint32		filter = lsm_memindex_alloc(index, LSM_FILTER_BYTES);
+		uint32		head = filter == 0 ? 0 :
+			lsm_node_create(index, LSM_INVALID_TID, LSM_MAX_HEIGHT);
+
+		if (head != 0)
+		{
+			pg_atomic_uint32 *words = (pg_atomic_uint32 *) (arena_chunks + (Size) filter * 8);
+
+			for (int i = 0; i < LSM_FILTER_BITS / 32; i++)
+				pg_atomic_init_u32(&words[i], 0);
+			index->filter = filter;
+			pg_write_barrier();
+			index->head = head;
+		}
+	}
+	if (index->head != 0)
+	{
+		int			height = 1;
+		uint64		dice = pg_prng_uint64(&pg_global_prng_state);
+
+		/* one node in four goes up a level */
+		while (height < LSM_MAX_HEIGHT && (dice & 3) == 0)
+		{
+			height++;
+			dice >>= 2;
+		}
+		node = lsm_node_create(index, root, height);
+	}
+	SpinLockRelease(&index->mutex);
+	return node;
+}
+
+/*
+ * Make vtid the newest record of root.  node comes from lsm_memindex_reserve()
+ * for the same root, with no publication of that root in between: the caller has
+ * held the row's stripe lock all the time.  Never fails.
+ */
+void
+lsm_memindex_publish(LsmMemIndex *index, uint32 address, LsmTid root, LsmTid vtid)
+{
+	LsmNode    *node = lsm_node_ptr(address);
+	uint32		before[LSM_MAX_HEIGHT];
+	pg_atomic_uint32 *word;
+	uint32		bit;
+	bool		linked = pg_atomic_read_u64(&node->newest) != LSM_INVALID_TID;
+
+	if (node->root == LSM_INVALID_TID)
+		node->root = root;		/* reserved before the root was known */
+	Assert(node->root == root);
+	pg_atomic_write_u64(&node->newest, vtid);
+	if (linked)
+		return;
+
+	word = lsm_filter_word(index, root, &bit);
+	pg_atomic_fetch_or_u32(word, bit);
+	(void) lsm_memindex_search(index, root, before);
+	for (int level = 0; level < node->height; level++)
+	{
+		for (;;)
+		{
+			LsmNode    *left = lsm_node_ptr(before[level]);
+			uint32		right = pg_atomic_read_u32(&left->next[level]);
+
+			/* Race: another row's node may have come in between; step over it. */
+			while (right != 0 && lsm_node_ptr(right)->root < root)
+			{
+				before[level] = right;
+				left = lsm_node_ptr(right);
+				right = pg_atomic_read_u32(&left->next[level]);
+			}
+			pg_atomic_write_u32(&node->next[level], right);
+			pg_write_barrier();
+			if (pg_atomic_compare_exchange_u32(&left->next[level], &right, address))
+				break;
+		}
+	}
+	pg_atomic_fetch_add_u32(&index->entries, 1);
+}
+
+/*
+ * Rows with lo <= root <= hi in order, at most max of them, with their newest
+ * records (heads may be NULL).  Returns how many.
+ */
+int
+lsm_memindex_collect(LsmMemIndex *index, LsmTid lo, LsmTid hi,
+					 LsmTid *roots, LsmTid *heads, int max)
+{
+	uint32		before[LSM_MAX_HEIGHT];
+	uint32		at;
+	int			n = 0;
+
+	if (index->head == 0)
+		return 0;
+	(void) lsm_memindex_search(index, lo, before);
+	at = pg_atomic_read_u32(&lsm_node_ptr(before[0])->next[0]);
+	while (at != 0 && n < max)
+	{
+		LsmNode    *node = lsm_node_ptr(at);
+
+		if (node->root > hi)
+			break;
+		if (node->root >= lo)
+		{
+			roots[n] = node->root;
+			if (heads != NULL)
+				heads[n] = pg_atomic_read_u64(&node->newest);
+			n++;
+		}
+		at = pg_atomic_read_u32(&node->next[0]);
+	}
+	return n;
+}
+
+/* Has any row with lo <= root <= hi a record here? */
+bool
+lsm_memindex_any(LsmMemIndex *index, LsmTid lo, LsmTid hi)
+{
+	LsmTid		root;
+
+	return lsm_memindex_collect(index, lo, hi, &root, NULL, 1) > 0;
+}

@@ -1,0 +1,53 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_memindex.h
+ *	  The ordered in-memory index of the rows that one generation changed.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_MEMINDEX_H
+#define LSM_MEMINDEX_H
+
+#include "lsm.h"
+
+#include "port/atomics.h"
+#include "storage/spin.h"
+
+/* States; ABSENT is always legal, the index is derived data. */
+#define LSM_INDEX_ABSENT		0
+#define LSM_INDEX_READY			1
+
+/*
+ * The index of one generation of one table.  Everything but the links of the
+ * nodes is guarded by mutex; state and generation change only under the
+ * table's generation lock, exclusive.
+ */
+typedef struct LsmMemIndex
+{
+	slock_t		mutex;
+	uint32		state;
+	uint32		generation;
+	uint32		first_chunk;	/* chunks are linked through their heads */
+	uint32		last_chunk;
+	uint32		used;			/* bytes used in the last chunk */
+	uint32		nchunks;
+	uint32		head;			/* address of the head node; 0: empty */
+	uint32		filter;			/* address of the filter */
+	pg_atomic_uint32 entries;
+} LsmMemIndex;
+
+extern Size lsm_memindex_arena_size(int memtable_size_kb);
+extern void lsm_memindex_arena_init(void *arena, Size size, bool fresh);
+extern uint32 lsm_memindex_arena_chunks(void);
+extern uint32 lsm_memindex_arena_free(void);
+
+extern void lsm_memindex_init(LsmMemIndex *index);
+extern void lsm_memindex_reset(LsmMemIndex *index, uint32 state, uint32 generation);
+extern LsmTid lsm_memindex_find(LsmMemIndex *index, LsmTid root);
+extern uint32 lsm_memindex_reserve(LsmMemIndex *index, LsmTid root);
+extern void lsm_memindex_publish(LsmMemIndex *index, uint32 node, LsmTid root, LsmTid vtid);
+extern bool lsm_memindex_any(LsmMemIndex *index, LsmTid lo, LsmTid hi);
+extern int	lsm_memindex_collect(LsmMemIndex *index, LsmTid lo, LsmTid hi,
+								 LsmTid *roots, LsmTid *heads, int max);
+
+#endif							/* LSM_MEMINDEX_H */

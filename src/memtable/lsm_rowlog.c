@@ -1,0 +1,622 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_rowlog.c
+ *	  The row log: appending records to pages, and reading them.
+ *
+ * A row-log page is a standard page of items, one record each; its special
+ * space says which LB it is, so that (LB, item number) is the record's TID.
+ * INSERT records go to pages with root LBs, all others to pages with version
+ * LBs.  Backends share a few open pages of each kind.
+ *
+ * A page can be given to another generation as soon as its own has been
+ * flushed.  So readers copy what they need under the content lock, and prove
+ * the page by incarnation, LB and generation first (I5).
+ *
+ * LOCKING
+ *	  Appending holds gen_lock shared, then the root page, then the version
+ *	  page.  New ranges are asked for with none of them held.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "access/xlog.h"
+#include "access/xloginsert.h"
+#include "lsm_rowlog.h"
+#include "lsm_stop.h"
+#include "lsm_wal.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/predicate.h"
+#include "storage/smgr.h"
+#include "utils/memutils.h"
+
+/* Pages of row log that end a generation, unless its index ends it before. */
+#define LSM_GENERATION_PAGES	8192
+
+/* Records that go to one page in one WAL record. */
+typedef struct LsmPageBatch
+{
+	Buffer		buffer;
+	BlockNumber lb;
+	bool		init;			/* the page is new */
+	OffsetNumber first;
+	int			nrecords;
+	LsmNewRecord *records;
+} LsmPageBatch;
+
+/* Has the active generation reached its bound?  A hint, taken without locks. */
+bool
+lsm_rowlog_full(LsmTable *table)
+{
+	LsmTableShared *shared = table->shared;
+
+	return shared->gen_pages >= LSM_GENERATION_PAGES ||
+		lsm_table_index(shared, shared->generation)->nchunks >=
+		Max(lsm_memindex_arena_chunks() / 8, 2);
+}
+
+static bool
+lsm_page_has_room(Page page, Size len)
+{
+	return PageGetMaxOffsetNumber(page) < LSM_MAX_OFFSET &&
+		PageGetFreeSpace(page) >= MAXALIGN(len);
+}
+
+/* Take an unused page of the current range; mutex is held. */
+static bool
+lsm_rest_take(LsmTableShared *shared, int kind, LsmOpenPage *page)
+{
+	LsmRangeRest *rest = &shared->rest[kind];
+
+	if (rest->npages == 0)
+		return false;
+	page->block = rest->block++;
+	page->lb = rest->lb++;
+	rest->npages--;
+	shared->gen_pages++;
+	return true;
+}
+
+/*
+ * Lock a page of that kind with room for len bytes.  False: no page, and the
+ * current range is used up.  gen_lock is held shared.
+ */
+static bool
+lsm_rowlog_lock_page(Relation rel, LsmTable *table, int kind, Size len, LsmPageBatch *batch)
+{
+	LsmTableShared *shared = table->shared;
+	int			slot = 0;
+
+	for (;;)
+	{
+		LsmOpenPage page;
+		LsmOpenPage fresh;
+		bool		taken = false;
+
+		SpinLockAcquire(&shared->mutex);
+		page = shared->open[kind][slot];
+		SpinLockRelease(&shared->mutex);
+
+		if (page.block != InvalidBlockNumber)
+		{
+			batch->buffer = ReadBuffer(rel, page.block);
+			if (slot < LSM_OPEN_PAGES - 1)
+			{
+				if (!ConditionalLockBuffer(batch->buffer))
+				{
+					ReleaseBuffer(batch->buffer);
+					slot++;
+					continue;
+				}
+			}
+			else
+				LockBuffer(batch->buffer, BUFFER_LOCK_EXCLUSIVE);
+			if (lsm_page_is(BufferGetPage(batch->buffer), LSM_PAGE_ROWLOG,
+							shared->incarnation, page.lb, shared->generation) &&
+				lsm_page_has_room(BufferGetPage(batch->buffer), len))
+			{
+				batch->lb = page.lb;
+				batch->init = false;
+				batch->first = PageGetMaxOffsetNumber(BufferGetPage(batch->buffer)) + 1;
+				return true;
+			}
+			UnlockReleaseBuffer(batch->buffer);
+		}
+
+		SpinLockAcquire(&shared->mutex);
+		if (shared->open[kind][slot].block == page.block)
+		{
+			taken = lsm_rest_take(shared, kind, &fresh);
+			if (!taken)
+			{
+				SpinLockRelease(&shared->mutex);
+				return false;
+			}
+			shared->open[kind][slot] = fresh;
+		}
+		SpinLockRelease(&shared->mutex);
+		if (!taken)
+			continue;			/* someone else has put another page there */
+
+		/*
+		 * Race: another backend may look at the page before it is locked here.
+		 * It cannot prove it, takes it for full and puts another page there.
+		 */
+		batch->buffer = ReadBufferExtended(rel, MAIN_FORKNUM, fresh.block,
+										   RBM_ZERO_AND_LOCK, NULL);
+		batch->lb = fresh.lb;
+		batch->init = true;
+		batch->first = FirstOffsetNumber;
+		return true;
+	}
+}
+
+/*
+ * Put the records on their locked pages and log it: one WAL record.  Fills in
+ * the TIDs.  The pages stay locked.
+ */
+static void
+lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatches)
+{
+	static char *scratch = NULL;
+	LsmTableShared *shared = table->shared;
+	xl_lsm_append xlrec = {0};
+	xl_lsm_append_page xlpages[2];
+	Size		used = 0;
+	Size		begin[2];
+	bool		needs_wal = RelationNeedsWAL(rel);
+
+	Assert(nbatches <= 2);
+	if (scratch == NULL)
+		scratch = MemoryContextAlloc(TopMemoryContext, 3 * BLCKSZ);
+
+	START_CRIT_SECTION();
+	for (int i = 0; i < nbatches; i++)
+	{
+		LsmPageBatch *batch = &batches[i];
+		Page		page = BufferGetPage(batch->buffer);
+
+		if (batch->init)
+			lsm_page_init(page, LSM_PAGE_ROWLOG, shared->incarnation, batch->lb,
+						  shared->generation);
+		begin[i] = used;
+		for (int j = 0; j < batch->nrecords; j++)
+		{
+			LsmNewRecord *new = &batch->records[j];
+			uint16		len = (uint16) new->len;
+
+			if (PageAddItem(page, (Item) new->record, new->len, batch->first + j,
+							false, true) != batch->first + j)
+				elog(PANIC, "could not add a record to page %u of the row log", batch->lb);
+			memcpy(scratch + used, &len, sizeof(len));
+			memcpy(scratch + used + sizeof(len), new->record, new->len);
+			used += sizeof(len) + new->len;
+		}
+		MarkBufferDirty(batch->buffer);
+		xlpages[i].lb = batch->lb;
+		xlpages[i].first = batch->first;
+		xlpages[i].nrecords = batch->nrecords;
+		xlpages[i].init = batch->init;
+		xlpages[i].reserved = 0;
+	}
+
+	if (needs_wal)
+	{
+		XLogRecPtr	lsn;
+
+		xlrec.incarnation = shared->incarnation;
+		xlrec.version = LSM_WAL_VERSION;
+		xlrec.npages = nbatches;
+		xlrec.generation = shared->generation;
+		XLogBeginInsert();
+		XLogSetRecordFlags(XLOG_INCLUDE_ORIGIN);
+		XLogRegisterData((char *) &xlrec, sizeof(xlrec));
+		XLogRegisterData((char *) xlpages, nbatches * sizeof(xl_lsm_append_page));
+		for (int i = 0; i < nbatches; i++)
+		{
+			XLogRegisterBuffer(i, batches[i].buffer, REGBUF_STANDARD | REGBUF_KEEP_DATA |
+							   (batches[i].init ? REGBUF_WILL_INIT : 0));
+			XLogRegisterBufData(i, scratch + begin[i],
+								(i + 1 < nbatches ? begin[i + 1] : used) - begin[i]);
+		}
+		lsn = XLogInsert(LSM_RMGR_ID, XLOG_LSM_APPEND);
+		for (int i = 0; i < nbatches; i++)
+			PageSetLSN(BufferGetPage(batches[i].buffer), lsn);
+	}
+	END_CRIT_SECTION();
+}
+
+static void
+lsm_batch_set_tids(LsmPageBatch *batch)
+{
+	for (int i = 0; i < batch->nrecords; i++)
+		batch->records[i].tid = LSM_TID(batch->lb, batch->first + i);
+}
+
+/*
+ * Append INSERT records; fills in their TIDs, which are root TIDs.  No lock is
+ * held before or after; new ranges are made as needed.
+ */
+void
+lsm_rowlog_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n)
+{
+	LsmTableShared *shared = table->shared;
+	int			done = 0;
+
+	while (done < n)
+	{
+		LsmPageBatch batch;
+		Size		room;
+
+		LWLockAcquire(&shared->gen_lock, LW_SHARED);
+		if (!lsm_rowlog_lock_page(rel, table, LSM_ROOT_PAGES, records[done].len, &batch))
+		{
+			LWLockRelease(&shared->gen_lock);
+			lsm_rowlog_make_room(rel, table, LSM_ROOT_PAGES);
+			continue;
+		}
+		/* as many as fit the page */
+		if (batch.init)
+			room = LSM_PAGE_PAYLOAD;
+		else
+			room = PageGetExactFreeSpace(BufferGetPage(batch.buffer));
+		batch.records = records + done;
+		batch.nrecords = 0;
+		while (done < n && batch.first + batch.nrecords <= LSM_MAX_OFFSET)
+		{
+			Size		need = MAXALIGN(records[done].len) + sizeof(ItemIdData);
+
+			if (need > room)
+				break;
+			room -= need;
+			batch.nrecords++;
+			done++;
+		}
+		Assert(batch.nrecords > 0);
+		lsm_batch_set_tids(&batch);
+
+		/* a scan either sees the record or has its predicate lock seen here */
+		CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
+		lsm_rowlog_write(rel, table, &batch, 1);
+		UnlockReleaseBuffer(batch.buffer);
+		LWLockRelease(&shared->gen_lock);
+	}
+}
+
+/*
+ * Append records of one change: versions go to one version page, insert (may be
+ * NULL) to a root page, in one WAL record.  The caller holds the row's stripe
+ * exclusively and gen_lock shared, has linked each version to its row's newest
+ * record, and publishes them afterwards.  Where insert is given, the first
+ * version is its MOVED: base becomes the new root, and so does the root of the
+ * versions that follow (locks that are copied to the new row).
+ */
+LsmAppendResult
+lsm_rowlog_append(Relation rel, LsmTable *table, LsmNewRecord *insert,
+				  LsmNewRecord *versions, int nversions)
+{
+	LsmPageBatch batches[2];
+	int			n = 0;
+	Size		need = 0;
+
+	if (insert != NULL)
+	{
+		if (!lsm_rowlog_lock_page(rel, table, LSM_ROOT_PAGES, insert->len, &batches[n]))
+			return LSM_APPEND_NO_ROOM;
+		batches[n].records = insert;
+		batches[n].nrecords = 1;
+		lsm_batch_set_tids(&batches[n]);
+		n++;
+	}
+	for (int i = 0; i < nversions; i++)
+		need += MAXALIGN(versions[i].len) + sizeof(ItemIdData);
+	if (!lsm_rowlog_lock_page(rel, table, LSM_VERSION_PAGES, need, &batches[n]))
+	{
+		if (n > 0)
+			UnlockReleaseBuffer(batches[0].buffer);
+		return LSM_APPEND_NO_ROOM;
+	}
+	if (batches[n].first + nversions - 1 > LSM_MAX_OFFSET)
+		elog(ERROR, "too many records in one change");
+	batches[n].records = versions;
+	batches[n].nrecords = nversions;
+	lsm_batch_set_tids(&batches[n]);
+	n++;
+
+	if (insert != NULL)
+	{
+		versions[0].record->base = insert->tid;
+		for (int i = 1; i < nversions; i++)
+			versions[i].record->root = insert->tid;
+	}
+	for (int i = 1; i < nversions; i++)
+	{
+		/* a chain of locks on the new row */
+		if (i > 1)
+			versions[i].record->prev = versions[i - 1].tid;
+	}
+
+	lsm_rowlog_write(rel, table, batches, n);
+	for (int i = 0; i < n; i++)
+		UnlockReleaseBuffer(batches[i].buffer);
+	return LSM_APPEND_DONE;
+}
+
+/* Get pages of that kind: another range, or where there is no place for one, a flush. */
+void
+lsm_rowlog_make_room(Relation rel, LsmTable *table, int kind)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (!lsm_space_new_range(rel, table, kind))
+		lsm_flush_for_room(rel);
+}
+
+/*
+ * Get memory for the memtable index: from idle tables, or by a flush of this
+ * one.
+ */
+void
+lsm_index_make_room(Relation rel, LsmTable *table)
+{
+	CHECK_FOR_INTERRUPTS();
+	lsm_table_make_room(table->shared);
+	if (lsm_memindex_arena_free() == 0)
+		lsm_flush_for_room(rel);
+}
+
+/* The block of an LB in a range. */
+static inline BlockNumber
+lsm_range_block(LsmRowRange *range, BlockNumber lb)
+{
+	return range->pages.start + (lb - range->lb);
+}
+
+/*
+ * Pin and share-lock the page of an LB.  InvalidBuffer: the page does not prove
+ * to be that LB's (it was never begun, or belongs to another generation now).
+ */
+static Buffer
+lsm_rowlog_lock_shared(Relation rel, LsmView *view, LsmRowRange *range, BlockNumber lb)
+{
+	BlockNumber block = lsm_range_block(range, lb);
+	Buffer		buffer;
+
+	/* after a crash, or on a standby, the end of a range may not be there yet */
+	if (view->meta.npages <= block ||
+		(RelationGetSmgr(rel)->smgr_cached_nblocks[MAIN_FORKNUM] == InvalidBlockNumber ||
+		 RelationGetSmgr(rel)->smgr_cached_nblocks[MAIN_FORKNUM] <= block))
+	{
+		if (smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM) <= block)
+			return InvalidBuffer;
+	}
+	buffer = ReadBuffer(rel, block);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	if (!lsm_page_is(BufferGetPage(buffer), LSM_PAGE_ROWLOG, view->meta.incarnation, lb,
+					 range->generation))
+	{
+		UnlockReleaseBuffer(buffer);
+		return InvalidBuffer;
+	}
+	return buffer;
+}
+
+/*
+ * Copy the record with that TID to record (room for LSM_MAX_RECORD bytes).
+ * STALE means that the caller has to look whether view is still the newest; if it
+ * is, there is no such record.
+ */
+LsmFetchResult
+lsm_rowlog_fetch(Relation rel, LsmView *view, LsmTid tid, LsmRecord *record, Size *len)
+{
+	LsmRowRange *range = lsm_view_range(view, LSM_TID_LB(tid));
+	OffsetNumber offset = LSM_TID_OFFSET(tid);
+	LsmFetchResult result = LSM_FETCH_NONE;
+	Buffer		buffer;
+	Page		page;
+
+	if (range == NULL)
+		return LSM_FETCH_NONE;
+	buffer = lsm_rowlog_lock_shared(rel, view, range, LSM_TID_LB(tid));
+	if (!BufferIsValid(buffer))
+		return LSM_FETCH_STALE;
+	page = BufferGetPage(buffer);
+	if (offset >= FirstOffsetNumber && offset <= PageGetMaxOffsetNumber(page))
+	{
+		ItemId		item = PageGetItemId(page, offset);
+
+		*len = ItemIdGetLength(item);
+		if (*len < SizeOfLsmInsertRecord || *len > LSM_MAX_RECORD ||
+			ItemIdGetOffset(item) + *len > BLCKSZ)
+		{
+			UnlockReleaseBuffer(buffer);
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("invalid record (%u,%u) in the row log of table \"%s\"",
+							LSM_TID_LB(tid), offset, RelationGetRelationName(rel)),
+					 errhint("Run lsm_check() on the table, then restore it from a backup.")));
+		}
+		memcpy(record, PageGetItem(page, item), *len);
+		result = LSM_FETCH_FOUND;
+	}
+	UnlockReleaseBuffer(buffer);
+	return result;
+}
+
+/* Copy a whole page of a range; false if it does not prove to be the LB's. */
+bool
+lsm_rowlog_copy_page(Relation rel, LsmView *view, LsmRowRange *range, BlockNumber lb,
+					 char *copy)
+{
+	Buffer		buffer = lsm_rowlog_lock_shared(rel, view, range, lb);
+
+	if (!BufferIsValid(buffer))
+		return false;
+	memcpy(copy, BufferGetPage(buffer), BLCKSZ);
+	UnlockReleaseBuffer(buffer);
+	return true;
+}
+
+/*
+ * Note in a page what became of xids: the rule is heap's (SetHintBits).  A
+ * commit may be noted only where its WAL is flushed, or where the page's LSN
+ * makes that happen first.
+ */
+void
+lsm_rowlog_hint_page(Relation rel, LsmView *view, LsmRowRange *range, BlockNumber lb,
+					 OffsetNumber *offsets, uint16 *hints, TransactionId *xids, int n)
+{
+	Buffer		buffer = lsm_rowlog_lock_shared(rel, view, range, lb);
+	Page		page;
+	bool		any = false;
+
+	if (!BufferIsValid(buffer))
+		return;
+	page = BufferGetPage(buffer);
+	for (int i = 0; i < n; i++)
+	{
+		LsmRecord  *record;
+
+		if (offsets[i] > PageGetMaxOffsetNumber(page))
+			continue;
+		record = (LsmRecord *) PageGetItem(page, PageGetItemId(page, offsets[i]));
+		if ((TransactionId) record->xid != xids[i])
+			continue;
+		if (hints[i] == LSM_REC_COMMITTED)
+		{
+			XLogRecPtr	commit_lsn = TransactionIdGetCommitLSN(xids[i]);
+
+			if (BufferIsPermanent(buffer) && XLogNeedsFlush(commit_lsn) &&
+				BufferGetLSNAtomic(buffer) < commit_lsn)
+				continue;
+		}
+		record->info |= hints[i];
+		any = true;
+	}
+	if (any)
+		MarkBufferDirtyHint(buffer, true);
+	UnlockReleaseBuffer(buffer);
+}
+
+void
+lsm_rowlog_hint(Relation rel, LsmView *view, LsmTid tid, uint16 hint, TransactionId xid)
+{
+	LsmRowRange *range = lsm_view_range(view, LSM_TID_LB(tid));
+	OffsetNumber offset = LSM_TID_OFFSET(tid);
+
+	if (range != NULL)
+		lsm_rowlog_hint_page(rel, view, range, LSM_TID_LB(tid), &offset, &hint, &xid, 1);
+}
+
+/* ---- the index, made again from the pages ---- */
+
+typedef struct LsmBuildRow
+{
+	LsmTid		root;			/* hash key */
+	LsmTid		newest;
+	uint32		seq;
+} LsmBuildRow;
+
+static void
+lsm_build_scan(Relation rel, LsmView *view, uint32 generation, HTAB *rows)
+{
+	PGAlignedBlock copy;
+
+	for (uint32 i = 0; i < view->meta.nranges; i++)
+	{
+		LsmRowRange *range = &view->meta.ranges[i];
+
+		if (range->kind != LSM_RANGE_VERSION || range->generation != generation)
+			continue;
+		for (uint32 j = 0; j < range->pages.npages; j++)
+		{
+			BlockNumber lb = range->lb + j;
+
+			if (!lsm_rowlog_copy_page(rel, view, range, lb, copy.data))
+				continue;
+			for (OffsetNumber offset = FirstOffsetNumber;
+				 offset <= PageGetMaxOffsetNumber(copy.data); offset++)
+			{
+				LsmRecord  *record = (LsmRecord *)
+				PageGetItem((Page) copy.data, PageGetItemId((Page) copy.data, offset));
+				LsmBuildRow *row;
+				bool		found;
+
+				row = hash_search(rows, &record->root, HASH_ENTER, &found);
+				if (!found || record->seq > row->seq)
+				{
+					row->newest = LSM_TID(lb, offset);
+					row->seq = record->seq;
+				}
+			}
+		}
+	}
+}
+
+/*
+ * Build the indexes that are ABSENT: of the active generation and of the one
+ * being flushed.  Everybody who uses the table's memtable waits meanwhile; it
+ * is bounded by the size of a generation.
+ */
+void
+lsm_rowlog_build_index(Relation rel, LsmTable *table)
+{
+	LsmTableShared *shared = table->shared;
+	LsmView    *view;
+
+	LSM_STOP("rebuild-index");
+	(void) lsm_view_get(rel, table);
+	LWLockAcquire(&shared->gen_lock, LW_EXCLUSIVE);
+	if (lsm_rowlog_ready(shared) || !lsm_view_current(table))
+	{
+		LWLockRelease(&shared->gen_lock);
+		return;
+	}
+	view = table->view;
+	for (int i = 0; i < 2; i++)
+	{
+		uint32		generation = i == 0 ? shared->generation : shared->flushing;
+		LsmMemIndex *index = lsm_table_index(shared, generation);
+		HASHCTL		ctl;
+		HTAB	   *rows;
+		HASH_SEQ_STATUS scan;
+		LsmBuildRow *row;
+
+		if (generation == 0 ||
+			(index->state == LSM_INDEX_READY && index->generation == generation))
+			continue;
+		ctl.keysize = sizeof(LsmTid);
+		ctl.entrysize = sizeof(LsmBuildRow);
+		ctl.hcxt = CurrentMemoryContext;
+		rows = hash_create("lsm index build", 1024, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+		lsm_build_scan(rel, view, generation, rows);
+		lsm_memindex_reset(index, LSM_INDEX_ABSENT, 0);
+		hash_seq_init(&scan, rows);
+		while ((row = hash_seq_search(&scan)) != NULL)
+		{
+			uint32		node = lsm_memindex_reserve(index, row->root);
+
+			if (node == 0)
+			{
+				lsm_table_make_room(shared);
+				node = lsm_memindex_reserve(index, row->root);
+			}
+			if (node == 0)
+			{
+				hash_seq_term(&scan);
+				lsm_memindex_reset(index, LSM_INDEX_ABSENT, 0);
+				ereport(ERROR,
+						(errcode(ERRCODE_OUT_OF_MEMORY),
+						 errmsg("out of memory for the memtable index of table \"%s\"",
+								RelationGetRelationName(rel)),
+						 errhint("Increase lsm.memtable_size.")));
+			}
+			lsm_memindex_publish(index, node, row->root, row->newest);
+		}
+		hash_destroy(rows);
+		index->state = LSM_INDEX_READY;
+		index->generation = generation;
+	}
+	LWLockRelease(&shared->gen_lock);
+}

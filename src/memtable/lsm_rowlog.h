@@ -1,0 +1,76 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_rowlog.h
+ *	  The row log: appending records to pages, and reading them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_ROWLOG_H
+#define LSM_ROWLOG_H
+
+#include "lsm.h"
+
+#include "lsm_manifest.h"
+#include "lsm_table.h"
+#include "storage/buf.h"
+
+/* Kinds of row-log pages, as indexes of arrays. */
+#define LSM_ROOT_PAGES			0
+#define LSM_VERSION_PAGES		1
+
+typedef struct LsmNewRecord
+{
+	LsmRecord  *record;
+	Size		len;
+	LsmTid		tid;			/* out: where it went */
+} LsmNewRecord;
+
+typedef enum LsmAppendResult
+{
+	LSM_APPEND_DONE,
+	LSM_APPEND_NO_ROOM			/* nothing done; call lsm_rowlog_make_room() */
+} LsmAppendResult;
+
+typedef enum LsmFetchResult
+{
+	LSM_FETCH_FOUND,
+	LSM_FETCH_NONE,				/* there is no such record */
+	LSM_FETCH_STALE				/* the page is not what the view says */
+} LsmFetchResult;
+
+extern void lsm_rowlog_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n);
+extern LsmAppendResult lsm_rowlog_append(Relation rel, LsmTable *table,
+										 LsmNewRecord *insert,
+										 LsmNewRecord *versions, int nversions);
+extern void lsm_rowlog_make_room(Relation rel, LsmTable *table, int kind);
+
+/* compact/lsm_flush.c: flush because the row log has no place left */
+extern void lsm_flush_for_room(Relation rel);
+
+extern void lsm_index_make_room(Relation rel, LsmTable *table);
+extern bool lsm_rowlog_full(LsmTable *table);
+
+extern LsmFetchResult lsm_rowlog_fetch(Relation rel, LsmView *view, LsmTid tid,
+									   LsmRecord *record, Size *len);
+extern bool lsm_rowlog_copy_page(Relation rel, LsmView *view, LsmRowRange *range,
+								 BlockNumber lb, char *copy);
+extern void lsm_rowlog_hint(Relation rel, LsmView *view, LsmTid tid, uint16 hint,
+							TransactionId xid);
+extern void lsm_rowlog_hint_page(Relation rel, LsmView *view, LsmRowRange *range,
+								 BlockNumber lb, OffsetNumber *offsets, uint16 *hints,
+								 TransactionId *xids, int n);
+extern void lsm_rowlog_build_index(Relation rel, LsmTable *table);
+
+/* Are the memtable indexes usable?  gen_lock is held. */
+static inline bool
+lsm_rowlog_ready(LsmTableShared *shared)
+{
+	return shared->generation == 0 ||
+		(lsm_table_index(shared, shared->generation)->state == LSM_INDEX_READY &&
+		 lsm_table_index(shared, shared->generation)->generation == shared->generation &&
+		 (shared->flushing == 0 ||
+		  (lsm_table_index(shared, shared->flushing)->state == LSM_INDEX_READY &&
+		   lsm_table_index(shared, shared->flushing)->generation == shared->flushing)));
+}
+
+#endif							/* LSM_ROWLOG_H */

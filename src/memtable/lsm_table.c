@@ -1,0 +1,398 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_table.c
+ *	  Shared state of tables, and its hold by transactions.
+ *
+ * An entry is made when a transaction first touches a table and pinned until
+ * that transaction ends.  What an entry says can always be found again in the
+ * table's metapage, so that unpinned entries may be thrown out at any time: more
+ * tables than entries work.
+ *
+ * LOCKING
+ *	  table_lock guards the hash table.  A table's gen_lock, shared, keeps its
+ *	  counter, generations and memtable indexes as they are; whoever changes one
+ *	  of them holds it exclusively.  edit_lock comes before gen_lock (it covers
+ *	  the writing of manifest pages); stripes come before gen_lock too.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "common/hashfn.h"
+#include "lsm_manifest.h"
+#include "lsm_table.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/ipc.h"
+#include "storage/shmem.h"
+#include "storage/smgr.h"
+#include "utils/memutils.h"
+
+#define LSM_MAX_TABLES			2048
+#define LSM_STRIPES				1024
+
+typedef struct LsmShared
+{
+	LWLock		table_lock;
+	pg_atomic_uint64 next_epoch;
+	LWLockPadded stripes[LSM_STRIPES];
+} LsmShared;
+
+int			lsm_memtable_size = 64 * 1024;
+uint64		lsm_xact_number = 1;
+
+static LsmShared *lsm_shared;
+static HTAB *lsm_shared_tables;
+static HTAB *lsm_local_tables;
+
+/* Tables that this transaction has pinned. */
+static LsmTable **pinned_tables;
+static int	npinned;
+static int	maxpinned;
+
+static Size
+lsm_shared_hash_size(void)
+{
+	return hash_estimate_size(LSM_MAX_TABLES, sizeof(LsmTableShared));
+}
+
+void
+lsm_shmem_request(void)
+{
+	RequestAddinShmemSpace(MAXALIGN(sizeof(LsmShared)));
+	RequestAddinShmemSpace(lsm_memindex_arena_size(lsm_memtable_size));
+	RequestAddinShmemSpace(lsm_floor_shmem_size());
+	RequestAddinShmemSpace(lsm_shared_hash_size());
+	RequestNamedLWLockTranche("lsm_table", 1);
+	RequestNamedLWLockTranche("lsm_generation", 1);
+	RequestNamedLWLockTranche("lsm_manifest", 1);
+	RequestNamedLWLockTranche("lsm_row", 1);
+}
+
+static int
+lsm_tranche(const char *name)
+{
+	return GetNamedLWLockTranche(name)->lock.tranche;
+}
+
+void
+lsm_shmem_startup(void)
+{
+	bool		found;
+	Size		arena_bytes = lsm_memindex_arena_size(lsm_memtable_size);
+	void	   *place;
+	HASHCTL		ctl;
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	lsm_shared = ShmemInitStruct("lsm", sizeof(LsmShared), &found);
+	if (!found)
+	{
+		LWLockInitialize(&lsm_shared->table_lock, lsm_tranche("lsm_table"));
+		pg_atomic_init_u64(&lsm_shared->next_epoch, 1);
+		for (int i = 0; i < LSM_STRIPES; i++)
+			LWLockInitialize(&lsm_shared->stripes[i].lock, lsm_tranche("lsm_row"));
+	}
+	place = ShmemInitStruct("lsm memtable indexes", arena_bytes, &found);
+	lsm_memindex_arena_init(place, arena_bytes, !found);
+	place = ShmemInitStruct("lsm floors", lsm_floor_shmem_size(), &found);
+	lsm_floor_shmem_init(place, !found);
+
+	ctl.keysize = sizeof(RelFileLocator);
+	ctl.entrysize = sizeof(LsmTableShared);
+	lsm_shared_tables = ShmemInitHash("lsm tables", LSM_MAX_TABLES, LSM_MAX_TABLES,
+									  &ctl, HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
+	LWLockRelease(AddinShmemInitLock);
+}
+
+/* Has the server been started with lsm in shared_preload_libraries? */
+bool
+lsm_shmem_ready(void)
+{
+	return lsm_shared != NULL;
+}
+
+/* Start an entry afresh; gen_lock is held exclusively or nobody knows it. */
+void
+lsm_table_reset_shared(LsmTableShared *shared)
+{
+	pg_atomic_write_u64(&shared->epoch,
+						pg_atomic_fetch_add_u64(&lsm_shared->next_epoch, 1));
+	pg_atomic_write_u64(&shared->counter, 0);
+	shared->known = false;
+	shared->incarnation = 0;
+	shared->generation = shared->flushing = 0;
+	for (int i = 0; i < 2; i++)
+		lsm_memindex_reset(&shared->index[i], LSM_INDEX_ABSENT, 0);
+	SpinLockAcquire(&shared->mutex);
+	for (int kind = 0; kind < 2; kind++)
+	{
+		for (int i = 0; i < LSM_OPEN_PAGES; i++)
+			shared->open[kind][i].block = InvalidBlockNumber;
+		shared->rest[kind].npages = 0;
+	}
+	shared->gen_pages = 0;
+	SpinLockRelease(&shared->mutex);
+}
+
+static void
+lsm_table_init_shared(LsmTableShared *shared)
+{
+	pg_atomic_init_u32(&shared->pins, 0);
+	pg_atomic_init_u64(&shared->epoch, 0);
+	pg_atomic_init_u64(&shared->counter, 0);
+	LWLockInitialize(&shared->edit_lock, lsm_tranche("lsm_manifest"));
+	LWLockInitialize(&shared->gen_lock, lsm_tranche("lsm_generation"));
+	SpinLockInit(&shared->mutex);
+	lsm_memindex_init(&shared->index[0]);
+	lsm_memindex_init(&shared->index[1]);
+	shared->minor_lo = shared->minor_hi = shared->major_hi = 0;
+	lsm_table_reset_shared(shared);
+}
+
+/* Throw out an unpinned entry; table_lock is held exclusively. */
+static bool
+lsm_table_evict(void)
+{
+	HASH_SEQ_STATUS scan;
+	LsmTableShared *shared;
+
+	hash_seq_init(&scan, lsm_shared_tables);
+	while ((shared = hash_seq_search(&scan)) != NULL)
+	{
+		if (pg_atomic_read_u32(&shared->pins) == 0)
+		{
+			lsm_table_reset_shared(shared);
+			hash_search(lsm_shared_tables, &shared->locator, HASH_REMOVE, NULL);
+			hash_seq_term(&scan);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Find or make the entry of a table and pin it. */
+static LsmTableShared *
+lsm_table_pin(RelFileLocator *locator)
+{
+	LsmTableShared *shared;
+	bool		found;
+
+	LWLockAcquire(&lsm_shared->table_lock, LW_SHARED);
+	shared = hash_search(lsm_shared_tables, locator, HASH_FIND, NULL);
+	if (shared != NULL)
+		pg_atomic_fetch_add_u32(&shared->pins, 1);
+	LWLockRelease(&lsm_shared->table_lock);
+	if (shared != NULL)
+		return shared;
+
+	LWLockAcquire(&lsm_shared->table_lock, LW_EXCLUSIVE);
+	while ((shared = hash_search(lsm_shared_tables, locator, HASH_ENTER_NULL, &found)) == NULL)
+	{
+		if (!lsm_table_evict())
+			ereport(ERROR,
+					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+					 errmsg("too many lsm tables are in use by running transactions"),
+					 errdetail("At most %d can be.", LSM_MAX_TABLES)));
+	}
+	if (!found)
+		lsm_table_init_shared(shared);
+	pg_atomic_fetch_add_u32(&shared->pins, 1);
+	LWLockRelease(&lsm_shared->table_lock);
+	return shared;
+}
+
+/* The entry of a table if there is one, pinned; for redo. */
+LsmTableShared *
+lsm_table_lookup(RelFileLocator locator)
+{
+	LsmTableShared *shared;
+
+	if (lsm_shared == NULL)
+		return NULL;
+	LWLockAcquire(&lsm_shared->table_lock, LW_SHARED);
+	shared = hash_search(lsm_shared_tables, &locator, HASH_FIND, NULL);
+	if (shared != NULL)
+		pg_atomic_fetch_add_u32(&shared->pins, 1);
+	LWLockRelease(&lsm_shared->table_lock);
+	return shared;
+}
+
+void
+lsm_table_release(LsmTableShared *shared)
+{
+	pg_atomic_fetch_sub_u32(&shared->pins, 1);
+}
+
+/* Forget what is known of a file that is new, emptied or gone. */
+void
+lsm_table_forget(RelFileLocator locator)
+{
+	LsmTableShared *shared = lsm_table_lookup(locator);
+
+	if (shared == NULL)
+		return;
+	LWLockAcquire(&shared->gen_lock, LW_EXCLUSIVE);
+	lsm_table_reset_shared(shared);
+	LWLockRelease(&shared->gen_lock);
+	lsm_table_release(shared);
+}
+
+/* Take over what the metapage says; gen_lock is held exclusively. */
+void
+lsm_table_adopt_meta(LsmTableShared *shared, const LsmMeta *meta)
+{
+	shared->known = true;
+	shared->incarnation = meta->incarnation;
+	shared->generation = meta->generation;
+	shared->flushing = meta->flushing;
+	pg_atomic_write_u64(&shared->counter, meta->counter);
+}
+
+/*
+ * Make the entry agree with block 0.  It can disagree if the entry is new, or
+ * if the file was changed behind it (a database that was moved away and back).
+ */
+static void
+lsm_table_verify(Relation rel, LsmTableShared *shared)
+{
+	LsmMeta    *meta;
+	bool		same;
+
+	LWLockAcquire(&shared->gen_lock, LW_SHARED);
+	meta = lsm_meta_peek(rel);
+	same = shared->known && shared->incarnation == meta->incarnation &&
+		pg_atomic_read_u64(&shared->counter) == meta->counter;
+	LWLockRelease(&shared->gen_lock);
+	if (same)
+		return;
+
+	LWLockAcquire(&shared->gen_lock, LW_EXCLUSIVE);
+	meta = lsm_meta_peek(rel);
+	same = shared->known && shared->incarnation == meta->incarnation &&
+		pg_atomic_read_u64(&shared->counter) == meta->counter;
+	if (!same)
+	{
+		lsm_table_reset_shared(shared);
+		lsm_table_adopt_meta(shared, meta);
+	}
+	LWLockRelease(&shared->gen_lock);
+}
+
+/*
+ * The backend's hold on a table, with its shared entry pinned until the
+ * transaction ends.  Takes no lock that outlasts the call.
+ */
+LsmTable *
+lsm_table_open(Relation rel)
+{
+	static LsmTable *last = NULL;
+	LsmTable   *table;
+	RelFileLocator *locator = &LSM_RD_LOCATOR(rel);
+	bool		found;
+
+	if (last != NULL && last->pinned == lsm_xact_number &&
+		RelFileLocatorEquals(last->locator, *locator))
+		return last;
+
+	if (lsm_local_tables == NULL)
+	{
+		HASHCTL		ctl;
+
+		ctl.keysize = sizeof(RelFileLocator);
+		ctl.entrysize = sizeof(LsmTable);
+		ctl.hcxt = TopMemoryContext;
+		lsm_local_tables = hash_create("lsm local tables", 64, &ctl,
+									   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+	table = hash_search(lsm_local_tables, locator, HASH_ENTER, &found);
+	if (!found)
+	{
+		table->pinned = 0;
+		table->shared = NULL;
+		table->view = NULL;
+		table->readers = NULL;
+	}
+	table->relid = RelationGetRelid(rel);
+	if (table->pinned != lsm_xact_number)
+	{
+		if (npinned >= maxpinned)
+		{
+			int			n = Max(16, maxpinned * 2);
+
+			if (pinned_tables == NULL)
+				pinned_tables = MemoryContextAlloc(TopMemoryContext, n * sizeof(LsmTable *));
+			else
+				pinned_tables = repalloc(pinned_tables, n * sizeof(LsmTable *));
+			maxpinned = n;
+		}
+		table->shared = lsm_table_pin(locator);
+		table->pinned = lsm_xact_number;
+		pinned_tables[npinned++] = table;
+		lsm_table_verify(rel, table->shared);
+	}
+	last = table;
+	return table;
+}
+
+/* Give up all pins; at the end of each top transaction. */
+void
+lsm_table_xact_end(void)
+{
+	for (int i = 0; i < npinned; i++)
+		lsm_table_release(pinned_tables[i]->shared);
+	npinned = 0;
+	lsm_xact_number++;
+}
+
+/*
+ * Free memory of the arena: drop the index of some other table whose lock is
+ * free.  It is built again when that table is used next.
+ */
+void
+lsm_table_make_room(LsmTableShared *keep)
+{
+	HASH_SEQ_STATUS scan;
+	LsmTableShared *shared;
+
+	LWLockAcquire(&lsm_shared->table_lock, LW_EXCLUSIVE);
+	hash_seq_init(&scan, lsm_shared_tables);
+	while ((shared = hash_seq_search(&scan)) != NULL)
+	{
+		bool		dropped = false;
+
+		if (shared == keep || (shared->index[0].nchunks == 0 && shared->index[1].nchunks == 0))
+			continue;
+		if (!LWLockConditionalAcquire(&shared->gen_lock, LW_EXCLUSIVE))
+			continue;
+		for (int i = 0; i < 2; i++)
+		{
+			if (shared->index[i].nchunks > 0)
+			{
+				lsm_memindex_reset(&shared->index[i], LSM_INDEX_ABSENT, 0);
+				dropped = true;
+			}
+		}
+		LWLockRelease(&shared->gen_lock);
+		if (dropped)
+		{
+			hash_seq_term(&scan);
+			break;
+		}
+	}
+	LWLockRelease(&lsm_shared->table_lock);
+}
+
+/*
+ * The lock that stands in for heap's page lock for all that happens to one
+ * row (I2).
+ */
+LWLock *
+lsm_stripe_lock(LsmTable *table, LsmTid root)
+{
+	uint32		hash = murmurhash32(LSM_TID_LB(root) ^
+									(LSM_LOCATOR_NUMBER(table->locator) * 0x9E3779B1) ^
+									(LSM_TID_OFFSET(root) << 20));
+
+	return &lsm_shared->stripes[hash % LSM_STRIPES].lock;
+}

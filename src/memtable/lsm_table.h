@@ -1,0 +1,121 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_table.h
+ *	  What the processes share about a table, and what a backend keeps of it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_TABLE_H
+#define LSM_TABLE_H
+
+#include "lsm.h"
+
+#include "lsm_memindex.h"
+#include "lsm_page.h"
+#include "nodes/lockoptions.h"
+#include "port/atomics.h"
+#include "storage/lwlock.h"
+#include "utils/hsearch.h"
+
+/* ---- shared by all processes ---- */
+
+#define LSM_OPEN_PAGES			8
+
+/* A row-log page that has room; lb tells its TIDs. */
+typedef struct LsmOpenPage
+{
+	BlockNumber block;			/* InvalidBlockNumber: none */
+	BlockNumber lb;
+} LsmOpenPage;
+
+/* Pages of the current range that nobody has begun to fill. */
+typedef struct LsmRangeRest
+{
+	BlockNumber block;
+	BlockNumber lb;
+	uint32		npages;
+} LsmRangeRest;
+
+typedef struct LsmTableShared
+{
+	RelFileLocator locator;		/* hash key */
+	pg_atomic_uint32 pins;		/* backends whose transaction uses it */
+	LWLock		edit_lock;		/* one editor of metapage and manifest */
+	LWLock		gen_lock;		/* see lsm_table.c */
+
+	/* changed only under gen_lock, exclusive */
+	pg_atomic_uint64 epoch;		/* new whenever this entry starts afresh */
+	pg_atomic_uint64 counter;	/* counter of the metapage */
+	bool		known;			/* the fields below are those of the metapage */
+	uint64		incarnation;	/* 0: file has no metapage */
+	uint32		generation;
+	uint32		flushing;
+	LsmMemIndex index[2];		/* of a generation: [generation % 2] */
+
+	/* guarded by mutex */
+	slock_t		mutex;
+	LsmOpenPage open[2][LSM_OPEN_PAGES];	/* root pages, version pages */
+	LsmRangeRest rest[2];
+	uint32		gen_pages;		/* pages begun in the active generation */
+
+	/* increments that a running job merges; guarded by edit_lock */
+	uint32		minor_lo;		/* generations, 0: none */
+	uint32		minor_hi;
+	uint32		major_hi;
+} LsmTableShared;
+
+/* ---- a backend's copy of metapage and manifest at one counter value ---- */
+
+typedef struct LsmView
+{
+	MemoryContext context;
+	uint64		epoch;
+	uint64		counter;
+	LsmMeta		meta;			/* incarnation 0: empty file */
+	int			nentries;
+	LsmManifestEntry *entries;	/* all of them, by leaf */
+	int			nbase;			/* insert and baseline segments by first_tid */
+	LsmManifestEntry **base;
+	int			nincrements;	/* newest first */
+	LsmManifestEntry **increments;
+	BlockNumber nleaves;
+	BlockNumber *leaves;
+	int		   *leaf_entries;	/* number of entries in each */
+} LsmView;
+
+typedef struct LsmTable
+{
+	RelFileLocator locator;		/* hash key */
+	Oid			relid;
+	uint64		pinned;			/* lsm_xact_number when it was pinned */
+	LsmTableShared *shared;
+	LsmView    *view;
+	HTAB	   *readers;		/* opened segments by uid */
+} LsmTable;
+
+/* gen_lock is held shared around each use of what a generation is made of. */
+#define lsm_table_index(shared, gen) (&(shared)->index[(gen) % 2])
+
+extern int	lsm_memtable_size;	/* kB */
+extern uint64 lsm_xact_number;
+
+extern void lsm_shmem_request(void);
+extern void lsm_shmem_startup(void);
+extern bool lsm_shmem_ready(void);
+
+extern LsmTable *lsm_table_open(Relation rel);
+extern void lsm_table_forget(RelFileLocator locator);
+extern LsmTableShared *lsm_table_lookup(RelFileLocator locator);
+extern void lsm_table_release(LsmTableShared *shared);
+extern void lsm_table_reset_shared(LsmTableShared *shared);
+extern void lsm_table_adopt_meta(LsmTableShared *shared, const LsmMeta *meta);
+extern void lsm_table_make_room(LsmTableShared *keep);
+extern void lsm_table_xact_end(void);
+
+extern LWLock *lsm_stripe_lock(LsmTable *table, LsmTid root);
+
+/* floors (mvcc/lsm_floor.c) */
+extern Size lsm_floor_shmem_size(void);
+extern void lsm_floor_shmem_init(void *place, bool fresh);
+
+#endif							/* LSM_TABLE_H */

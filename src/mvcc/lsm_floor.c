@@ -1,0 +1,118 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_floor.c
+ *	  Floors: what each transaction calls a version.
+ *
+ * A transaction's floor is the oldest xmin it had when it first touched an lsm
+ * table, fixed until it ends.  A version whose xid precedes the floor is called by
+ * its root TID, any other by its version TID.  So a row keeps its name through
+ * a transaction whatever is flushed or compacted meanwhile, and compaction may
+ * forget the version TIDs that precede every floor and the horizon (I7).
+ *
+ * Race: compaction reads the horizon first and the floors after it.  A floor
+ * that is not yet there when they are read belongs to a transaction whose xmin
+ * was still advertised when the horizon was computed, or that began later: in
+ * both cases its floor is not before the horizon.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+#include "access/twophase.h"
+#include "access/xact.h"
+#include "lsm_mvcc.h"
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+
+static pg_atomic_uint64 *lsm_floors;	/* by number of the process */
+static uint64 lsm_my_floor;		/* 0: not yet needed in this transaction */
+static uint64 lsm_next_xid;		/* some recent next full xid */
+
+static int
+lsm_floor_slots(void)
+{
+	return MaxBackends + NUM_AUXILIARY_PROCS + max_prepared_xacts;
+}
+
+Size
+lsm_floor_shmem_size(void)
+{
+	return mul_size(lsm_floor_slots(), sizeof(pg_atomic_uint64));
+}
+
+void
+lsm_floor_shmem_init(void *place, bool fresh)
+{
+	lsm_floors = place;
+	if (fresh)
+		for (int i = 0; i < lsm_floor_slots(); i++)
+			pg_atomic_init_u64(&lsm_floors[i], 0);
+}
+
+/*
+ * The 64-bit form of an xid that is, or was not long ago, in use: within 2^31
+ * of the next one.
+ */
+uint64
+lsm_full_xid(TransactionId xid)
+{
+	if (!TransactionIdIsNormal(xid))
+		return 0;
+	if (lsm_next_xid == 0)
+		lsm_next_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
+	return lsm_next_xid + (int64) (int32) (xid - (uint32) lsm_next_xid);
+}
+
+/* The floor of this transaction, set now if it has none. */
+uint64
+lsm_floor(void)
+{
+	TransactionId xmin;
+
+	if (likely(lsm_my_floor != 0))
+		return lsm_my_floor;
+
+	if (IsParallelWorker() && MyProc->lockGroupLeader != NULL)
+	{
+		lsm_my_floor = pg_atomic_read_u64(&lsm_floors[lsm_compat_procno(MyProc->lockGroupLeader)]);
+		if (lsm_my_floor != 0)
+			return lsm_my_floor;
+	}
+	lsm_next_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
+	xmin = MyProc->xmin;
+	if (TransactionIdIsNormal(xmin))
+		lsm_my_floor = lsm_full_xid(xmin);
+	else
+		lsm_my_floor = lsm_next_xid;
+	pg_atomic_write_u64(&lsm_floors[lsm_compat_procno(MyProc)], lsm_my_floor);
+	return lsm_my_floor;
+}
+
+void
+lsm_floor_xact_end(void)
+{
+	if (lsm_my_floor != 0 && !IsParallelWorker())
+		pg_atomic_write_u64(&lsm_floors[lsm_compat_procno(MyProc)], 0);
+	lsm_my_floor = 0;
+	lsm_next_xid = 0;
+}
+
+/* See LsmHorizons.  Only in the table's own database. */
+void
+lsm_horizons(Relation rel, LsmHorizons *horizons)
+{
+	lsm_next_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
+	horizons->visible = lsm_full_xid(GetOldestNonRemovableTransactionId(rel));
+	pg_memory_barrier();
+	horizons->settled = horizons->visible;
+	for (int i = 0; i < lsm_floor_slots(); i++)
+	{
+		uint64		floor = pg_atomic_read_u64(&lsm_floors[i]);
+
+		if (floor != 0 && floor < horizons->settled)
+			horizons->settled = floor;
+	}
+}

@@ -1,0 +1,177 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_mvcc.h
+ *	  Records of a row: finding them, judging them, building rows from them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_MVCC_H
+#define LSM_MVCC_H
+
+#include "lsm.h"
+
+#include "access/tableam.h"
+#include "executor/tuptable.h"
+#include "lsm_blockcache.h"
+#include "lsm_manifest.h"
+#include "lsm_rowlog.h"
+#include "lsm_segment.h"
+#include "lsm_table.h"
+#include "utils/snapmgr.h"
+
+/* ---- floors (lsm_floor.c) ---- */
+
+extern uint64 lsm_full_xid(TransactionId xid);
+extern uint64 lsm_floor(void);
+extern void lsm_floor_xact_end(void);
+
+/* What no snapshot can tell apart any more, and what nobody can name. */
+typedef struct LsmHorizons
+{
+	uint64		visible;		/* a committed xid before it is visible to all */
+	uint64		settled;		/* and before this one, no transaction names its
+								 * versions by version TID */
+} LsmHorizons;
+extern void lsm_horizons(Relation rel, LsmHorizons *horizons);
+
+/* ---- versions (lsm_version.c) ---- */
+
+/* A record as the iterator finds it. */
+typedef struct LsmVersion
+{
+	LsmRowHead	head;
+	uint32		seq;			/* row log, not INSERT */
+	LsmTid		prev;
+	LsmRecord  *record;			/* row log: a copy in the iterator; else NULL */
+	Size		record_len;
+	LsmCachedBlock *cached;		/* segment: pinned by the iterator */
+	int			row;
+	bool		bottom;			/* INSERT or baseline: nothing is older */
+} LsmVersion;
+
+typedef struct LsmVersionIter
+{
+	Relation	rel;
+	LsmTable   *table;
+	LsmTid		root;
+	uint64		epoch;
+	uint64		counter;		/* of the view it works with */
+	LsmTid		heads[2];		/* newest records in the active generation and
+								 * the one being flushed */
+	bool		stale;			/* out: start again */
+	/* private */
+	int			stage;
+	int			increment;
+	LsmTid		chain;
+	LsmCachedBlock *cached;
+	uint32		blockno;
+	int			row;
+	LsmVersion	version;
+	PGAlignedBlock copy;
+} LsmVersionIter;
+
+extern void lsm_versions_begin(LsmVersionIter *iter, Relation rel, LsmTable *table, LsmTid root);
+extern LsmVersion *lsm_versions_next(LsmVersionIter *iter);
+extern void lsm_versions_end(LsmVersionIter *iter);
+extern bool lsm_versions_unchanged(LsmVersionIter *iter);
+extern bool lsm_find_root(Relation rel, LsmTable *table, LsmTid tid, LsmTid *root);
+extern void lsm_record_head(const LsmRecord *record, LsmTid tid, LsmRowHead *head);
+extern void lsm_head_resolve(const LsmManifestEntry *entry, LsmSegmentReader *reader,
+							 LsmRowHead *head);
+
+/* ---- visibility (lsm_visibility.c) ---- */
+
+typedef enum LsmXidState
+{
+	LSM_XID_COMMITTED,
+	LSM_XID_ABORTED,
+	LSM_XID_OWN,
+	LSM_XID_RUNNING
+} LsmXidState;
+
+extern LsmXidState lsm_xid_state(const LsmRowHead *head);
+extern bool lsm_visible_mvcc(const LsmRowHead *head, Snapshot snapshot);
+extern uint16 lsm_hint_for(const LsmRowHead *head);
+extern void lsm_check_conflict_out(Relation rel, Snapshot snapshot, uint64 xid);
+
+/* The name by which this transaction knows a version. */
+static inline LsmTid
+lsm_version_name(const LsmRowHead *head)
+{
+	return head->xid < lsm_floor() ? head->root : head->vtid;
+}
+
+/* ---- slots (lsm_slot.c) ---- */
+
+extern const TupleTableSlotOps LsmSlotOps;
+
+extern void lsm_slot_store(TupleTableSlot *slot, Relation rel, const LsmVersion *full,
+						   uint64 xmax, uint32 cmax);
+extern void lsm_slot_store_delta(TupleTableSlot *slot, const LsmVersion *delta);
+extern void lsm_slot_set_name(TupleTableSlot *slot, LsmTid tid);
+extern void lsm_slot_set_inserted(TupleTableSlot *slot, LsmTid tid, uint64 xid, uint32 cid);
+extern void lsm_slot_store_row(TupleTableSlot *slot, Relation rel, LsmCachedBlock *cached,
+							   int row, const LsmRowHead *head, bool whole_columns);
+
+/* ---- records (lsm_record.c) ---- */
+
+extern LsmRecord *lsm_record_form(Relation rel, const LsmRecord *head, Datum *values,
+								  bool *isnull, const bits8 *cols, Size *len);
+extern void lsm_record_deform(TupleDesc tupdesc, const LsmRecord *record,
+							  Datum *values, bool *isnull);
+extern const bits8 *lsm_record_cols(const LsmRecord *record);
+extern Size lsm_record_fixed(const LsmRecord *record);
+extern int	lsm_record_deform_from(TupleDesc tupdesc, const LsmRecord *record, int from,
+								   int natts, Size *offset, Datum *values, bool *isnull);
+
+/* ---- rows (lsm_row.c) ---- */
+
+/* Fetch the version of a row that a snapshot sees; slot may be NULL. */
+extern bool lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
+						  TupleTableSlot *slot, bool *all_dead);
+
+/* Fetch exactly the version with that name. */
+extern bool lsm_row_fetch_named(Relation rel, LsmTable *table, LsmTid tid, Snapshot snapshot,
+								TupleTableSlot *slot);
+
+/* What stands in the way of a change to, or lock of, a named version. */
+typedef struct LsmJudgement
+{
+	TM_Result	result;
+	LsmTid		root;
+	LsmTid		name;			/* of the version judged */
+	LsmTid		target;			/* its version TID */
+	TransactionId wait_for;		/* BeingModified: whose end to wait for */
+	uint32		cmax;			/* SelfModified, Deleted, Updated */
+	TransactionId xmax;
+	LsmTid		next;			/* Updated: name of the next version */
+	bool		next_moved;		/* it has another root */
+	bool		partition_move; /* Deleted: moved to another partition */
+	bool		own_lock;		/* we hold a lock at least as strong */
+	bool		own_any_lock;
+	bool		lockers_below;	/* a new record must say so */
+	LsmTid		head;			/* newest record of the active generation */
+	uint32		head_seq;
+	/* what a DELTA for the next version would build on */
+	LsmTid		full_tid;
+	const bits8 *delta_cols;	/* columns of the version itself, if a DELTA */
+	uint16		delta_natts;
+	uint16		full_natts;
+	LsmVersionIter iter;		/* for lsm_versions_unchanged() */
+	bits8		cols_copy[MaxTupleAttributeNumber / 8 + 1];
+	int			nlockers;		/* live lockers to be copied when the row moves */
+	struct
+	{
+		uint64		xid;
+		uint32		cid;
+		uint16		strength;
+	}		   *lockers;
+} LsmJudgement;
+
+extern void lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
+						  LockTupleMode mode, TupleTableSlot *slot, LsmJudgement *judgement);
+
+/* (root, offset) of a successor of a moved row. */
+extern bool lsm_lock_modes_conflict(LockTupleMode a, LockTupleMode b);
+
+#endif							/* LSM_MVCC_H */

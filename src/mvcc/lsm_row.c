@@ -1,0 +1,593 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_row.c
+ *	  Rows: the version that a snapshot sees, the version that a name means,
+ *	  and what stands in the way of changing it.
+ *
+ * All of it walks a row's records from the newest down.  A DELTA holds all the
+ * columns that differ from the full version it builds on, so that one step
+ * below it completes the row.  Where that version is not found by its TID any
+ * more, it or a later ancestor of the DELTA has become the bottom row, on which
+ * the DELTA gives the same result (I9).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "lsm_mvcc.h"
+#include "miscadmin.h"
+#include "storage/procarray.h"
+#include "utils/snapmgr.h"
+
+/* What a record means for a snapshot. */
+typedef enum LsmEffect
+{
+	LSM_EFFECT_NONE,			/* as if it were not there */
+	LSM_EFFECT_SEEN,			/* this version is the row */
+	LSM_EFFECT_GONE				/* the row is deleted, or lives elsewhere */
+} LsmEffect;
+
+/* KEY SHARE 0, SHARE 1, NO KEY UPDATE 2, UPDATE 3: heap's table in one sum. */
+bool
+lsm_lock_modes_conflict(LockTupleMode a, LockTupleMode b)
+{
+	return (int) a + (int) b >= 3;
+}
+
+static inline bool
+lsm_kind_is_version(int kind)
+{
+	return kind == LSM_REC_INSERT || kind == LSM_REC_UPDATE;
+}
+
+/* Can no snapshot see what was before this committed record? */
+static bool
+lsm_xid_removable(Relation rel, uint64 xid)
+{
+	return xid == 0 ||
+		GlobalVisCheckRemovableFullXid(rel, FullTransactionIdFromU64(xid));
+}
+
+/*
+ * Judge one record (not LOCK).  For dirty snapshots also says in the snapshot
+ * whose transaction is undecided.
+ */
+static LsmEffect
+lsm_record_effect(Relation rel, const LsmRowHead *head, Snapshot snapshot)
+{
+	int			kind = LSM_REC_KIND(head->info);
+	LsmEffect	effect = lsm_kind_is_version(kind) ? LSM_EFFECT_SEEN : LSM_EFFECT_GONE;
+	LsmXidState state;
+
+	switch (snapshot->snapshot_type)
+	{
+		case SNAPSHOT_MVCC:
+			return lsm_visible_mvcc(head, snapshot) ? effect : LSM_EFFECT_NONE;
+		case SNAPSHOT_SELF:
+			state = lsm_xid_state(head);
+			return state == LSM_XID_OWN || state == LSM_XID_COMMITTED ? effect : LSM_EFFECT_NONE;
+		case SNAPSHOT_ANY:
+			if (effect == LSM_EFFECT_GONE || lsm_xid_state(head) == LSM_XID_ABORTED)
+				return LSM_EFFECT_NONE;
+			return LSM_EFFECT_SEEN;
+		case SNAPSHOT_DIRTY:
+			state = lsm_xid_state(head);
+			if (state == LSM_XID_ABORTED)
+				return LSM_EFFECT_NONE;
+			if (state == LSM_XID_RUNNING)
+			{
+				if (effect == LSM_EFFECT_GONE)
+				{
+					snapshot->xmax = (TransactionId) head->xid;
+					return LSM_EFFECT_NONE;
+				}
+				snapshot->xmin = (TransactionId) head->xid;
+			}
+			return effect;
+		case SNAPSHOT_NON_VACUUMABLE:
+			state = lsm_xid_state(head);
+			if (state == LSM_XID_ABORTED)
+				return LSM_EFFECT_NONE;
+			if (effect == LSM_EFFECT_GONE &&
+				!(state == LSM_XID_COMMITTED && lsm_xid_removable(rel, head->xid)))
+				return LSM_EFFECT_NONE;
+			return effect;
+		default:
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("access method \"lsm\" cannot read table \"%s\" with this kind of snapshot",
+							RelationGetRelationName(rel))));
+	}
+	return LSM_EFFECT_NONE;		/* keep compiler quiet */
+}
+
+/* Note in the row log what became of a record's xid. */
+static void
+lsm_version_hint(LsmVersionIter *iter, LsmVersion *version)
+{
+	uint16		hint;
+
+	if (version->record == NULL ||
+		(version->head.info & (LSM_REC_COMMITTED | LSM_REC_ABORTED)))
+		return;
+	hint = lsm_hint_for(&version->head);
+	if (hint != 0)
+		lsm_rowlog_hint(iter->rel, iter->table->view, version->head.vtid, hint,
+						(TransactionId) version->head.xid);
+}
+
+/* Is this record the full version that a DELTA with that base builds on? */
+static inline bool
+lsm_version_is_base(const LsmVersion *version, LsmTid base)
+{
+	return version->bottom ||
+		(version->head.vtid == base && LSM_REC_KIND(version->head.info) == LSM_REC_UPDATE &&
+		 !(version->head.info & LSM_REC_DELTA));
+}
+
+static void
+lsm_row_no_base(Relation rel, LsmTid root)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("row (%u,%u) of table \"%s\" is incomplete",
+					LSM_TID_LB(root), LSM_TID_OFFSET(root), RelationGetRelationName(rel)),
+			 errdetail("A version of it builds on a row that is not there."),
+			 errhint("Run lsm_check() on the table, then restore it from a backup.")));
+}
+
+/*
+ * Fetch the version of a row that snapshot sees into slot (may be NULL).  False:
+ * it sees none; *all_dead then says whether that is certain for everybody.
+ */
+bool
+lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
+			  TupleTableSlot *slot, bool *all_dead)
+{
+	LsmVersionIter iter;
+	LsmVersion *version;
+	bool		ssi = IsMVCCSnapshot(snapshot);
+
+	if (all_dead != NULL)
+		*all_dead = false;
+	do
+	{
+		bool		seen = false;
+		bool		any = false;
+		LsmTid		base = LSM_INVALID_TID;
+		LsmTid		name = LSM_INVALID_TID;
+		uint64		xmax = 0;
+		uint32		cmax = 0;
+
+		lsm_versions_begin(&iter, rel, table, root);
+		while ((version = lsm_versions_next(&iter)) != NULL)
+		{
+			LsmRowHead *head = &version->head;
+			int			kind = LSM_REC_KIND(head->info);
+
+			if (seen)
+			{
+				if (!lsm_version_is_base(version, base))
+					continue;
+				lsm_slot_store(slot, rel, version, xmax, cmax);
+				lsm_slot_set_name(slot, name);
+				lsm_versions_end(&iter);
+				return true;
+			}
+			if (kind == LSM_REC_LOCK)
+			{
+				if (xmax == 0 && lsm_xid_state(head) != LSM_XID_ABORTED)
+				{
+					xmax = head->xid;
+					cmax = head->cid;
+				}
+				continue;
+			}
+			lsm_version_hint(&iter, version);
+			switch (lsm_record_effect(rel, head, snapshot))
+			{
+				case LSM_EFFECT_NONE:
+					if (ssi)
+						lsm_check_conflict_out(rel, snapshot, head->xid);
+					if (!(head->info & LSM_REC_ABORTED))
+					{
+						xmax = head->xid;
+						cmax = head->cid;
+					}
+					any = true;
+					continue;
+				case LSM_EFFECT_GONE:
+					if (all_dead != NULL && !any && lsm_xid_state(head) == LSM_XID_COMMITTED)
+						*all_dead = lsm_xid_removable(rel, head->xid);
+					lsm_versions_end(&iter);
+					return false;
+				case LSM_EFFECT_SEEN:
+					break;
+			}
+			seen = true;
+			if (slot == NULL)
+			{
+				lsm_versions_end(&iter);
+				return true;
+			}
+			name = lsm_version_name(head);
+			if (head->info & LSM_REC_DELTA)
+			{
+				base = head->base;
+				lsm_slot_store_delta(slot, version);
+				continue;
+			}
+			lsm_slot_store(slot, rel, version, xmax, cmax);
+			lsm_slot_set_name(slot, name);
+			lsm_versions_end(&iter);
+			return true;
+		}
+		lsm_versions_end(&iter);
+		if (seen && !iter.stale)
+			lsm_row_no_base(rel, root);
+	} while (iter.stale);
+	return false;
+}
+
+/* Is it the version that this transaction calls by that name? */
+static bool
+lsm_version_is_named(const LsmVersion *version, LsmTid tid, LsmXidState state)
+{
+	const LsmRowHead *head = &version->head;
+
+	if (!lsm_kind_is_version(LSM_REC_KIND(head->info)))
+		return false;
+	if (LSM_TID_IS_VERSION(tid))
+		return head->vtid == tid;
+	return version->bottom ||
+		(head->xid < lsm_floor() && state == LSM_XID_COMMITTED);
+}
+
+/*
+ * Fetch exactly the version with that name, if snapshot sees it; slot may be
+ * NULL.
+ */
+bool
+lsm_row_fetch_named(Relation rel, LsmTable *table, LsmTid tid, Snapshot snapshot,
+					TupleTableSlot *slot)
+{
+	LsmVersionIter iter;
+	LsmVersion *version;
+	LsmTid		root;
+	bool		any = snapshot->snapshot_type == SNAPSHOT_ANY;
+
+	do
+	{
+		bool		seen = false;
+		LsmTid		base = LSM_INVALID_TID;
+		uint64		xmax = 0;
+		uint32		cmax = 0;
+
+		if (!lsm_find_root(rel, table, tid, &root))
+			return false;
+		lsm_versions_begin(&iter, rel, table, root);
+		while ((version = lsm_versions_next(&iter)) != NULL)
+		{
+			LsmRowHead *head = &version->head;
+			LsmXidState state;
+
+			if (seen)
+			{
+				if (!lsm_version_is_base(version, base))
+					continue;
+				lsm_slot_store(slot, rel, version, xmax, cmax);
+				lsm_slot_set_name(slot, tid);
+				lsm_versions_end(&iter);
+				return true;
+			}
+			state = lsm_xid_state(head);
+			if (LSM_REC_KIND(head->info) == LSM_REC_LOCK)
+			{
+				if (xmax == 0 && state != LSM_XID_ABORTED)
+				{
+					xmax = head->xid;
+					cmax = head->cid;
+				}
+				continue;
+			}
+			if (!lsm_version_is_named(version, tid, state))
+			{
+				/* newer than the one we look for: does it hide that one? */
+				if (!any && lsm_record_effect(rel, head, snapshot) != LSM_EFFECT_NONE)
+					break;
+				if (state != LSM_XID_ABORTED)
+				{
+					xmax = head->xid;
+					cmax = head->cid;
+				}
+				continue;
+			}
+			if (state == LSM_XID_ABORTED ||
+				(!any && lsm_record_effect(rel, head, snapshot) != LSM_EFFECT_SEEN))
+				break;
+			if (slot == NULL)
+			{
+				lsm_versions_end(&iter);
+				return true;
+			}
+			seen = true;
+			if (head->info & LSM_REC_DELTA)
+			{
+				base = head->base;
+				lsm_slot_store_delta(slot, version);
+				continue;
+			}
+			lsm_slot_store(slot, rel, version, xmax, cmax);
+			lsm_slot_set_name(slot, tid);
+			lsm_versions_end(&iter);
+			return true;
+		}
+		lsm_versions_end(&iter);
+		if (seen && !iter.stale)
+			lsm_row_no_base(rel, root);
+	} while (iter.stale);
+	return false;
+}
+
+/* ---- judging ---- */
+
+/* What is newer than the version judged, as far as it counts. */
+typedef struct LsmNewer
+{
+	bool		any;
+	int			kind;
+	uint16		info;
+	uint64		xid;
+	uint32		cid;
+	LsmXidState state;
+	LsmTid		name;			/* of the next version */
+} LsmNewer;
+
+static LockTupleMode
+lsm_record_strength(const LsmRowHead *head)
+{
+	return LSM_REC_KIND(head->info) == LSM_REC_DELETE ?
+		LockTupleExclusive : LSM_REC_STRENGTH(head->info);
+}
+
+static void
+lsm_newer_set(LsmNewer *newer, const LsmRowHead *head, LsmXidState state)
+{
+	newer->any = true;
+	newer->kind = LSM_REC_KIND(head->info);
+	newer->info = head->info;
+	newer->xid = head->xid;
+	newer->cid = head->cid;
+	newer->state = state;
+	newer->name = newer->kind == LSM_REC_MOVED ? head->base : lsm_version_name(head);
+}
+
+/* A live locker: remember it, it may have to be copied to a new root. */
+static void
+lsm_judge_locker(LsmJudgement *judgement, const LsmRowHead *head)
+{
+	if (judgement->lockers == NULL)
+		judgement->lockers = palloc(sizeof(*judgement->lockers) * 64);
+	else if (judgement->nlockers >= 64 && (judgement->nlockers & (judgement->nlockers - 1)) == 0)
+		judgement->lockers = repalloc(judgement->lockers,
+									  sizeof(*judgement->lockers) * judgement->nlockers * 2);
+	judgement->lockers[judgement->nlockers].xid = head->xid;
+	judgement->lockers[judgement->nlockers].cid = head->cid;
+	judgement->lockers[judgement->nlockers].strength = head->info & LSM_REC_STRENGTH_MASK;
+	judgement->nlockers++;
+	judgement->lockers_below = true;
+}
+
+/* The version judged: what its next version would build on. */
+static void
+lsm_judge_base(LsmJudgement *judgement, const LsmVersion *version)
+{
+	if (version->head.info & LSM_REC_DELTA)
+	{
+		memcpy(judgement->cols_copy, version->head.cols, version->head.cols_len);
+		judgement->delta_cols = judgement->cols_copy;
+		judgement->delta_natts = version->head.natts;
+	}
+	else
+	{
+		judgement->delta_cols = NULL;
+		judgement->full_tid = version->bottom ? judgement->root : version->head.vtid;
+		judgement->full_natts = version->head.natts;
+	}
+}
+
+/* From what was seen to a result. */
+static void
+lsm_judge_result(LsmJudgement *judgement, const LsmNewer *next, const LsmNewer *running,
+				 const LsmNewer *committed, uint64 locker, LockTupleMode mode, uint32 cid)
+{
+	const LsmNewer *newer = next;
+
+	/*
+	 * A KEY SHARE lock goes through updates that leave the key alone, committed
+	 * or not; but then none of the later changes may be in its way either.
+	 */
+	if (newer->any && newer->state != LSM_XID_OWN &&
+		newer->kind != LSM_REC_DELETE &&
+		!lsm_lock_modes_conflict(mode, LSM_REC_STRENGTH(newer->info)))
+	{
+		if (running->any)
+			newer = running;
+		else if (committed->any)
+			newer = committed;
+		else
+		{
+			judgement->next = next->kind == LSM_REC_MOVED ? next->name : LSM_INVALID_TID;
+			judgement->next_moved = next->kind == LSM_REC_MOVED;
+			newer = NULL;
+		}
+	}
+	if (newer == NULL || !newer->any)
+	{
+		judgement->result = locker != 0 ? TM_BeingModified : TM_Ok;
+		judgement->wait_for = (TransactionId) locker;
+		return;
+	}
+
+	judgement->xmax = (TransactionId) newer->xid;
+	judgement->cmax = newer->cid;
+	judgement->partition_move = (newer->info & LSM_REC_PARTITION_MOVE) != 0;
+	switch (newer->state)
+	{
+		case LSM_XID_OWN:
+			judgement->result = newer->cid >= cid ? TM_SelfModified : TM_Invisible;
+			break;
+		case LSM_XID_RUNNING:
+			judgement->result = TM_BeingModified;
+			judgement->wait_for = (TransactionId) newer->xid;
+			break;
+		default:
+			judgement->result = newer->kind == LSM_REC_DELETE ? TM_Deleted : TM_Updated;
+			break;
+	}
+	if (newer->kind != LSM_REC_DELETE)
+	{
+		judgement->next = newer->name;
+		judgement->next_moved = newer->kind == LSM_REC_MOVED;
+	}
+}
+
+/*
+ * Judge a change with that strength (or a lock of it) of the version with that
+ * name, as HeapTupleSatisfiesUpdate and the rules of row locks do; the version
+ * goes into slot unless it is NULL.  Takes no lock that outlasts the call: under
+ * the row's stripe, lsm_versions_unchanged(&judgement->iter) says whether it still
+ * holds.
+ */
+void
+lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
+			  LockTupleMode mode, TupleTableSlot *slot, LsmJudgement *judgement)
+{
+	LsmVersionIter *iter = &judgement->iter;
+	LsmVersion *version;
+
+	do
+	{
+		LsmNewer	next = {0};
+		LsmNewer	running = {0};
+		LsmNewer	committed = {0};
+		uint64		locker = 0;
+		bool		found = false;	/* the version itself */
+		bool		complete = false;	/* and the one it builds on */
+		bool		first = true;
+		LsmTid		base = LSM_INVALID_TID;
+
+		memset(judgement, 0, offsetof(LsmJudgement, iter));
+		judgement->nlockers = 0;
+		judgement->lockers = NULL;
+		judgement->name = tid;
+		judgement->result = TM_Deleted;
+		iter->stale = false;
+		if (!lsm_find_root(rel, table, tid, &judgement->root))
+			return;
+
+		lsm_versions_begin(iter, rel, table, judgement->root);
+		judgement->head = iter->heads[0];
+		while ((version = lsm_versions_next(iter)) != NULL)
+		{
+			LsmRowHead *head = &version->head;
+			LsmXidState state = lsm_xid_state(head);
+			bool		more = (head->info & LSM_REC_LOCKERS_BELOW) != 0;
+
+			if (first && iter->heads[0] != LSM_INVALID_TID)
+				judgement->head_seq = version->seq;
+			first = false;
+			lsm_version_hint(iter, version);
+
+			if (LSM_REC_KIND(head->info) == LSM_REC_LOCK)
+			{
+				if (state == LSM_XID_OWN)
+				{
+					judgement->own_any_lock = true;
+					if (LSM_REC_STRENGTH(head->info) >= mode)
+						judgement->own_lock = true;
+					lsm_judge_locker(judgement, head);
+				}
+				else if (state == LSM_XID_RUNNING)
+				{
+					if (locker == 0 && lsm_lock_modes_conflict(mode, LSM_REC_STRENGTH(head->info)))
+						locker = head->xid;
+					lsm_judge_locker(judgement, head);
+				}
+			}
+			else if (found)
+			{
+				if (!complete && lsm_version_is_base(version, base))
+				{
+					if (slot != NULL)
+					{
+						lsm_slot_store(slot, rel, version, 0, 0);
+						lsm_slot_set_name(slot, tid);
+					}
+					judgement->full_tid = version->bottom ? judgement->root : head->vtid;
+					judgement->full_natts = head->natts;
+					complete = true;
+				}
+			}
+			else if (state != LSM_XID_ABORTED)
+			{
+				if (!lsm_version_is_named(version, tid, state))
+				{
+					lsm_newer_set(&next, head, state);
+					if (lsm_lock_modes_conflict(mode, lsm_record_strength(head)))
+					{
+						if (state == LSM_XID_RUNNING)
+							lsm_newer_set(&running, head, state);
+						else if (state == LSM_XID_COMMITTED)
+							lsm_newer_set(&committed, head, state);
+					}
+				}
+				else
+				{
+					found = true;
+					judgement->target = head->vtid;
+					lsm_judge_base(judgement, version);
+					if (state == LSM_XID_RUNNING ||
+						(state == LSM_XID_OWN && head->cid >= cid))
+						judgement->result = TM_Invisible;
+					if (head->info & LSM_REC_DELTA)
+					{
+						base = head->base;
+						if (slot != NULL)
+							lsm_slot_store_delta(slot, version);
+					}
+					else
+					{
+						if (slot != NULL)
+						{
+							lsm_slot_store(slot, rel, version, 0, 0);
+							lsm_slot_set_name(slot, tid);
+						}
+						complete = true;
+					}
+				}
+			}
+			if (found && complete && !more)
+				break;
+		}
+		lsm_versions_end(iter);
+		if (iter->stale)
+			continue;
+		if (found && !complete)
+			lsm_row_no_base(rel, judgement->root);
+		if (!found)
+		{
+			/* the row has gone; say how, if that is still known */
+			if (next.any && next.state == LSM_XID_COMMITTED)
+			{
+				judgement->xmax = (TransactionId) next.xid;
+				judgement->cmax = next.cid;
+			}
+			return;
+		}
+		if (judgement->result != TM_Invisible)
+			lsm_judge_result(judgement, &next, &running, &committed, locker, mode, cid);
+	} while (iter->stale);
+}

@@ -1,0 +1,543 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_slot.c
+ *	  Tuple table slots for rows of lsm tables.
+ *
+ * A slot refers to a full version (a copy of a row-log record, or a row of a
+ * pinned block) and perhaps to a DELTA on top of it; columns are decoded when
+ * asked for.  Filled by others (executor, triggers) it is like a virtual slot.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/sysattr.h"
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "lsm_mvcc.h"
+#include "utils/datum.h"
+#include "utils/expandeddatum.h"
+#include "utils/memutils.h"
+
+typedef struct LsmSlot
+{
+	TupleTableSlot base;
+	bool		stored;			/* refers to a stored row: has system columns */
+	uint64		xid;
+	uint32		cid;
+	uint64		xmax;
+	uint32		cmax;
+	int			natts;			/* columns that the version knows of */
+	/* where the full version is */
+	LsmRecord  *record;			/* in recbuf, or NULL */
+	Size		offset;			/* of the next column of it */
+	int			decoded;		/* columns of it decoded so far */
+	char	   *recbuf;
+	Size		recbuf_len;
+	LsmCachedBlock *cached;		/* pinned, or NULL */
+	uint64		cached_xact;
+	int			row;
+	bool		whole_columns;	/* a scan: decode whole columns of the block */
+	/* DELTA on top */
+	bool		has_delta;
+	bool		awaits_full;	/* lsm_slot_store() comes next */
+	int			delta_natts;
+	bool	   *delta_has;		/* natts of the tuple descriptor */
+	Datum	   *delta_values;
+	bool	   *delta_isnull;
+	MemoryContext delta_context;
+	char	   *data;			/* materialized values */
+} LsmSlot;
+
+static void
+lsm_slot_init(TupleTableSlot *slot)
+{
+	LsmSlot    *lslot = (LsmSlot *) slot;
+
+	lslot->stored = false;
+	lslot->record = NULL;
+	lslot->recbuf = NULL;
+	lslot->recbuf_len = 0;
+	lslot->cached = NULL;
+	lslot->has_delta = false;
+	lslot->awaits_full = false;
+	lslot->delta_has = NULL;
+	lslot->delta_context = NULL;
+	lslot->data = NULL;
+	lslot->natts = 0;
+}
+
+static void
+lsm_slot_release(TupleTableSlot *slot)
+{
+	LsmSlot    *lslot = (LsmSlot *) slot;
+
+	if (lslot->cached != NULL)
+	{
+		lsm_block_unpin(lslot->cached, lslot->cached_xact);
+		lslot->cached = NULL;
+	}
+	if (lslot->has_delta)
+	{
+		MemoryContextReset(lslot->delta_context);
+		lslot->delta_has = NULL;
+		lslot->has_delta = false;
+	}
+	lslot->awaits_full = false;
+	lslot->record = NULL;
+}
+
+static void
+lsm_slot_clear(TupleTableSlot *slot)
+{
+	LsmSlot    *lslot = (LsmSlot *) slot;
+
+	lsm_slot_release(slot);
+	if (unlikely(TTS_SHOULDFREE(slot)))
+	{
+		pfree(lslot->data);
+		lslot->data = NULL;
+		slot->tts_flags &= ~TTS_FLAG_SHOULDFREE;
+	}
+	lslot->stored = false;
+	slot->tts_nvalid = 0;
+	slot->tts_flags |= TTS_FLAG_EMPTY;
+	ItemPointerSetInvalid(&slot->tts_tid);
+}
+
+static void
+lsm_slot_release_all(TupleTableSlot *slot)
+{
+	LsmSlot    *lslot = (LsmSlot *) slot;
+
+	lsm_slot_release(slot);
+	if (lslot->recbuf != NULL)
+		pfree(lslot->recbuf);
+	lslot->recbuf = NULL;
+	if (lslot->delta_context != NULL)
+		MemoryContextDelete(lslot->delta_context);
+	lslot->delta_context = NULL;
+}
+
+/* Columns that the version is older than. */
+static void
+lsm_slot_missing(TupleTableSlot *slot, int from, int natts)
+{
+	TupleDesc	tupdesc = slot->tts_tupleDescriptor;
+
+	for (int i = from; i < natts; i++)
+		slot->tts_values[i] = getmissingattr(tupdesc, i + 1, &slot->tts_isnull[i]);
+}
+
+static void
+lsm_slot_getsomeattrs(TupleTableSlot *slot, int natts)
+{
+	LsmSlot    *lslot = (LsmSlot *) slot;
+	int			from = slot->tts_nvalid;
+	int			have;
+
+	Assert(!TTS_EMPTY(slot));
+	if (lslot->record != NULL)
+	{
+		have = lsm_record_deform_from(slot->tts_tupleDescriptor, lslot->record,
+									  lslot->decoded, natts, &lslot->offset,
+									  slot->tts_values, slot->tts_isnull);
+		lslot->decoded = Max(lslot->decoded, have);
+	}
+	else if (lslot->cached != NULL)
+	{
+		LsmBlock   *block = lslot->cached->block;
+
+		have = Min(natts, lslot->natts);
+		have = Min(have, lsm_block_natts(block));
+		if (lslot->whole_columns)
+		{
+			for (int i = from; i < have; i++)
+			{
+				Datum	   *values;
+				bool	   *isnull;
+
+				lsm_block_column(block, i + 1, &values, &isnull);
+				slot->tts_values[i] = values[lslot->row];
+				slot->tts_isnull[i] = isnull[lslot->row];
+			}
+		}
+		else
+		{
+			for (int i = from; i < have; i++)
+				slot->tts_values[i] = lsm_block_value(block, lslot->row, i + 1,
+													  &slot->tts_isnull[i]);
+		}
+	}
+	else
+		have = from;
+	if (have < natts)
+		lsm_slot_missing(slot, Max(have, from), natts);
+	if (lslot->has_delta)
+	{
+		for (int i = from; i < Min(natts, lslot->delta_natts); i++)
+		{
+			if (lslot->delta_has[i])
+			{
+				slot->tts_values[i] = lslot->delta_values[i];
+				slot->tts_isnull[i] = lslot->delta_isnull[i];
+			}
+		}
+	}
+	slot->tts_nvalid = natts;
+}
+
+static Datum
+lsm_slot_getsysattr(TupleTableSlot *slot, int attnum, bool *isnull)
+{
+	LsmSlot    *lslot = (LsmSlot *) slot;
+
+	Assert(!TTS_EMPTY(slot));
+	if (!lslot->stored)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot retrieve a system column in this context")));
+	*isnull = false;
+	switch (attnum)
+	{
+		case MinTransactionIdAttributeNumber:
+			return TransactionIdGetDatum(lslot->xid == 0 ? FrozenTransactionId :
+										 (TransactionId) lslot->xid);
+		case MaxTransactionIdAttributeNumber:
+			return TransactionIdGetDatum((TransactionId) lslot->xmax);
+		case MinCommandIdAttributeNumber:
+			return CommandIdGetDatum(lslot->cid);
+		case MaxCommandIdAttributeNumber:
+			return CommandIdGetDatum(lslot->cmax);
+		default:
+			elog(ERROR, "invalid system attribute %d", attnum);
+	}
+	return 0;					/* keep compiler quiet */
+}
+
+#if PG_VERSION_NUM >= 170000
+static bool
+lsm_slot_is_current_xact(TupleTableSlot *slot)
+{
+	LsmSlot    *lslot = (LsmSlot *) slot;
+
+	if (!lslot->stored)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("don't have transaction information for this type of tuple")));
+	return lslot->xid != 0 && TransactionIdIsCurrentTransactionId((TransactionId) lslot->xid);
+}
+#endif
+
+/* Make the slot independent of blocks and of memory that is not its own. */
+static void
+lsm_slot_materialize(TupleTableSlot *slot)
+{
+	LsmSlot    *lslot = (LsmSlot *) slot;
+	TupleDesc	tupdesc = slot->tts_tupleDescriptor;
+	Size		size = 0;
+	char	   *data;
+
+	if (TTS_SHOULDFREE(slot))
+		return;
+	if (slot->tts_nvalid < tupdesc->natts && (lslot->record || lslot->cached))
+		lsm_slot_getsomeattrs(slot, tupdesc->natts);
+
+	for (int pass = 0; pass < 2; pass++)
+	{
+		data = lslot->data;
+		for (int i = 0; i < tupdesc->natts; i++)
+		{
+			Form_pg_attribute att = TupleDescAttr(tupdesc, i);
+			Datum		value = slot->tts_values[i];
+			Size		len;
+
+			if (att->attbyval || slot->tts_isnull[i])
+				continue;
+			if (att->attlen == -1 && VARATT_IS_EXTERNAL_EXPANDED(DatumGetPointer(value)))
+			{
+				ExpandedObjectHeader *expanded = DatumGetEOHP(value);
+
+				len = EOH_get_flat_size(expanded);
+				if (pass == 1)
+				{
+					data = (char *) att_align_nominal(data, att->attalign);
+					EOH_flatten_into(expanded, data, len);
+				}
+				else
+					size = att_align_nominal(size, att->attalign);
+			}
+			else
+			{
+				len = att_addlength_datum(0, att->attlen, value);
+				if (pass == 1)
+				{
+					data = (char *) att_align_nominal(data, att->attalign);
+					memcpy(data, DatumGetPointer(value), len);
+				}
+				else
+					size = att_align_nominal(size, att->attalign);
+			}
+			if (pass == 1)
+			{
+				slot->tts_values[i] = PointerGetDatum(data);
+				data += len;
+			}
+			else
+				size += len;
+		}
+		if (pass == 0)
+		{
+			lslot->data = MemoryContextAllocHuge(slot->tts_mcxt, MAXALIGN(size) + 8);
+			slot->tts_flags |= TTS_FLAG_SHOULDFREE;
+		}
+	}
+	lsm_slot_release(slot);
+}
+
+static void
+lsm_slot_copyslot(TupleTableSlot *dst, TupleTableSlot *src)
+{
+	LsmSlot    *ldst = (LsmSlot *) dst;
+	TupleDesc	tupdesc = dst->tts_tupleDescriptor;
+
+	slot_getallattrs(src);
+	lsm_slot_clear(dst);
+	for (int i = 0; i < tupdesc->natts; i++)
+	{
+		dst->tts_values[i] = src->tts_values[i];
+		dst->tts_isnull[i] = src->tts_isnull[i];
+	}
+	dst->tts_nvalid = tupdesc->natts;
+	dst->tts_flags &= ~TTS_FLAG_EMPTY;
+	if (src->tts_ops == &LsmSlotOps && ((LsmSlot *) src)->stored)
+	{
+		LsmSlot    *lsrc = (LsmSlot *) src;
+
+		ldst->stored = true;
+		ldst->xid = lsrc->xid;
+		ldst->cid = lsrc->cid;
+		ldst->xmax = lsrc->xmax;
+		ldst->cmax = lsrc->cmax;
+	}
+	lsm_slot_materialize(dst);
+	dst->tts_tid = src->tts_tid;
+	dst->tts_tableOid = src->tts_tableOid;
+}
+
+static HeapTuple
+lsm_slot_copy_heap_tuple(TupleTableSlot *slot)
+{
+	LsmSlot    *lslot = (LsmSlot *) slot;
+	HeapTuple	tuple;
+
+	slot_getallattrs(slot);
+	tuple = heap_form_tuple(slot->tts_tupleDescriptor, slot->tts_values, slot->tts_isnull);
+	tuple->t_self = slot->tts_tid;
+	tuple->t_tableOid = slot->tts_tableOid;
+	if (lslot->stored)
+	{
+		HeapTupleHeaderSetXmin(tuple->t_data, lslot->xid == 0 ? FrozenTransactionId :
+							   (TransactionId) lslot->xid);
+		HeapTupleHeaderSetCmin(tuple->t_data, lslot->cid);
+		HeapTupleHeaderSetXmax(tuple->t_data, (TransactionId) lslot->xmax);
+	}
+	return tuple;
+}
+
+#if PG_VERSION_NUM >= 180000
+static MinimalTuple
+lsm_slot_copy_minimal_tuple(TupleTableSlot *slot, Size extra)
+{
+	slot_getallattrs(slot);
+	return heap_form_minimal_tuple(slot->tts_tupleDescriptor, slot->tts_values,
+								   slot->tts_isnull, extra);
+}
+#else
+static MinimalTuple
+lsm_slot_copy_minimal_tuple(TupleTableSlot *slot)
+{
+	slot_getallattrs(slot);
+	return heap_form_minimal_tuple(slot->tts_tupleDescriptor, slot->tts_values,
+								   slot->tts_isnull);
+}
+#endif
+
+const TupleTableSlotOps LsmSlotOps = {
+	.base_slot_size = sizeof(LsmSlot),
+	.init = lsm_slot_init,
+	.release = lsm_slot_release_all,
+	.clear = lsm_slot_clear,
+	.getsomeattrs = lsm_slot_getsomeattrs,
+	.getsysattr = lsm_slot_getsysattr,
+#if PG_VERSION_NUM >= 170000
+	.is_current_xact_tuple = lsm_slot_is_current_xact,
+#endif
+	.materialize = lsm_slot_materialize,
+	.copyslot = lsm_slot_copyslot,
+	.get_heap_tuple = NULL,
+	.get_minimal_tuple = NULL,
+	.copy_heap_tuple = lsm_slot_copy_heap_tuple,
+	.copy_minimal_tuple = lsm_slot_copy_minimal_tuple,
+};
+
+static void
+lsm_slot_set_head(LsmSlot *lslot, const LsmRowHead *head)
+{
+	lslot->stored = true;
+	lslot->xid = head->xid;
+	lslot->cid = head->cid;
+	lslot->natts = head->natts;
+	lslot->xmax = 0;
+	lslot->cmax = 0;
+	lslot->base.tts_flags &= ~TTS_FLAG_EMPTY;
+	lslot->base.tts_nvalid = 0;
+}
+
+/*
+ * First step of storing a version that is a DELTA: clear the slot and keep the
+ * DELTA.  lsm_slot_store() with the full version must follow.
+ */
+void
+lsm_slot_store_delta(TupleTableSlot *slot, const LsmVersion *delta)
+{
+	LsmSlot    *lslot = (LsmSlot *) slot;
+	TupleDesc	tupdesc = slot->tts_tupleDescriptor;
+	MemoryContext caller;
+	int			natts = Min(delta->head.natts, tupdesc->natts);
+
+	lsm_slot_clear(slot);
+	if (lslot->delta_context == NULL)
+		lslot->delta_context = AllocSetContextCreate(slot->tts_mcxt, "lsm delta",
+													 ALLOCSET_SMALL_SIZES);
+	caller = MemoryContextSwitchTo(lslot->delta_context);
+	lslot->delta_has = palloc0(tupdesc->natts * sizeof(bool));
+	lslot->delta_values = palloc0(Max(tupdesc->natts, delta->head.natts) * sizeof(Datum));
+	lslot->delta_isnull = palloc0(Max(tupdesc->natts, delta->head.natts) * sizeof(bool));
+	lslot->has_delta = true;
+	lslot->awaits_full = true;
+	lslot->delta_natts = natts;
+	if (delta->record != NULL)
+	{
+		LsmRecord  *copy = palloc(delta->record_len);
+
+		memcpy(copy, delta->record, delta->record_len);
+		lsm_record_deform(tupdesc, copy, lslot->delta_values, lslot->delta_isnull);
+	}
+	for (int i = 0; i < natts; i++)
+	{
+		if (i / 8 >= delta->head.cols_len || !(delta->head.cols[i / 8] & (1 << (i % 8))))
+			continue;
+		lslot->delta_has[i] = true;
+		if (delta->record == NULL)
+		{
+			if (i < lsm_block_natts(delta->cached->block))
+			{
+				Datum		value = lsm_block_value(delta->cached->block, delta->row, i + 1,
+													&lslot->delta_isnull[i]);
+
+				lslot->delta_values[i] = lslot->delta_isnull[i] ? (Datum) 0 :
+					datumCopy(value, TupleDescAttr(tupdesc, i)->attbyval,
+							  TupleDescAttr(tupdesc, i)->attlen);
+			}
+			else
+				lslot->delta_isnull[i] = true;
+		}
+	}
+	MemoryContextSwitchTo(caller);
+	lsm_slot_set_head(lslot, &delta->head);
+}
+
+/*
+ * Store a full version, or the one that the slot's DELTA builds on.  The caller
+ * names it with lsm_slot_set_name().
+ */
+void
+lsm_slot_store(TupleTableSlot *slot, Relation rel, const LsmVersion *full,
+			   uint64 xmax, uint32 cmax)
+{
+	LsmSlot    *lslot = (LsmSlot *) slot;
+
+	if (!lslot->awaits_full)
+	{
+		lsm_slot_clear(slot);
+		lsm_slot_set_head(lslot, &full->head);
+	}
+	else
+		lslot->natts = full->head.natts;
+	lslot->awaits_full = false;
+	lslot->xmax = xmax;
+	lslot->cmax = cmax;
+	slot->tts_tableOid = RelationGetRelid(rel);
+	if (full->record != NULL)
+	{
+		if (lslot->recbuf_len < full->record_len)
+		{
+			if (lslot->recbuf != NULL)
+				pfree(lslot->recbuf);
+			lslot->recbuf_len = Max(full->record_len, 512);
+			lslot->recbuf = MemoryContextAlloc(slot->tts_mcxt, lslot->recbuf_len);
+		}
+		memcpy(lslot->recbuf, full->record, full->record_len);
+		lslot->record = (LsmRecord *) lslot->recbuf;
+		lslot->offset = 0;
+		lslot->decoded = 0;
+	}
+	else
+	{
+		lslot->cached = lsm_block_repin(full->cached);
+		lslot->cached_xact = lsm_xact_number;
+		lslot->row = full->row;
+		lslot->whole_columns = false;
+	}
+}
+
+/* For scans: a full row of a block, by whole columns if asked for. */
+void
+lsm_slot_store_row(TupleTableSlot *slot, Relation rel, LsmCachedBlock *cached,
+				   int row, const LsmRowHead *head, bool whole_columns)
+{
+	LsmSlot    *lslot = (LsmSlot *) slot;
+
+	if (lslot->cached == cached && lslot->cached_xact == lsm_xact_number &&
+		!TTS_SHOULDFREE(slot) && !lslot->has_delta && lslot->record == NULL)
+	{
+		/* the next row of the same block: keep the pin */
+	}
+	else
+	{
+		lsm_slot_clear(slot);
+		lslot->cached = lsm_block_repin(cached);
+		lslot->cached_xact = lsm_xact_number;
+	}
+	lsm_slot_set_head(lslot, head);
+	lslot->row = row;
+	lslot->whole_columns = whole_columns;
+	slot->tts_tableOid = RelationGetRelid(rel);
+	lsm_slot_set_name(slot, lsm_version_name(head));
+}
+
+void
+lsm_slot_set_name(TupleTableSlot *slot, LsmTid tid)
+{
+	lsm_tid_to_pointer(tid, &slot->tts_tid);
+}
+
+/* A slot whose columns have just been stored as a version with that TID. */
+void
+lsm_slot_set_inserted(TupleTableSlot *slot, LsmTid tid, uint64 xid, uint32 cid)
+{
+	lsm_slot_set_name(slot, tid);
+	if (slot->tts_ops == &LsmSlotOps)
+	{
+		LsmSlot    *lslot = (LsmSlot *) slot;
+
+		/* system columns are now those of the new version */
+		lslot->stored = true;
+		lslot->xid = xid;
+		lslot->cid = cid;
+		lslot->xmax = 0;
+		lslot->cmax = 0;
+	}
+}

@@ -1,0 +1,454 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_version.c
+ *	  All records of a row, newest first, from wherever they are.
+ *
+ * Order: the active generation's chain, the chain of the generation being
+ * flushed, increments from the newest to the oldest, then the bottom: the INSERT
+ * record in the row log, or the row of an insert or baseline segment.
+ *
+ * The sources are those of the newest view, taken together with the heads of the
+ * chains under gen_lock.  If a flush or compaction puts pages to another use
+ * meanwhile, the iterator says so (stale) and the caller starts again.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm_mvcc.h"
+#include "miscadmin.h"
+
+#define LSM_STAGE_ACTIVE		0
+#define LSM_STAGE_FLUSHING		1
+#define LSM_STAGE_INCREMENTS	2
+#define LSM_STAGE_BOTTOM		3
+#define LSM_STAGE_DONE			4
+
+/* The parts of a row-log record that every source has. */
+void
+lsm_record_head(const LsmRecord *record, LsmTid tid, LsmRowHead *head)
+{
+	bool		insert = LSM_REC_KIND(record->info) == LSM_REC_INSERT;
+
+	head->xid = record->xid;
+	head->cid = record->cid;
+	head->info = record->info;
+	head->natts = record->natts;
+	head->root = insert ? tid : record->root;
+	head->vtid = tid;
+	head->base = insert ? LSM_INVALID_TID : record->base;
+	if (record->info & LSM_REC_DELTA)
+	{
+		head->cols = lsm_record_cols(record);
+		head->cols_len = (record->natts + 7) / 8;
+	}
+	else
+	{
+		head->cols = NULL;
+		head->cols_len = 0;
+	}
+}
+
+static int
+lsm_xid_cmp(const void *a, const void *b)
+{
+	uint64		x = *(const uint64 *) a;
+	uint64		y = *(const uint64 *) b;
+
+	return x < y ? -1 : x > y;
+}
+
+/*
+ * Add what the manifest knows about a stored record's transaction: it comes
+ * before clog (I8).
+ */
+void
+lsm_head_resolve(const LsmManifestEntry *entry, LsmSegmentReader *reader, LsmRowHead *head)
+{
+	uint64	   *xids;
+	uint64	   *found;
+	uint32		n;
+
+	if (head->xid == 0 || (head->info & (LSM_REC_COMMITTED | LSM_REC_ABORTED)))
+	{
+		if (entry->flags & LSM_SEGFLAG_ALL_VISIBLE)
+			head->xid = 0;
+		return;
+	}
+	if (entry->flags & LSM_SEGFLAG_ALL_VISIBLE)
+	{
+		head->xid = 0;
+		return;
+	}
+	xids = lsm_segment_unresolved(reader, &n);
+	found = bsearch(&head->xid, xids, n, sizeof(uint64), lsm_xid_cmp);
+	if (found == NULL)
+		return;
+	switch (lsm_entry_outcome(entry, found - xids))
+	{
+		case LSM_OUTCOME_COMMITTED:
+			head->info |= LSM_REC_COMMITTED;
+			break;
+		case LSM_OUTCOME_ABORTED:
+			head->info |= LSM_REC_ABORTED;
+			break;
+	}
+}
+
+/* Begin with the newest record of a row.  lsm_versions_end() must follow. */
+void
+lsm_versions_begin(LsmVersionIter *iter, Relation rel, LsmTable *table, LsmTid root)
+{
+	LsmTableShared *shared = table->shared;
+
+	iter->rel = rel;
+	iter->table = table;
+	iter->root = root;
+	iter->cached = NULL;
+	iter->stale = false;
+	iter->increment = 0;
+	for (;;)
+	{
+		LsmView    *view = lsm_view_get(rel, table);
+
+		LWLockAcquire(&shared->gen_lock, LW_SHARED);
+		if (!lsm_view_current(table))
+		{
+			LWLockRelease(&shared->gen_lock);
+			continue;
+		}
+		if (!lsm_rowlog_ready(shared))
+		{
+			LWLockRelease(&shared->gen_lock);
+			lsm_rowlog_build_index(rel, table);
+			continue;
+		}
+		iter->epoch = view->epoch;
+		iter->counter = view->counter;
+		iter->heads[0] = shared->generation == 0 ? LSM_INVALID_TID :
+			lsm_memindex_find(lsm_table_index(shared, shared->generation), root);
+		iter->heads[1] = shared->flushing == 0 ? LSM_INVALID_TID :
+			lsm_memindex_find(lsm_table_index(shared, shared->flushing), root);
+		LWLockRelease(&shared->gen_lock);
+		break;
+	}
+	iter->stage = LSM_STAGE_ACTIVE;
+	iter->chain = iter->heads[0];
+}
+
+static void
+lsm_versions_unpin(LsmVersionIter *iter)
+{
+	if (iter->cached != NULL)
+	{
+		lsm_block_unpin(iter->cached, lsm_xact_number);
+		iter->cached = NULL;
+	}
+}
+
+void
+lsm_versions_end(LsmVersionIter *iter)
+{
+	lsm_versions_unpin(iter);
+	iter->stage = LSM_STAGE_DONE;
+}
+
+/* Does the view still say what it said when the iterator began? */
+static bool
+lsm_versions_view_ok(LsmVersionIter *iter)
+{
+	LsmTable   *table = iter->table;
+
+	if (table->view != NULL && table->view->epoch == iter->epoch &&
+		table->view->counter == iter->counter)
+		return true;
+	iter->stale = true;
+	return false;
+}
+
+/*
+ * Are the records that the iterator saw still all of the row's records?  gen_lock
+ * is held (and the row's stripe, else the answer is old when it comes).
+ */
+bool
+lsm_versions_unchanged(LsmVersionIter *iter)
+{
+	LsmTableShared *shared = iter->table->shared;
+	LsmTid		head;
+
+	if (!lsm_rowlog_ready(shared) ||
+		pg_atomic_read_u64(&shared->epoch) != iter->epoch ||
+		pg_atomic_read_u64(&shared->counter) != iter->counter)
+		return false;
+	head = shared->generation == 0 ? LSM_INVALID_TID :
+		lsm_memindex_find(lsm_table_index(shared, shared->generation), iter->root);
+	return head == iter->heads[0];
+}
+
+/* A row-log record by TID: NULL if there is none or the view is stale. */
+static LsmVersion *
+lsm_versions_fetch(LsmVersionIter *iter, LsmTid tid, bool must_exist)
+{
+	LsmVersion *version = &iter->version;
+	LsmRecord  *record = (LsmRecord *) iter->copy.data;
+	LsmFetchResult result;
+
+	result = lsm_rowlog_fetch(iter->rel, iter->table->view, tid, record, &version->record_len);
+	if (result != LSM_FETCH_FOUND)
+	{
+		LWLockAcquire(&iter->table->shared->gen_lock, LW_SHARED);
+		if (!lsm_view_current(iter->table))
+			iter->stale = true;
+		LWLockRelease(&iter->table->shared->gen_lock);
+		if (must_exist && !iter->stale)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("record (%u,%u) is missing in the row log of table \"%s\"",
+							LSM_TID_LB(tid), LSM_TID_OFFSET(tid),
+							RelationGetRelationName(iter->rel)),
+					 errhint("Run lsm_check() on the table, then restore it from a backup.")));
+		return NULL;
+	}
+	version->record = record;
+	version->cached = NULL;
+	lsm_record_head(record, tid, &version->head);
+	if (LSM_REC_KIND(record->info) == LSM_REC_INSERT)
+	{
+		version->seq = 0;
+		version->prev = LSM_INVALID_TID;
+		version->bottom = true;
+	}
+	else
+	{
+		version->seq = record->seq;
+		version->prev = record->prev;
+		version->bottom = false;
+	}
+	return version;
+}
+
+/* The record at (cached, row) of a segment. */
+static LsmVersion *
+lsm_versions_from_block(LsmVersionIter *iter, const LsmManifestEntry *entry, bool bottom)
+{
+	LsmVersion *version = &iter->version;
+	LsmSegmentReader *reader;
+
+	lsm_block_head(iter->cached->block, iter->row, &version->head);
+	if (version->head.xid != 0)
+	{
+		reader = lsm_reader_get(iter->rel, iter->table, entry);
+		if (reader == NULL)
+		{
+			iter->stale = true;
+			return NULL;
+		}
+		lsm_head_resolve(entry, reader, &version->head);
+	}
+	version->record = NULL;
+	version->cached = iter->cached;
+	version->row = iter->row;
+	version->seq = 0;
+	version->prev = LSM_INVALID_TID;
+	version->bottom = bottom;
+	return version;
+}
+
+/*
+ * Position on the first record of the row in a segment.  False: none, or
+ * stale.
+ */
+static bool
+lsm_versions_seek(LsmVersionIter *iter, const LsmManifestEntry *entry, bool filter)
+{
+	LsmSegmentReader *reader;
+
+	if (iter->root < entry->first_tid || iter->root > entry->last_tid)
+		return false;
+	reader = lsm_reader_get(iter->rel, iter->table, entry);
+	if (reader == NULL)
+	{
+		iter->stale = true;
+		return false;
+	}
+	if (filter && !lsm_segment_may_contain(reader, iter->root))
+		return false;
+	iter->blockno = lsm_segment_find_block(reader, iter->root);
+	if (iter->blockno >= lsm_segment_reader_blocks(reader))
+		return false;
+	iter->cached = lsm_block_pin(iter->rel, iter->table, entry, iter->blockno);
+	if (iter->cached == NULL)
+	{
+		iter->stale = true;
+		return false;
+	}
+	iter->row = lsm_block_find(iter->cached->block, iter->root);
+	if (iter->row < lsm_block_rows(iter->cached->block) &&
+		lsm_block_root(iter->cached->block, iter->row) == iter->root)
+		return true;
+	lsm_versions_unpin(iter);
+	return false;
+}
+
+/* Next record of the row in the increment that the iterator is in. */
+static bool
+lsm_versions_step(LsmVersionIter *iter, const LsmManifestEntry *entry)
+{
+	iter->row++;
+	if (iter->row >= lsm_block_rows(iter->cached->block))
+	{
+		LsmSegmentReader *reader = lsm_reader_get(iter->rel, iter->table, entry);
+
+		lsm_versions_unpin(iter);
+		if (reader == NULL)
+		{
+			iter->stale = true;
+			return false;
+		}
+		iter->blockno++;
+		if (iter->blockno >= lsm_segment_reader_blocks(reader))
+			return false;
+		iter->cached = lsm_block_pin(iter->rel, iter->table, entry, iter->blockno);
+		if (iter->cached == NULL)
+		{
+			iter->stale = true;
+			return false;
+		}
+		iter->row = 0;
+	}
+	if (lsm_block_root(iter->cached->block, iter->row) == iter->root)
+		return true;
+	lsm_versions_unpin(iter);
+	return false;
+}
+
+static LsmVersion *
+lsm_versions_bottom(LsmVersionIter *iter)
+{
+	LsmView    *view = iter->table->view;
+	LsmRowRange *range = lsm_view_range(view, LSM_TID_LB(iter->root));
+	int			i;
+
+	iter->stage = LSM_STAGE_DONE;
+	if (range != NULL)
+		return lsm_versions_fetch(iter, iter->root, false);
+	i = lsm_view_find_base(view, iter->root);
+	if (i >= view->nbase || !lsm_versions_seek(iter, view->base[i], false))
+		return NULL;
+	return lsm_versions_from_block(iter, view->base[i], true);
+}
+
+/*
+ * The next older record, NULL after the last one or when stale is set.  What
+ * it points to is good until the next call.
+ */
+LsmVersion *
+lsm_versions_next(LsmVersionIter *iter)
+{
+	for (;;)
+	{
+		if (iter->stage == LSM_STAGE_DONE || !lsm_versions_view_ok(iter))
+		{
+			lsm_versions_unpin(iter);
+			return NULL;
+		}
+		if (iter->stage <= LSM_STAGE_FLUSHING)
+		{
+			LsmVersion *version;
+
+			if (iter->chain == LSM_INVALID_TID)
+			{
+				iter->stage++;
+				if (iter->stage == LSM_STAGE_FLUSHING)
+					iter->chain = iter->heads[1];
+				continue;
+			}
+			version = lsm_versions_fetch(iter, iter->chain, true);
+			if (version != NULL)
+				iter->chain = version->prev;
+			return version;
+		}
+		if (iter->stage == LSM_STAGE_INCREMENTS)
+		{
+			LsmView    *view = iter->table->view;
+			const LsmManifestEntry *entry;
+			bool		there;
+
+			if (iter->increment >= view->nincrements)
+			{
+				iter->stage = LSM_STAGE_BOTTOM;
+				continue;
+			}
+			entry = view->increments[iter->increment];
+			if (iter->cached == NULL)
+				there = lsm_versions_seek(iter, entry, true);
+			else
+				there = lsm_versions_step(iter, entry);
+			if (there)
+				return lsm_versions_from_block(iter, entry, false);
+			if (iter->stale)
+				return NULL;
+			iter->increment++;
+			continue;
+		}
+		lsm_versions_unpin(iter);
+		return lsm_versions_bottom(iter);
+	}
+}
+
+/*
+ * The root of the row that a TID names: itself, or for a version TID what its
+ * record or a FORWARD entry says.  False: there is no such version.
+ */
+bool
+lsm_find_root(Relation rel, LsmTable *table, LsmTid tid, LsmTid *root)
+{
+	PGAlignedBlock copy;
+	LsmRecord  *record = (LsmRecord *) copy.data;
+	Size		len;
+
+	*root = tid;
+	if (!LSM_TID_IS_VERSION(tid))
+		return true;
+
+restart:
+	for (;;)
+	{
+		LsmView    *view = lsm_view_get(rel, table);
+		LsmFetchResult result = lsm_rowlog_fetch(rel, view, tid, record, &len);
+		bool		current;
+
+		if (result == LSM_FETCH_FOUND)
+		{
+			*root = record->root;
+			return true;
+		}
+		LWLockAcquire(&table->shared->gen_lock, LW_SHARED);
+		current = lsm_view_current(table);
+		LWLockRelease(&table->shared->gen_lock);
+		if (current)
+			break;
+	}
+	for (int i = 0; i < table->view->nincrements; i++)
+	{
+		LsmManifestEntry *entry = table->view->increments[i];
+		LsmSegmentReader *reader;
+
+		if (entry->forwards == 0)
+			continue;
+		reader = lsm_reader_get(rel, table, entry);
+		if (reader == NULL)
+			goto restart;
+		LWLockAcquire(&table->shared->gen_lock, LW_SHARED);
+		if (!lsm_view_current(table))
+		{
+			LWLockRelease(&table->shared->gen_lock);
+			goto restart;
+		}
+		*root = lsm_segment_forward(reader, tid);
+		LWLockRelease(&table->shared->gen_lock);
+		if (*root != LSM_INVALID_TID)
+			return true;
+	}
+	return false;
+}

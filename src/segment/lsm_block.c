@@ -1,0 +1,528 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_block.c
+ *	  Blocks of a segment: building one, and reading it by row or by column.
+ *
+ * A block holds its rows column by column (PAX): a header, a directory of
+ * chunks, the chunks.  First come the system chunks, which hold what a record
+ * is (root TID, xid, ...), then one chunk for each column.  A system chunk in
+ * which every row has the default is left out, so that a baseline block has
+ * only root TIDs.
+ *
+ * A block that was read is an object of its own: it has copies of what it
+ * needs of its reader.  Chunks are opened when first asked for.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/tupmacs.h"
+#include "segment/lsm_segment_format.h"
+#include "utils/memutils.h"
+
+/* Types of the system chunks. */
+static const LsmColumnType lsm_block_system_types[LSM_SYS_CHUNKS] = {
+	{.typlen = 8,.typbyval = true,.typalign = TYPALIGN_DOUBLE}, /* root */
+	{.typlen = 8,.typbyval = true,.typalign = TYPALIGN_DOUBLE}, /* xid */
+	{.typlen = 4,.typbyval = true,.typalign = TYPALIGN_INT},	/* cid */
+	{.typlen = 2,.typbyval = true,.typalign = TYPALIGN_SHORT},	/* info */
+	{.typlen = 2,.typbyval = true,.typalign = TYPALIGN_SHORT},	/* natts */
+	{.typlen = 8,.typbyval = true,.typalign = TYPALIGN_DOUBLE}, /* vtid */
+	{.typlen = 8,.typbyval = true,.typalign = TYPALIGN_DOUBLE}, /* base */
+	{.typlen = -1,.typbyval = false,.typalign = TYPALIGN_INT}	/* cols */
+};
+
+/* Raw bytes of a row besides its values. */
+#define LSM_BLOCK_ROW_OVERHEAD	8
+
+/* ---------------------------------------------------------------------
+ * Building
+ * --------------------------------------------------------------------- */
+
+struct LsmBlockBuilder
+{
+	int			natts;
+	int			rows;
+	uint16		system;			/* chunks that have more than the default */
+	LsmColumn  *system_columns[LSM_SYS_CHUNKS];
+	LsmColumn **columns;
+	char	   *cols;			/* scratch for a varlena */
+};
+
+LsmBlockBuilder *
+lsm_block_builder_create(int natts, const LsmColumnType *types, const bool *numeric)
+{
+	LsmBlockBuilder *builder = palloc0(sizeof(LsmBlockBuilder));
+
+	builder->natts = natts;
+	builder->columns = palloc(Max(natts, 1) * sizeof(LsmColumn *));
+	for (int i = 0; i < natts; i++)
+		builder->columns[i] = lsm_column_create(&types[i], numeric[i]);
+	for (int i = 0; i < LSM_SYS_CHUNKS; i++)
+		builder->system_columns[i] = lsm_column_create(&lsm_block_system_types[i], false);
+	builder->cols = palloc(VARHDRSZ + PG_UINT16_MAX);
+	return builder;
+}
+
+int
+lsm_block_builder_rows(LsmBlockBuilder *builder)
+{
+	return builder->rows;
+}
+
+/* Is column i (from 0) of the record there, null or not? */
+static inline bool
+lsm_block_has_column(const LsmRowHead *head, const Datum *values, int i)
+{
+	if (values == NULL || i >= head->natts)
+		return false;
+	if (head->info & LSM_REC_DELTA)
+		return (i >> 3) < head->cols_len && (head->cols[i >> 3] & (1 << (i & 7))) != 0;
+	return true;
+}
+
+/* What a row adds to the raw bytes of its block. */
+Size
+lsm_block_row_bytes(LsmBlockBuilder *builder, const LsmRowHead *head,
+					const Datum *values, const bool *isnull)
+{
+	Size		bytes = LSM_BLOCK_ROW_OVERHEAD;
+
+	for (int i = 0; i < builder->natts; i++)
+	{
+		const LsmColumnType *type = &builder->columns[i]->type;
+
+		if (!lsm_block_has_column(head, values, i) || isnull[i])
+			continue;
+		if (type->typlen > 0)
+			bytes += type->typlen;
+		else if (type->typlen == -1)
+			bytes += VARSIZE_ANY(DatumGetPointer(values[i]));
+		else
+			bytes += strlen(DatumGetCString(values[i])) + 1;
+	}
+	return bytes;
+}
+
+void
+lsm_block_builder_add(LsmBlockBuilder *builder, const LsmRowHead *head,
+					  const Datum *values, const bool *isnull)
+{
+	LsmColumn **system = builder->system_columns;
+
+	lsm_column_add(system[LSM_SYS_ROOT], Int64GetDatum((int64) head->root), false);
+	lsm_column_add(system[LSM_SYS_XID], Int64GetDatum((int64) head->xid), false);
+	lsm_column_add(system[LSM_SYS_CID], Int32GetDatum((int32) head->cid), false);
+	lsm_column_add(system[LSM_SYS_INFO], Int16GetDatum((int16) head->info), false);
+	lsm_column_add(system[LSM_SYS_NATTS], Int16GetDatum((int16) head->natts), false);
+	lsm_column_add(system[LSM_SYS_VTID], Int64GetDatum((int64) head->vtid), false);
+	lsm_column_add(system[LSM_SYS_BASE], Int64GetDatum((int64) head->base), false);
+	if (head->cols_len > 0)
+	{
+		if (head->cols_len + VARHDRSZ_SHORT <= VARATT_SHORT_MAX)
+		{
+			SET_VARSIZE_SHORT(builder->cols, head->cols_len + VARHDRSZ_SHORT);
+			memcpy(builder->cols + VARHDRSZ_SHORT, head->cols, head->cols_len);
+		}
+		else
+		{
+			SET_VARSIZE(builder->cols, head->cols_len + VARHDRSZ);
+			memcpy(builder->cols + VARHDRSZ, head->cols, head->cols_len);
+		}
+	}
+	lsm_column_add(system[LSM_SYS_COLS], PointerGetDatum(builder->cols), head->cols_len == 0);
+
+	builder->system |= 1 << LSM_SYS_ROOT |
+		(head->xid != 0) << LSM_SYS_XID |
+		(head->cid != 0) << LSM_SYS_CID |
+		(head->info != 0) << LSM_SYS_INFO |
+		(head->natts != builder->natts) << LSM_SYS_NATTS |
+		(head->vtid != head->root) << LSM_SYS_VTID |
+		(head->base != 0) << LSM_SYS_BASE |
+		(head->cols_len != 0) << LSM_SYS_COLS;
+
+	for (int i = 0; i < builder->natts; i++)
+	{
+		bool		null = !lsm_block_has_column(head, values, i) || isnull[i];
+
+		lsm_column_add(builder->columns[i], null ? (Datum) 0 : values[i], null);
+	}
+	builder->rows++;
+}
+
+/*
+ * Encode the rows that were added and begin anew.  The block is head and then
+ * body; both are emptied first.
+ */
+void
+lsm_block_builder_finish(LsmBlockBuilder *builder, LsmEncoder *encoder, uint32 raw_bytes,
+						 LsmZoneMap *zones, StringInfo head, StringInfo body)
+{
+	LsmBlockHeader header;
+	LsmChunkFacts facts;
+	int			chunks = 0;
+	LsmWideEntry *entries;
+	Size		head_bytes;
+
+	Assert(builder->rows > 0);
+	resetStringInfo(head);
+	resetStringInfo(body);
+	entries = palloc0((LSM_SYS_CHUNKS + builder->natts) * sizeof(LsmWideEntry));
+
+	for (int i = 0; i < LSM_SYS_CHUNKS; i++)
+	{
+		if (builder->system & (1 << i))
+		{
+			lsm_chunk_encode(encoder, builder->system_columns[i], body,
+							 &entries[chunks].encoding, &entries[chunks].flags,
+							 &entries[chunks].offset, &facts);
+			chunks++;
+		}
+		lsm_column_reset(builder->system_columns[i]);
+	}
+	lsm_zone_begin_block(zones);
+	for (int i = 0; i < builder->natts; i++)
+	{
+		lsm_chunk_encode(encoder, builder->columns[i], body,
+						 &entries[chunks].encoding, &entries[chunks].flags,
+						 &entries[chunks].offset, &facts);
+		chunks++;
+		lsm_zone_add(zones, i, builder->columns[i], &facts);
+		lsm_column_reset(builder->columns[i]);
+	}
+
+	memset(&header, 0, sizeof(header));
+	header.version = LSM_BLOCK_VERSION;
+	header.natts = builder->natts;
+	header.rows = builder->rows;
+	header.system = builder->system;
+	header.raw_bytes = raw_bytes;
+
+	head_bytes = MAXALIGN(sizeof(header) + chunks * sizeof(LsmNarrowEntry));
+	if (head_bytes + body->len > PG_UINT16_MAX)
+	{
+		header.flags |= LSM_BLOCK_WIDE;
+		head_bytes = MAXALIGN(sizeof(header) + chunks * sizeof(LsmWideEntry));
+	}
+	appendBinaryStringInfo(head, (char *) &header, sizeof(header));
+	for (int i = 0; i < chunks; i++)
+	{
+		entries[i].offset += head_bytes;
+		if (header.flags & LSM_BLOCK_WIDE)
+			appendBinaryStringInfo(head, (char *) &entries[i], sizeof(LsmWideEntry));
+		else
+		{
+			LsmNarrowEntry narrow;
+
+			narrow.encoding = entries[i].encoding;
+			narrow.flags = entries[i].flags;
+			narrow.offset = entries[i].offset;
+			appendBinaryStringInfo(head, (char *) &narrow, sizeof(narrow));
+		}
+	}
+	while ((Size) head->len < head_bytes)
+		appendStringInfoCharMacro(head, '\0');
+
+	pfree(entries);
+	builder->rows = 0;
+	builder->system = 0;
+}
+
+/* ---------------------------------------------------------------------
+ * Reading
+ * --------------------------------------------------------------------- */
+
+struct LsmBlock
+{
+	MemoryContext context;
+	LsmSegmentSource source;	/* for messages only; nothing can be read */
+	LsmCodecPlace place;
+	int			rows;
+	int			natts;
+	uint16		system;
+	bool		wide;
+	int			chunks_n;
+	uint32		len;
+	uint8	   *data;
+	LsmColumnType *types;
+	int8		system_number[LSM_SYS_CHUNKS];	/* in the directory, or -1 */
+	LsmChunk  **chunks;			/* NULL until opened */
+};
+
+static void
+lsm_block_entry(const LsmBlock *block, int number, LsmWideEntry *entry)
+{
+	const uint8 *directory = block->data + sizeof(LsmBlockHeader);
+
+	if (block->wide)
+		memcpy(entry, directory + number * sizeof(LsmWideEntry), sizeof(LsmWideEntry));
+	else
+	{
+		LsmNarrowEntry narrow;
+
+		memcpy(&narrow, directory + number * sizeof(narrow), sizeof(narrow));
+		entry->encoding = narrow.encoding;
+		entry->flags = narrow.flags;
+		entry->reserved = 0;
+		entry->offset = narrow.offset;
+	}
+}
+
+/* Take the header apart. */
+static void
+lsm_block_open(LsmBlock *block, const LsmBlockEntry *index, int natts)
+{
+	LsmBlockHeader header;
+	Size		entry_bytes;
+
+	memcpy(&header, block->data, sizeof(header));
+	if (header.version != LSM_BLOCK_VERSION)
+		lsm_segment_corrupt(&block->source, block->place.blockno,
+							"The block has the unknown format version %u.", header.version);
+	if (header.flags & ~LSM_BLOCK_KNOWN_FLAGS)
+		lsm_segment_corrupt(&block->source, block->place.blockno,
+							"The block has the unknown flags %02X.", header.flags);
+	if (header.natts != natts || header.rows != index->rows || header.rows == 0 ||
+		header.rows > LSM_BLOCK_MAX_ROWS || header.raw_bytes != index->raw_bytes)
+		lsm_segment_corrupt(&block->source, block->place.blockno,
+							"The block has %u rows of %u columns and %u raw bytes, expected %u of %d and %u.",
+							header.rows, header.natts, header.raw_bytes,
+							index->rows, natts, index->raw_bytes);
+	if ((header.system & (1 << LSM_SYS_ROOT)) == 0 ||
+		(header.system & ~((1 << LSM_SYS_CHUNKS) - 1)) != 0)
+		lsm_segment_corrupt(&block->source, block->place.blockno,
+							"The block has the system chunks %04X.", header.system);
+
+	block->rows = header.rows;
+	block->natts = header.natts;
+	block->system = header.system;
+	block->wide = (header.flags & LSM_BLOCK_WIDE) != 0;
+	block->chunks_n = 0;
+	for (int i = 0; i < LSM_SYS_CHUNKS; i++)
+		block->system_number[i] = (header.system & (1 << i)) ? block->chunks_n++ : -1;
+	block->chunks_n += natts;
+
+	entry_bytes = block->wide ? sizeof(LsmWideEntry) : sizeof(LsmNarrowEntry);
+	if (sizeof(header) + block->chunks_n * entry_bytes > block->len)
+		lsm_segment_corrupt(&block->source, block->place.blockno,
+							"The block is too short for its %d chunks.", block->chunks_n);
+	block->chunks = palloc0(block->chunks_n * sizeof(LsmChunk *));
+}
+
+LsmBlock *
+lsm_block_read(LsmSegmentReader *reader, uint32 blockno)
+{
+	const LsmBlockEntry *index;
+	MemoryContext context;
+	MemoryContext old;
+	LsmBlock   *block;
+	pg_crc32c	crc;
+
+	if (blockno >= reader->props.blocks)
+		elog(ERROR, "block %u of a segment of %u blocks", blockno, reader->props.blocks);
+	index = &reader->index[blockno];
+
+	context = AllocSetContextCreate(CurrentMemoryContext, "lsm block", ALLOCSET_SMALL_SIZES);
+	old = MemoryContextSwitchTo(context);
+	block = palloc0(sizeof(LsmBlock));
+	block->context = context;
+	block->source.uid = reader->source->uid;
+	block->source.relname = pstrdup(reader->source->relname);
+	block->place.source = &block->source;
+	block->place.blockno = blockno;
+	block->len = index->length;
+	block->types = palloc(Max(reader->props.natts, 1) * sizeof(LsmColumnType));
+	memcpy(block->types, reader->types, reader->props.natts * sizeof(LsmColumnType));
+	block->data = palloc((Size) block->len + LSM_CODEC_SLACK);
+	memset(block->data + block->len, 0, LSM_CODEC_SLACK);
+
+	PG_TRY();
+	{
+		reader->source->read(reader->source, reader->offsets[blockno], block->len,
+							 block->data);
+		crc = lsm_segment_crc(block->source.uid, block->data, block->len);
+		if (!EQ_CRC32C(crc, index->crc))
+			lsm_segment_corrupt(&block->source, blockno,
+								"The block has checksum %08X, expected %08X.",
+								crc, index->crc);
+		lsm_block_open(block, index, reader->props.natts);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(old);
+		MemoryContextDelete(context);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+
+	MemoryContextSwitchTo(old);
+	return block;
+}
+
+void
+lsm_block_free(LsmBlock *block)
+{
+	MemoryContextDelete(block->context);
+}
+
+Size
+lsm_block_memory(LsmBlock *block)
+{
+	return MemoryContextMemAllocated(block->context, true);
+}
+
+int
+lsm_block_rows(LsmBlock *block)
+{
+	return block->rows;
+}
+
+int
+lsm_block_natts(LsmBlock *block)
+{
+	return block->natts;
+}
+
+static pg_noinline LsmChunk *
+lsm_block_open_chunk(LsmBlock *block, int number, const LsmColumnType *type)
+{
+	LsmWideEntry entry;
+	LsmWideEntry next;
+	uint32		end = block->len;
+
+	lsm_block_entry(block, number, &entry);
+	if (number + 1 < block->chunks_n)
+	{
+		lsm_block_entry(block, number + 1, &next);
+		end = next.offset;
+	}
+	if (entry.reserved != 0 || entry.offset < sizeof(LsmBlockHeader) ||
+		entry.offset > end || end > block->len)
+		lsm_segment_corrupt(&block->source, block->place.blockno,
+							"Chunk %d lies at %u to %u of %u bytes.",
+							number, entry.offset, end, block->len);
+	block->chunks[number] = lsm_chunk_open(block->context, &block->place, type,
+										   entry.encoding, entry.flags,
+										   block->data + entry.offset,
+										   end - entry.offset, block->rows);
+	return block->chunks[number];
+}
+
+/* A system chunk, NULL if every row has the default. */
+static inline LsmChunk *
+lsm_block_system(LsmBlock *block, int which)
+{
+	int			number = block->system_number[which];
+	LsmChunk   *chunk;
+
+	if (number < 0)
+		return NULL;
+	chunk = block->chunks[number];
+	if (chunk == NULL)
+	{
+		chunk = lsm_block_open_chunk(block, number, &lsm_block_system_types[which]);
+		if (which != LSM_SYS_COLS &&
+			(chunk->present != NULL || chunk->vector.encoding == LSM_ENC_NULLS))
+		{
+			block->chunks[number] = NULL;
+			lsm_segment_corrupt(&block->source, block->place.blockno,
+								"System chunk %d has nulls.", which);
+		}
+	}
+	return chunk;
+}
+
+static inline LsmChunk *
+lsm_block_chunk(LsmBlock *block, int attnum)
+{
+	int			number = block->chunks_n - block->natts + attnum - 1;
+
+	Assert(attnum >= 1 && attnum <= block->natts);
+	if (block->chunks[number] != NULL)
+		return block->chunks[number];
+	return lsm_block_open_chunk(block, number, &block->types[attnum - 1]);
+}
+
+int
+lsm_block_find(LsmBlock *block, LsmTid tid)
+{
+	return lsm_chunk_lower_bound(lsm_block_system(block, LSM_SYS_ROOT), tid);
+}
+
+LsmTid
+lsm_block_root(LsmBlock *block, int row)
+{
+	Assert(row >= 0 && row < block->rows);
+	return (LsmTid) lsm_chunk_int(lsm_block_system(block, LSM_SYS_ROOT), row);
+}
+
+static inline int64
+lsm_block_system_int(LsmBlock *block, int which, int row, int64 otherwise)
+{
+	LsmChunk   *chunk = lsm_block_system(block, which);
+
+	return chunk == NULL ? otherwise : lsm_chunk_int(chunk, row);
+}
+
+void
+lsm_block_head(LsmBlock *block, int row, LsmRowHead *head)
+{
+	LsmChunk   *cols;
+	uint64		natts;
+
+	head->root = lsm_block_root(block, row);
+	head->xid = lsm_block_system_int(block, LSM_SYS_XID, row, 0);
+	head->cid = lsm_block_system_int(block, LSM_SYS_CID, row, 0);
+	head->info = lsm_block_system_int(block, LSM_SYS_INFO, row, 0);
+	head->vtid = lsm_block_system_int(block, LSM_SYS_VTID, row, head->root);
+	head->base = lsm_block_system_int(block, LSM_SYS_BASE, row, 0);
+	natts = lsm_block_system_int(block, LSM_SYS_NATTS, row, block->natts);
+	if (natts > (uint64) block->natts)
+		lsm_segment_corrupt(&block->source, block->place.blockno,
+							"Row %d has " UINT64_FORMAT " columns, the block %d.",
+							row, natts, block->natts);
+	head->natts = natts;
+	head->cols_len = 0;
+	head->cols = NULL;
+
+	cols = lsm_block_system(block, LSM_SYS_COLS);
+	if (cols != NULL)
+	{
+		bool		isnull;
+		Datum		value = lsm_chunk_value(cols, row, &isnull);
+
+		if (!isnull)
+		{
+			struct varlena *map = (struct varlena *) DatumGetPointer(value);
+
+			if (VARATT_IS_COMPRESSED(map) || VARSIZE_ANY_EXHDR(map) > PG_UINT16_MAX)
+				lsm_segment_corrupt(&block->source, block->place.blockno,
+									"Row %d has no sound map of columns.", row);
+			head->cols_len = VARSIZE_ANY_EXHDR(map);
+			head->cols = (const bits8 *) VARDATA_ANY(map);
+		}
+	}
+	if ((head->info & LSM_REC_DELTA) && head->cols_len < (head->natts + 7) / 8)
+		lsm_segment_corrupt(&block->source, block->place.blockno,
+							"Row %d has a map of %u bytes for %u columns.",
+							row, head->cols_len, head->natts);
+}
+
+bool
+lsm_block_all_frozen(LsmBlock *block)
+{
+	return (block->system & (1 << LSM_SYS_XID)) == 0;
+}
+
+Datum
+lsm_block_value(LsmBlock *block, int row, int attnum, bool *isnull)
+{
+	Assert(row >= 0 && row < block->rows);
+	return lsm_chunk_value(lsm_block_chunk(block, attnum), row, isnull);
+}
+
+void
+lsm_block_column(LsmBlock *block, int attnum, Datum **values, bool **isnull)
+{
+	lsm_chunk_decode(lsm_block_chunk(block, attnum), values, isnull);
+}

@@ -1,0 +1,997 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_codec.c
+ *	  Reading column chunks: one value by number, or all at once.
+ *
+ * Opening a chunk checks that its arrays lie inside its bytes; it allocates
+ * little and decodes nothing, except that a compressed payload is
+ * decompressed.  A value by number costs a few loads then, whatever the
+ * encoding.  What can only be checked value by value (codes, offsets, string
+ * lengths) is checked when the value is asked for.
+ *
+ * Buffers that chunks lie in have LSM_CODEC_SLACK readable bytes behind
+ * them, because codes are loaded eight bytes at a time.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <zstd.h>
+
+#include "access/tupmacs.h"
+#include "port/pg_bitutils.h"
+#include "segment/lsm_codec.h"
+#include "utils/memutils.h"
+
+/* Numerics that are built one by one before the whole column is decoded. */
+#define LSM_CODEC_MAX_BUILT		32
+
+static ZSTD_DCtx *lsm_codec_dctx = NULL;
+
+/* The rest of a payload. */
+typedef struct LsmCursor
+{
+	const LsmCodecPlace *place;
+	const uint8 *start;
+	const uint8 *p;
+	const uint8 *end;
+} LsmCursor;
+
+const char *
+lsm_encoding_name(uint8 encoding)
+{
+	switch (encoding)
+	{
+		case LSM_ENC_NULLS:
+			return "nulls";
+		case LSM_ENC_CONST:
+			return "constant";
+		case LSM_ENC_FOR:
+			return "frame of reference";
+		case LSM_ENC_LINEAR:
+			return "linear";
+		case LSM_ENC_RLE:
+			return "run-length";
+		case LSM_ENC_RUNS:
+			return "counting runs";
+		case LSM_ENC_DICT:
+			return "dictionary";
+		case LSM_ENC_FIXED:
+			return "fixed";
+		case LSM_ENC_VAR:
+			return "variable";
+		case LSM_ENC_STREAM:
+			return "stream";
+		case LSM_ENC_BODIES:
+			return "compressed bodies";
+	}
+	return "unknown";
+}
+
+pg_noreturn static void lsm_codec_bad(const LsmCodecPlace *place, const char *what);
+
+static void
+lsm_codec_bad(const LsmCodecPlace *place, const char *what)
+{
+	lsm_segment_corrupt(place->source, place->blockno,
+						"A column chunk is not sound: %s.", what);
+}
+
+/* ---------------------------------------------------------------------
+ * Small pieces of payload
+ * --------------------------------------------------------------------- */
+
+static const uint8 *
+lsm_cursor_take(LsmCursor *cursor, Size len)
+{
+	const uint8 *p = cursor->p;
+
+	if (len > (Size) (cursor->end - p))
+		lsm_codec_bad(cursor->place, "it is too short");
+	cursor->p = p + len;
+	return p;
+}
+
+static uint8
+lsm_cursor_u8(LsmCursor *cursor)
+{
+	return *lsm_cursor_take(cursor, 1);
+}
+
+static uint16
+lsm_cursor_u16(LsmCursor *cursor)
+{
+	uint16		value;
+
+	memcpy(&value, lsm_cursor_take(cursor, sizeof(value)), sizeof(value));
+	return value;
+}
+
+static uint32
+lsm_cursor_u32(LsmCursor *cursor)
+{
+	uint32		value;
+
+	memcpy(&value, lsm_cursor_take(cursor, sizeof(value)), sizeof(value));
+	return value;
+}
+
+static int64
+lsm_cursor_signed(LsmCursor *cursor, int bytes)
+{
+	const uint8 *p;
+	uint64		value = 0;
+
+	if (bytes > 8)
+		lsm_codec_bad(cursor->place, "a number has more than 8 bytes");
+	if (bytes == 0)
+		return 0;
+	p = lsm_cursor_take(cursor, bytes);
+	for (int i = 0; i < bytes; i++)
+		value |= (uint64) p[i] << (8 * i);
+	if (bytes < 8 && (p[bytes - 1] & 0x80))
+		value |= ~UINT64CONST(0) << (8 * bytes);
+	return (int64) value;
+}
+
+static void
+lsm_cursor_pad(LsmCursor *cursor)
+{
+	Size		at = cursor->p - cursor->start;
+
+	lsm_cursor_take(cursor, MAXALIGN(at) - at);
+}
+
+static void
+lsm_cursor_codes(LsmCursor *cursor, LsmVector *v, int n, int width)
+{
+	if (!lsm_bits_width_ok(width))
+		lsm_codec_bad(cursor->place, "a width is out of range");
+	v->width = width;
+	v->mask = lsm_bits_mask(width);
+	v->codes = lsm_cursor_take(cursor, lsm_bits_bytes(n, width));
+}
+
+/* ---------------------------------------------------------------------
+ * Opening
+ * --------------------------------------------------------------------- */
+
+/* Decompress a frame with its two lengths before it. */
+static uint8 *
+lsm_chunk_decompress(LsmChunk *chunk, LsmCursor *cursor, Size *len)
+{
+	uint32		raw_len = lsm_cursor_u32(cursor);
+	uint32		stored_len = lsm_cursor_u32(cursor);
+	const uint8 *stored = lsm_cursor_take(cursor, stored_len);
+	uint8	   *raw;
+	Size		got;
+
+	if (raw_len > MaxAllocSize / 2 ||
+		ZSTD_getFrameContentSize(stored, stored_len) != raw_len)
+		lsm_codec_bad(chunk->place, "its decompressed length is wrong");
+	if (lsm_codec_dctx == NULL)
+	{
+		lsm_codec_dctx = ZSTD_createDCtx();
+		if (lsm_codec_dctx == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 errmsg("out of memory"),
+					 errdetail("Could not create a zstd decompression context.")));
+	}
+	raw = MemoryContextAlloc(chunk->context, (Size) raw_len + LSM_CODEC_SLACK);
+	memset(raw + raw_len, 0, LSM_CODEC_SLACK);
+	got = ZSTD_decompressDCtx(lsm_codec_dctx, raw, raw_len, stored, stored_len);
+	if (ZSTD_isError(got) || got != raw_len)
+		lsm_codec_bad(chunk->place, "it cannot be decompressed");
+	*len = raw_len;
+	return raw;
+}
+
+/* Find where the strings of a stream begin. */
+static void
+lsm_vector_walk(LsmChunk *chunk, LsmVector *v)
+{
+	const LsmColumnType *type = chunk->type;
+	uint32		at = 0;
+
+	v->offsets = MemoryContextAlloc(chunk->context, v->n * sizeof(uint32));
+	for (int i = 0; i < v->n; i++)
+	{
+		uint32		left;
+		Size		len;
+		const char *p;
+
+		if (at >= v->data_len)
+			lsm_codec_bad(chunk->place, "it has too few strings");
+		p = v->data + at;
+		if (type->typlen == -1)
+		{
+			/* A byte of zero is padding, or begins an aligned header. */
+			if (!VARATT_NOT_PAD_BYTE(p))
+				at = att_align_nominal(at, type->typalign);
+			if (at >= v->data_len)
+				lsm_codec_bad(chunk->place, "it has too few strings");
+			p = v->data + at;
+			left = v->data_len - at;
+			if (VARATT_IS_1B(p))
+			{
+				if (VARATT_IS_1B_E(p))
+					lsm_codec_bad(chunk->place, "it has an external datum");
+				len = VARSIZE_1B(p);
+			}
+			else
+			{
+				uint32		header;
+
+				if (left < sizeof(header))
+					lsm_codec_bad(chunk->place, "a string is cut off");
+				memcpy(&header, p, sizeof(header));
+				len = VARSIZE_4B(&header);
+			}
+		}
+		else
+		{
+			left = v->data_len - at;
+			len = strnlen(p, left) + 1;
+		}
+		if (len == 0 || len > left)
+			lsm_codec_bad(chunk->place, "a string is cut off");
+		v->offsets[i] = at;
+		at += len;
+	}
+}
+
+/* Put headers before bodies again. */
+static void
+lsm_vector_rebuild(LsmChunk *chunk, LsmVector *v, LsmCursor *cursor)
+{
+	const uint64 short_limit = VARATT_SHORT_MAX - VARHDRSZ_SHORT;
+	uint8		headers = lsm_cursor_u8(cursor);
+	uint8		width = lsm_cursor_u8(cursor);
+	uint32		least = lsm_cursor_u32(cursor);
+	uint64		limit = headers == LSM_BODIES_SHORT ? short_limit : MaxAllocSize / 2;
+	int			alignment = att_align_nominal(1, chunk->type->typalign);
+	uint64		total = 0;
+	const char *body;
+	uint8	   *bodies;
+	char	   *data;
+	Size		bodies_len;
+	Size		at = 0;
+
+	if (chunk->type->typlen != -1 ||
+		(headers != LSM_BODIES_SHORT && headers != LSM_BODIES_LONG && headers != LSM_BODIES_FIT))
+		lsm_codec_bad(chunk->place, "its encoding does not fit the type of the column");
+	lsm_cursor_codes(cursor, v, v->n, width);
+	for (int i = 0; i < v->n; i++)
+	{
+		uint64		len = lsm_bits_get(v->codes, v->width, v->mask, i);
+
+		if (len > limit || len + least > limit)
+			lsm_codec_bad(chunk->place, "a length is out of range");
+		total += len + least;
+	}
+	bodies = lsm_chunk_decompress(chunk, cursor, &bodies_len);
+	if (bodies_len != total)
+		lsm_codec_bad(chunk->place, "its lengths do not add up");
+
+	v->offsets = MemoryContextAlloc(chunk->context, v->n * sizeof(uint32));
+	data = MemoryContextAlloc(chunk->context, bodies_len + LSM_CODEC_SLACK +
+							  (Size) v->n * (VARHDRSZ + alignment - 1));
+	body = (const char *) bodies;
+	for (int i = 0; i < v->n; i++)
+	{
+		Size		len = lsm_bits_get(v->codes, v->width, v->mask, i) + least;
+
+		if (headers == LSM_BODIES_SHORT || (headers == LSM_BODIES_FIT && len <= short_limit))
+		{
+			v->offsets[i] = at;
+			SET_VARSIZE_SHORT(data + at, len + VARHDRSZ_SHORT);
+			at += VARHDRSZ_SHORT;
+		}
+		else
+		{
+			at = TYPEALIGN(alignment, at);
+			v->offsets[i] = at;
+			SET_VARSIZE(data + at, len + VARHDRSZ);
+			at += VARHDRSZ;
+		}
+		memcpy(data + at, body, len);
+		body += len;
+		at += len;
+	}
+	memset(data + at, 0, LSM_CODEC_SLACK);
+	v->data = data;
+	v->data_len = at;
+	pfree(bodies);
+}
+
+static void lsm_vector_open(LsmChunk *chunk, LsmVector *v, LsmCursor *cursor,
+							uint8 encoding, int n, bool aligned, bool nested);
+
+static void
+lsm_vector_open_child(LsmChunk *chunk, LsmVector *v, LsmCursor *cursor, int n, bool aligned)
+{
+	uint8		encoding = lsm_cursor_u8(cursor);
+
+	v->child = MemoryContextAllocZero(chunk->context, sizeof(LsmVector));
+	v->child->strings = v->strings;
+	lsm_vector_open(chunk, v->child, cursor, encoding, n, aligned, true);
+}
+
+static void
+lsm_vector_open(LsmChunk *chunk, LsmVector *v, LsmCursor *cursor,
+				uint8 encoding, int n, bool aligned, bool nested)
+{
+	const LsmColumnType *type = chunk->type;
+	uint8		width;
+	uint8		sizes;
+
+	v->encoding = encoding;
+	v->n = n;
+	if (nested && (encoding == LSM_ENC_RLE || encoding == LSM_ENC_RUNS ||
+				   encoding == LSM_ENC_DICT))
+		lsm_codec_bad(chunk->place, "encodings are nested too deeply");
+	if (v->strings ?
+		(encoding == LSM_ENC_FOR || encoding == LSM_ENC_LINEAR || encoding == LSM_ENC_RUNS) :
+		(encoding == LSM_ENC_FIXED || encoding == LSM_ENC_VAR || encoding == LSM_ENC_STREAM ||
+		 encoding == LSM_ENC_BODIES))
+		lsm_codec_bad(chunk->place, "its encoding does not fit the type of the column");
+
+	switch (encoding)
+	{
+		case LSM_ENC_CONST:
+			if (!v->strings)
+				v->base = lsm_cursor_signed(cursor, lsm_cursor_u8(cursor));
+			else
+			{
+				v->data_len = lsm_cursor_u32(cursor);
+				if (aligned)
+					lsm_cursor_pad(cursor);
+				v->data = (const char *) lsm_cursor_take(cursor, v->data_len);
+			}
+			break;
+
+		case LSM_ENC_FOR:
+		case LSM_ENC_LINEAR:
+			width = lsm_cursor_u8(cursor);
+			sizes = lsm_cursor_u8(cursor);
+			v->base = lsm_cursor_signed(cursor, sizes & 0x0F);
+			v->multiplier = lsm_cursor_signed(cursor, sizes >> 4);
+			if (encoding == LSM_ENC_FOR && (sizes >> 4) == 0)
+				v->multiplier = 1;
+			lsm_cursor_codes(cursor, v, n, width);
+			break;
+
+		case LSM_ENC_RLE:
+		case LSM_ENC_RUNS:
+			{
+				int			runs = lsm_cursor_u16(cursor);
+
+				width = lsm_cursor_u8(cursor);
+				if (runs == 0 || runs > n)
+					lsm_codec_bad(chunk->place, "the number of runs is out of range");
+				lsm_cursor_codes(cursor, v, runs, width);
+				if (lsm_bits_get(v->codes, v->width, v->mask, runs - 1) != (uint64) n)
+					lsm_codec_bad(chunk->place, "its runs do not add up");
+				lsm_vector_open_child(chunk, v, cursor, runs, aligned);
+				break;
+			}
+
+		case LSM_ENC_DICT:
+			{
+				int			distinct = lsm_cursor_u16(cursor);
+
+				width = lsm_cursor_u8(cursor);
+				if (distinct == 0)
+					lsm_codec_bad(chunk->place, "its dictionary is empty");
+				lsm_cursor_codes(cursor, v, n, width);
+				lsm_vector_open_child(chunk, v, cursor, distinct, aligned);
+				break;
+			}
+
+		case LSM_ENC_FIXED:
+			if (type->typlen <= 0)
+				lsm_codec_bad(chunk->place, "its encoding does not fit the type of the column");
+			v->stride = att_align_nominal(type->typlen, type->typalign);
+			if (aligned)
+				lsm_cursor_pad(cursor);
+			v->data_len = (uint32) n * v->stride;
+			v->data = (const char *) lsm_cursor_take(cursor, (Size) n * v->stride);
+			break;
+
+		case LSM_ENC_VAR:
+		case LSM_ENC_STREAM:
+			if (type->typlen > 0)
+				lsm_codec_bad(chunk->place, "its encoding does not fit the type of the column");
+			width = encoding == LSM_ENC_VAR ? lsm_cursor_u8(cursor) : 0;
+			v->data_len = lsm_cursor_u32(cursor);
+			if (encoding == LSM_ENC_VAR)
+				lsm_cursor_codes(cursor, v, n, width);
+			if (aligned)
+				lsm_cursor_pad(cursor);
+			v->data = (const char *) lsm_cursor_take(cursor, v->data_len);
+			if (encoding == LSM_ENC_STREAM)
+				lsm_vector_walk(chunk, v);
+			break;
+
+		case LSM_ENC_BODIES:
+			lsm_vector_rebuild(chunk, v, cursor);
+			break;
+
+		default:
+			lsm_segment_corrupt(chunk->place->source, chunk->place->blockno,
+								"A column chunk has the unknown encoding %u.", encoding);
+	}
+}
+
+/* Count the values before every 64 rows. */
+static int
+lsm_chunk_open_bitmap(LsmChunk *chunk)
+{
+	int			words = (chunk->rows + 63) / 64;
+	int			n = 0;
+
+	chunk->ranks = MemoryContextAlloc(chunk->context, words * sizeof(uint16));
+	for (int i = 0; i < words; i++)
+	{
+		uint64		word = lsm_bits_load(chunk->present + i * 8);
+		int			left = chunk->rows - i * 64;
+
+		if (left < 64)
+			word &= (UINT64CONST(1) << left) - 1;
+		chunk->ranks[i] = n;
+		n += pg_popcount64(word);
+	}
+	return n;
+}
+
+/*
+ * Open a chunk of len bytes, behind which LSM_CODEC_SLACK more are readable.
+ * The result and what it needs are allocated in context; it points into the
+ * payload.  The type must live as long.
+ */
+LsmChunk *
+lsm_chunk_open(MemoryContext context, const LsmCodecPlace *place, const LsmColumnType *type,
+			   uint8 encoding, uint8 flags, const uint8 *payload, Size len, int rows)
+{
+	LsmChunk   *chunk;
+	LsmCursor	cursor;
+	int			n = rows;
+
+	Assert(rows > 0 && rows <= LSM_BLOCK_MAX_ROWS);
+
+	if (flags & ~LSM_CHUNK_KNOWN_FLAGS)
+		lsm_segment_corrupt(place->source, place->blockno,
+							"A column chunk has the unknown flags %02X.", flags);
+	chunk = MemoryContextAllocZero(context, sizeof(LsmChunk));
+	chunk->type = type;
+	chunk->place = place;
+	chunk->context = context;
+	chunk->rows = rows;
+	if (encoding == LSM_ENC_NULLS)
+	{
+		if (flags != 0)
+			lsm_codec_bad(place, "it has flags but no values");
+		chunk->vector.encoding = encoding;
+		return chunk;
+	}
+
+	cursor.place = place;
+	cursor.start = cursor.p = payload;
+	cursor.end = payload + len;
+	if (flags & LSM_CHUNK_ZSTD)
+	{
+		cursor.p = lsm_chunk_decompress(chunk, &cursor, &len);
+		cursor.start = cursor.p;
+		cursor.end = cursor.p + len;
+	}
+	else if ((flags & LSM_CHUNK_ALIGNED) && payload != (const uint8 *) MAXALIGN(payload))
+		lsm_codec_bad(place, "it is not aligned");
+
+	if (flags & LSM_CHUNK_NULLS)
+	{
+		chunk->present = lsm_cursor_take(&cursor, (rows + 7) / 8);
+		n = lsm_chunk_open_bitmap(chunk);
+		if (n == 0)
+			lsm_codec_bad(place, "it has no values");
+	}
+	if (flags & LSM_CHUNK_NUMERIC)
+	{
+		if (type->typlen != -1 || type->typalign == TYPALIGN_CHAR)
+			lsm_codec_bad(place, "its encoding does not fit the type of the column");
+		chunk->numeric = true;
+		chunk->scale = lsm_cursor_u8(&cursor);
+		if ((chunk->scale & ~LSM_NUMERIC_LONG_HEADER) > LSM_NUMERIC_MAX_SCALE)
+			lsm_codec_bad(place, "a scale is out of range");
+	}
+	chunk->vector.strings = !type->typbyval && !chunk->numeric;
+	lsm_vector_open(chunk, &chunk->vector, &cursor, encoding, n,
+					(flags & LSM_CHUNK_ALIGNED) != 0, false);
+	return chunk;
+}
+
+/* ---------------------------------------------------------------------
+ * One value
+ * --------------------------------------------------------------------- */
+
+/* The run that value i is in: the first whose end is greater. */
+static int
+lsm_vector_run(const LsmVector *v, int i)
+{
+	int			low = 0;
+	int			high = v->child->n - 1;
+
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+
+		if (lsm_bits_get(v->codes, v->width, v->mask, middle) > (uint64) i)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+static inline uint64
+lsm_vector_line(const LsmVector *v, int i)
+{
+	return v->base + (uint64) ((int64) (v->multiplier * (uint64) i) >> 16);
+}
+
+static uint64
+lsm_vector_int(const LsmChunk *chunk, const LsmVector *v, int i)
+{
+	uint64		code;
+	int			run;
+
+	Assert(i >= 0 && i < v->n);
+	switch (v->encoding)
+	{
+		case LSM_ENC_CONST:
+			return v->base;
+		case LSM_ENC_FOR:
+			return v->base + v->multiplier * lsm_bits_get(v->codes, v->width, v->mask, i);
+		case LSM_ENC_LINEAR:
+			return lsm_vector_line(v, i) + lsm_bits_get(v->codes, v->width, v->mask, i);
+		case LSM_ENC_RLE:
+			return lsm_vector_int(chunk, v->child, lsm_vector_run(v, i));
+		case LSM_ENC_RUNS:
+			run = lsm_vector_run(v, i);
+			code = run == 0 ? 0 : lsm_bits_get(v->codes, v->width, v->mask, run - 1);
+			return lsm_vector_int(chunk, v->child, run) + ((uint64) i - code);
+		case LSM_ENC_DICT:
+			code = lsm_bits_get(v->codes, v->width, v->mask, i);
+			if (code >= (uint64) v->child->n)
+				lsm_codec_bad(chunk->place, "a code is out of range");
+			return lsm_vector_int(chunk, v->child, (int) code);
+	}
+	pg_unreachable();
+}
+
+/*
+ * Check that a string which begins at p and has at most left bytes can be
+ * handed out: it is whole, and aligned as its type wants it.
+ */
+static inline Datum
+lsm_codec_check_string(const LsmChunk *chunk, const char *p, Size left)
+{
+	const LsmColumnType *type = chunk->type;
+
+	if (type->typlen == -1)
+	{
+		if (left > 0 && VARATT_IS_1B(p))
+		{
+			if (VARATT_IS_1B_E(p))
+				lsm_codec_bad(chunk->place, "it has an external datum");
+			if (VARSIZE_1B(p) > left)
+				lsm_codec_bad(chunk->place, "a string is cut off");
+			return PointerGetDatum(p);
+		}
+		if ((uintptr_t) p != att_align_nominal((uintptr_t) p, type->typalign))
+			lsm_codec_bad(chunk->place, "a string is not aligned");
+		if (left < VARHDRSZ || VARSIZE_4B(p) < VARHDRSZ || VARSIZE_4B(p) > left)
+			lsm_codec_bad(chunk->place, "a string is cut off");
+		if (VARATT_IS_4B_C(p) && VARSIZE_4B(p) < VARHDRSZ_COMPRESSED)
+			lsm_codec_bad(chunk->place, "a string is cut off");
+		return PointerGetDatum(p);
+	}
+	if (type->typlen == -2)
+	{
+		if (strnlen(p, left) == left)
+			lsm_codec_bad(chunk->place, "a string is cut off");
+		return PointerGetDatum(p);
+	}
+	if ((uintptr_t) p != att_align_nominal((uintptr_t) p, type->typalign))
+		lsm_codec_bad(chunk->place, "a string is not aligned");
+	if (left < (Size) type->typlen)
+		lsm_codec_bad(chunk->place, "a string is cut off");
+	return PointerGetDatum(p);
+}
+
+static Datum
+lsm_vector_string(const LsmChunk *chunk, const LsmVector *v, int i)
+{
+	uint64		start;
+	uint64		end;
+
+	Assert(i >= 0 && i < v->n);
+	switch (v->encoding)
+	{
+		case LSM_ENC_CONST:
+			return lsm_codec_check_string(chunk, v->data, v->data_len);
+		case LSM_ENC_RLE:
+			return lsm_vector_string(chunk, v->child, lsm_vector_run(v, i));
+		case LSM_ENC_DICT:
+			start = lsm_bits_get(v->codes, v->width, v->mask, i);
+			if (start >= (uint64) v->child->n)
+				lsm_codec_bad(chunk->place, "a code is out of range");
+			return lsm_vector_string(chunk, v->child, (int) start);
+		case LSM_ENC_FIXED:
+			return lsm_codec_check_string(chunk, v->data + (Size) i * v->stride, v->stride);
+		case LSM_ENC_VAR:
+			start = lsm_bits_get(v->codes, v->width, v->mask, i);
+			end = v->data_len;
+			if (i + 1 < v->n)
+				end = lsm_bits_get(v->codes, v->width, v->mask, i + 1);
+			if (start > end || end > v->data_len)
+				lsm_codec_bad(chunk->place, "an offset is out of range");
+			return lsm_codec_check_string(chunk, v->data + start, end - start);
+		case LSM_ENC_STREAM:
+		case LSM_ENC_BODIES:
+			return lsm_codec_check_string(chunk, v->data + v->offsets[i],
+										  v->data_len - v->offsets[i]);
+	}
+	pg_unreachable();
+}
+
+/* The number of a row's value among the values, -1 if it is null. */
+static inline int
+lsm_chunk_rank(const LsmChunk *chunk, int row)
+{
+	uint64		word;
+	int			bit = row & 63;
+
+	Assert(row >= 0 && row < chunk->rows);
+	if (chunk->vector.encoding == LSM_ENC_NULLS)
+		return -1;
+	if (chunk->present == NULL)
+		return row;
+	word = lsm_bits_load(chunk->present + (row >> 6) * 8);
+	if ((word >> bit & 1) == 0)
+		return -1;
+	return chunk->ranks[row >> 6] + pg_popcount64(word & ((UINT64CONST(1) << bit) - 1));
+}
+
+int64
+lsm_chunk_int(LsmChunk *chunk, int row)
+{
+	int			i = lsm_chunk_rank(chunk, row);
+
+	Assert(!chunk->vector.strings);
+	return i < 0 ? 0 : (int64) lsm_vector_int(chunk, &chunk->vector, i);
+}
+
+/* A number as the server would have it in a Datum of that length. */
+static inline Datum
+lsm_codec_datum(int64 value, int typlen)
+{
+	switch (typlen)
+	{
+		case 1:
+			return CharGetDatum((char) value);
+		case 2:
+			return Int16GetDatum((int16) value);
+		case 4:
+			return Int32GetDatum((int32) value);
+		default:
+			return Int64GetDatum(value);
+	}
+}
+
+Datum
+lsm_chunk_value(LsmChunk *chunk, int row, bool *isnull)
+{
+	int			i;
+
+	if (chunk->values != NULL)
+	{
+		*isnull = chunk->isnull[row];
+		return chunk->values[row];
+	}
+	i = lsm_chunk_rank(chunk, row);
+	if (i < 0)
+	{
+		*isnull = true;
+		return (Datum) 0;
+	}
+	*isnull = false;
+	if (chunk->vector.strings)
+		return lsm_vector_string(chunk, &chunk->vector, i);
+	if (!chunk->numeric)
+		return lsm_codec_datum(lsm_vector_int(chunk, &chunk->vector, i),
+							   chunk->type->typlen);
+
+	/*
+	 * Numerics are built in the block's memory.  So that memory stays bounded
+	 * however often this is called, all are built once, after a few.
+	 */
+	if (chunk->built >= LSM_CODEC_MAX_BUILT || chunk->built >= chunk->rows / 2)
+	{
+		Datum	   *values;
+		bool	   *nulls;
+
+		lsm_chunk_decode(chunk, &values, &nulls);
+		return values[row];
+	}
+	else
+	{
+		char	   *result = MemoryContextAlloc(chunk->context, LSM_NUMERIC_MAX_BYTES);
+
+		lsm_numeric_build(lsm_vector_int(chunk, &chunk->vector, i), chunk->scale, result);
+		chunk->built++;
+		return PointerGetDatum(result);
+	}
+}
+
+/* ---------------------------------------------------------------------
+ * All values
+ * --------------------------------------------------------------------- */
+
+static void
+lsm_vector_all_ints(const LsmChunk *chunk, const LsmVector *v, uint64 *out)
+{
+	uint64		bit = 0;
+	int			row = 0;
+
+	switch (v->encoding)
+	{
+		case LSM_ENC_CONST:
+			for (int i = 0; i < v->n; i++)
+				out[i] = v->base;
+			break;
+		case LSM_ENC_FOR:
+			if (v->width == 64)
+			{
+				for (int i = 0; i < v->n; i++)
+					out[i] = v->base + v->multiplier * lsm_bits_load(v->codes + (Size) i * 8);
+				break;
+			}
+			for (int i = 0; i < v->n; i++)
+			{
+				uint64		code = lsm_bits_load(v->codes + (bit >> 3)) >> (bit & 7);
+
+				out[i] = v->base + v->multiplier * (code & v->mask);
+				bit += v->width;
+			}
+			break;
+		case LSM_ENC_LINEAR:
+			for (int i = 0; i < v->n; i++)
+				out[i] = lsm_vector_line(v, i) + lsm_bits_get(v->codes, v->width, v->mask, i);
+			break;
+		case LSM_ENC_RLE:
+		case LSM_ENC_RUNS:
+			for (int run = 0; run < v->child->n; run++)
+			{
+				uint64		value = lsm_vector_int(chunk, v->child, run);
+				uint64		end = lsm_bits_get(v->codes, v->width, v->mask, run);
+				uint64		step = v->encoding == LSM_ENC_RUNS;
+
+				if (end > (uint64) v->n)
+					lsm_codec_bad(chunk->place, "its runs do not add up");
+				for (; row < (int) end; row++)
+				{
+					out[row] = value;
+					value += step;
+				}
+			}
+			/* The end of the last run was checked when opening. */
+			Assert(row == v->n);
+			break;
+		case LSM_ENC_DICT:
+			{
+				uint64	   *values = palloc(v->child->n * sizeof(uint64));
+
+				lsm_vector_all_ints(chunk, v->child, values);
+				for (int i = 0; i < v->n; i++)
+				{
+					uint64		code = lsm_bits_get(v->codes, v->width, v->mask, i);
+
+					if (code >= (uint64) v->child->n)
+						lsm_codec_bad(chunk->place, "a code is out of range");
+					out[i] = values[code];
+				}
+				pfree(values);
+				break;
+			}
+	}
+}
+
+static void
+lsm_vector_all_strings(const LsmChunk *chunk, const LsmVector *v, Datum *out)
+{
+	int			row = 0;
+
+	switch (v->encoding)
+	{
+		case LSM_ENC_CONST:
+			{
+				Datum		value = lsm_vector_string(chunk, v, 0);
+
+				for (int i = 0; i < v->n; i++)
+					out[i] = value;
+				break;
+			}
+		case LSM_ENC_RLE:
+			for (int run = 0; run < v->child->n; run++)
+			{
+				Datum		value = lsm_vector_string(chunk, v->child, run);
+				uint64		end = lsm_bits_get(v->codes, v->width, v->mask, run);
+
+				if (end > (uint64) v->n)
+					lsm_codec_bad(chunk->place, "its runs do not add up");
+				for (; row < (int) end; row++)
+					out[row] = value;
+			}
+			Assert(row == v->n);
+			break;
+		case LSM_ENC_DICT:
+			{
+				Datum	   *values = palloc(v->child->n * sizeof(Datum));
+
+				lsm_vector_all_strings(chunk, v->child, values);
+				for (int i = 0; i < v->n; i++)
+				{
+					uint64		code = lsm_bits_get(v->codes, v->width, v->mask, i);
+
+					if (code >= (uint64) v->child->n)
+						lsm_codec_bad(chunk->place, "a code is out of range");
+					out[i] = values[code];
+				}
+				pfree(values);
+				break;
+			}
+		default:
+			for (int i = 0; i < v->n; i++)
+				out[i] = lsm_vector_string(chunk, v, i);
+			break;
+	}
+}
+
+/* Turn integers into Datums in place. */
+static void
+lsm_codec_all_datums(LsmChunk *chunk, Datum *values, int n)
+{
+	if (chunk->numeric)
+	{
+		char	   *slots = MemoryContextAlloc(chunk->context, (Size) n * LSM_NUMERIC_MAX_BYTES);
+		char	   *slot = slots;
+		uint64		previous = 0;
+		Datum		built = 0;
+
+		for (int i = 0; i < n; i++)
+		{
+			if (built == 0 || values[i] != previous)
+			{
+				previous = values[i];
+				lsm_numeric_build((int64) previous, chunk->scale, slot);
+				built = PointerGetDatum(slot);
+				slot += LSM_NUMERIC_MAX_BYTES;
+			}
+			values[i] = built;
+		}
+		return;
+	}
+	switch (chunk->type->typlen)
+	{
+		case 1:
+			for (int i = 0; i < n; i++)
+				values[i] = CharGetDatum((char) values[i]);
+			break;
+		case 2:
+			for (int i = 0; i < n; i++)
+				values[i] = Int16GetDatum((int16) values[i]);
+			break;
+		case 4:
+			for (int i = 0; i < n; i++)
+				values[i] = Int32GetDatum((int32) values[i]);
+			break;
+	}
+}
+
+void
+lsm_chunk_decode(LsmChunk *chunk, Datum **values_p, bool **isnull_p)
+{
+	LsmVector  *v = &chunk->vector;
+	Datum	   *values;
+	bool	   *isnull;
+
+	if (chunk->values == NULL)
+	{
+		values = MemoryContextAlloc(chunk->context, chunk->rows * sizeof(Datum));
+		isnull = MemoryContextAlloc(chunk->context, chunk->rows * sizeof(bool));
+		if (v->encoding == LSM_ENC_NULLS)
+		{
+			memset(values, 0, chunk->rows * sizeof(Datum));
+			memset(isnull, true, chunk->rows * sizeof(bool));
+		}
+		else
+		{
+			if (v->strings)
+				lsm_vector_all_strings(chunk, v, values);
+			else
+			{
+				lsm_vector_all_ints(chunk, v, (uint64 *) values);
+				lsm_codec_all_datums(chunk, values, v->n);
+			}
+			if (chunk->present == NULL)
+				memset(isnull, false, chunk->rows * sizeof(bool));
+			else
+			{
+				int			i = v->n;
+
+				/* Spread the values from the end, in place. */
+				for (int row = chunk->rows - 1; row >= 0; row--)
+				{
+					isnull[row] = (chunk->present[row >> 3] >> (row & 7) & 1) == 0;
+					values[row] = isnull[row] ? (Datum) 0 : values[--i];
+				}
+				Assert(i == 0);
+			}
+		}
+		chunk->values = values;
+		chunk->isnull = isnull;
+	}
+	*values_p = chunk->values;
+	*isnull_p = chunk->isnull;
+}
+
+int
+lsm_chunk_lower_bound(LsmChunk *chunk, uint64 key)
+{
+	LsmVector  *v = &chunk->vector;
+	int			low = 0;
+	int			high = chunk->rows;
+
+	Assert(!v->strings && chunk->present == NULL && v->encoding != LSM_ENC_NULLS);
+
+	if (v->encoding == LSM_ENC_RUNS || v->encoding == LSM_ENC_RLE)
+	{
+		uint64		start;
+		uint64		end;
+
+		/* The last run that begins below the key, or the first run. */
+		high = v->child->n;
+		while (low < high)
+		{
+			int			middle = (low + high) / 2;
+
+			if (lsm_vector_int(chunk, v->child, middle) < key)
+				low = middle + 1;
+			else
+				high = middle;
+		}
+		if (low == 0)
+			return 0;
+		low--;
+		start = low == 0 ? 0 : lsm_bits_get(v->codes, v->width, v->mask, low - 1);
+		end = lsm_bits_get(v->codes, v->width, v->mask, low);
+		if (start > end || end > (uint64) chunk->rows)
+			lsm_codec_bad(chunk->place, "its runs do not add up");
+		if (v->encoding == LSM_ENC_RLE)
+			return (int) end;
+		return (int) Min(end, start + Min(key - lsm_vector_int(chunk, v->child, low),
+										  (uint64) chunk->rows));
+	}
+
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+
+		if (lsm_vector_int(chunk, v, middle) < key)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}

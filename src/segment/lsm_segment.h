@@ -1,0 +1,215 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_segment.h
+ *	  Immutable sorted runs: how a segment is written and read.
+ *
+ * A segment is a byte stream: blocks, forward blocks, dead-root list, block
+ * index, filter, properties, footer.  This layer knows nothing of pages,
+ * buffers or stores: it writes to an LsmSegmentSink and reads from an
+ * LsmSegmentSource.  Bytes: FORMAT.md.
+ *
+ * Errors: whatever does not decode, or fails its checksum, is reported
+ * through lsm_segment_corrupt(), the one place that raises it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_SEGMENT_H
+#define LSM_SEGMENT_H
+
+#include "lsm.h"
+
+#include "access/tupdesc.h"
+#include "lib/stringinfo.h"
+
+/* Kinds of segments; part of the disk format. */
+typedef enum LsmSegmentKind
+{
+	LSM_SEGKIND_INSERT = 1,		/* INSERT records, one a root, by root TID */
+	LSM_SEGKIND_INCREMENT = 2,	/* later records, by (root TID, newest first) */
+	LSM_SEGKIND_BASELINE = 3,	/* one version a root, visible to all */
+	LSM_SEGKIND_DEAD = 4		/* no rows, only a list of dead roots */
+} LsmSegmentKind;
+
+/* One record as it goes into or comes out of a segment (values apart). */
+typedef struct LsmRowHead
+{
+	LsmTid		root;
+	uint64		xid;			/* 64-bit xid; 0: frozen, visible to all */
+	uint32		cid;
+	uint16		info;			/* LSM_REC_xxx */
+	uint16		natts;			/* columns that the record knows of */
+	LsmTid		vtid;			/* version TID; root for INSERT and baseline */
+	LsmTid		base;			/* DELTA: version it was made from; MOVED:
+								 * successor's root; else 0 */
+	uint16		cols_len;		/* DELTA: bytes of cols */
+	const bits8 *cols;			/* DELTA: bit i set: column i+1 is there */
+} LsmRowHead;
+
+/* Where a writer's bytes go, in order. */
+typedef struct LsmSegmentSink
+{
+	void		(*append) (struct LsmSegmentSink *sink, const void *data, Size len);
+} LsmSegmentSink;
+
+/* Where a reader's bytes come from; read() either fills buf or raises. */
+typedef struct LsmSegmentSource
+{
+	void		(*read) (struct LsmSegmentSource *source, uint64 offset, Size len, void *buf);
+	uint64		total_bytes;	/* length of the stream */
+	uint64		uid;			/* checksum seed, page stamp, cache key */
+	const char *relname;		/* for messages */
+} LsmSegmentSource;
+
+typedef struct LsmSegmentWriter LsmSegmentWriter;
+typedef struct LsmSegmentReader LsmSegmentReader;
+typedef struct LsmBlock LsmBlock;
+
+typedef struct LsmSegmentOptions
+{
+	LsmSegmentKind kind;
+	uint64		uid;
+	uint32		block_bytes;	/* raw bytes of rows that end a block: 32 kB */
+	int			compression_level;	/* zstd; 0: none */
+} LsmSegmentOptions;
+
+typedef struct LsmSegmentStats
+{
+	LsmTid		first_tid;		/* roots; 0 if there are no rows */
+	LsmTid		last_tid;
+	uint64		rows;			/* distinct roots */
+	uint64		versions;		/* records */
+	uint32		blocks;			/* row blocks */
+	uint64		raw_bytes;
+	uint64		stored_bytes;	/* length of the stream */
+	uint64		max_xid;		/* greatest xid stored, 0 if none */
+	uint64		min_uncommitted_xid;	/* least xid without LSM_REC_COMMITTED */
+	uint64		forwards;
+	uint64		dead;
+} LsmSegmentStats;
+
+/* ---- writing (lsm_segment_writer.c) ---- */
+
+/*
+ * Begin a segment of rows that look like tupdesc.  Everything is allocated in
+ * a context of its own below CurrentMemoryContext.
+ */
+extern LsmSegmentWriter *lsm_segment_writer_create(TupleDesc tupdesc,
+												   const LsmSegmentOptions *options,
+												   LsmSegmentSink *sink);
+
+/*
+ * Add one record.  Records come by (root, newest first), for INSERT and
+ * BASELINE one a root.  values/isnull have head->natts entries (for DELETE,
+ * MOVED, LOCK they may be NULL: all columns are null; for DELTA the columns
+ * not in head->cols are ignored).  Values are copied; external and expanded
+ * datums have been flattened by the caller, inline-compressed and short ones
+ * are stored bit for bit as they are.
+ */
+extern void lsm_segment_writer_add(LsmSegmentWriter *writer, const LsmRowHead *head,
+								   const Datum *values, const bool *isnull);
+
+/* Add a FORWARD entry; any order, sorted at the end. */
+extern void lsm_segment_writer_add_forward(LsmSegmentWriter *writer, LsmTid vtid, LsmTid root);
+
+/* Add a root that is gone for good; any order, sorted at the end. */
+extern void lsm_segment_writer_add_dead(LsmSegmentWriter *writer, LsmTid root);
+
+/* Add an xid that was running when the records were written (kept sorted in
+ * the properties; duplicates are ignored). */
+extern void lsm_segment_writer_add_unresolved(LsmSegmentWriter *writer, uint64 xid);
+
+/* Bytes that the stream has so far, the open block estimated. */
+extern uint64 lsm_segment_writer_bytes(LsmSegmentWriter *writer);
+
+/* Write what is open, index, filter, properties and footer; frees the writer. */
+extern void lsm_segment_writer_finish(LsmSegmentWriter *writer, LsmSegmentStats *stats);
+
+/* ---- reading (lsm_segment_reader.c) ---- */
+
+/*
+ * Open: reads and verifies footer, block index, filter and properties.  The
+ * reader is allocated in CurrentMemoryContext's child; source must live as long.
+ */
+extern LsmSegmentReader *lsm_segment_reader_open(LsmSegmentSource *source);
+extern void lsm_segment_reader_close(LsmSegmentReader *reader);
+extern LsmSegmentKind lsm_segment_reader_kind(LsmSegmentReader *reader);
+extern uint32 lsm_segment_reader_blocks(LsmSegmentReader *reader);
+extern Size lsm_segment_reader_memory(LsmSegmentReader *reader);
+
+/* The first block whose last TID is >= tid; the number of blocks if none. */
+extern uint32 lsm_segment_find_block(LsmSegmentReader *reader, LsmTid tid);
+
+/* TIDs and place of one block. */
+extern void lsm_segment_block_info(LsmSegmentReader *reader, uint32 blockno,
+								   LsmTid *first, LsmTid *last, uint32 *rows,
+								   uint64 *offset, uint32 *stored_bytes);
+
+/* False: the segment certainly has no record of that root. */
+extern bool lsm_segment_may_contain(LsmSegmentReader *reader, LsmTid root);
+
+/* Root of a version TID, LSM_INVALID_TID if the segment has no such entry. */
+extern LsmTid lsm_segment_forward(LsmSegmentReader *reader, LsmTid vtid);
+
+/* All forward entries, dead roots, unresolved xids (sorted, palloc'd). */
+typedef struct LsmForward
+{
+	LsmTid		vtid;
+	LsmTid		root;
+} LsmForward;
+extern LsmForward *lsm_segment_read_forwards(LsmSegmentReader *reader, uint64 *n);
+extern LsmTid *lsm_segment_read_dead(LsmSegmentReader *reader, uint64 *n);
+extern uint64 *lsm_segment_unresolved(LsmSegmentReader *reader, uint32 *n);
+
+/*
+ * Zone map of the group of blocks that blockno is in, for column attnum
+ * (1-based): false if there is none.  has_value false: all null.  Only for
+ * types whose default btree order is usable; see FORMAT.md.
+ */
+typedef struct LsmZone
+{
+	bool		has_null;
+	bool		has_value;
+	Datum		min;
+	Datum		max;
+} LsmZone;
+extern bool lsm_segment_zone(LsmSegmentReader *reader, uint32 blockno, int attnum, LsmZone *zone);
+extern Oid	lsm_segment_column_type(LsmSegmentReader *reader, int attnum);
+
+/* ---- blocks (lsm_block.c) ---- */
+
+/*
+ * Read and verify one block and make it ready; chunks are decompressed and
+ * decoded when asked for.  Allocated in a context of its own that is a child of
+ * CurrentMemoryContext; lsm_block_memory() tells what it holds at present.
+ * The block stays valid after its reader is closed.
+ */
+extern LsmBlock *lsm_block_read(LsmSegmentReader *reader, uint32 blockno);
+extern void lsm_block_free(LsmBlock *block);
+extern Size lsm_block_memory(LsmBlock *block);
+extern int	lsm_block_rows(LsmBlock *block);
+extern int	lsm_block_natts(LsmBlock *block);	/* columns stored */
+
+/* First row whose root is >= tid; the number of rows if none. */
+extern int	lsm_block_find(LsmBlock *block, LsmTid tid);
+extern LsmTid lsm_block_root(LsmBlock *block, int row);
+
+/* Everything of a record but its columns. */
+extern void lsm_block_head(LsmBlock *block, int row, LsmRowHead *head);
+
+/* True if every record has xid 0 (frozen). */
+extern bool lsm_block_all_frozen(LsmBlock *block);
+
+/*
+ * One column of one row (attnum 1-based, <= lsm_block_natts).  A value that is
+ * not passed by value points into the block's memory and lives as long as it.
+ */
+extern Datum lsm_block_value(LsmBlock *block, int row, int attnum, bool *isnull);
+
+/* The whole column, decoded once and kept: arrays of lsm_block_rows entries. */
+extern void lsm_block_column(LsmBlock *block, int attnum, Datum **values, bool **isnull);
+
+/* ---- corruption ---- */
+pg_noreturn extern void lsm_segment_corrupt(LsmSegmentSource *source, int64 blockno,
+											const char *fmt,...) pg_attribute_printf(3, 4);
+
+#endif							/* LSM_SEGMENT_H */

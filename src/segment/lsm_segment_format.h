@@ -1,0 +1,303 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_segment_format.h
+ *	  The fixed structures of a segment, and what its files share.
+ *
+ * Private to src/segment.  FORMAT.md describes every structure here; a change
+ * to one is a change to the disk format.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_SEGMENT_FORMAT_H
+#define LSM_SEGMENT_FORMAT_H
+
+#include "port/pg_crc32c.h"
+#include "segment/lsm_codec.h"
+
+#define LSM_SEGMENT_MAGIC		UINT64CONST(0x4753454D534C2E31)
+#define LSM_SEGMENT_BYTE_ORDER	0x01020304
+#define LSM_SEGMENT_VERSION		1
+#define LSM_BLOCK_VERSION		1
+#define LSM_LIST_VERSION		1
+
+/* ---- blocks ---- */
+
+typedef struct LsmBlockHeader
+{
+	uint8		version;
+	uint8		flags;			/* LSM_BLOCK_WIDE */
+	uint16		natts;			/* chunks of columns */
+	uint16		rows;
+	uint16		system;			/* bit LSM_SYS_xxx: the chunk is there */
+	uint32		raw_bytes;
+} LsmBlockHeader;
+
+StaticAssertDecl(sizeof(LsmBlockHeader) == 12, "block header is part of the disk format");
+
+#define LSM_BLOCK_WIDE			0x01	/* directory has LsmWideEntry */
+#define LSM_BLOCK_KNOWN_FLAGS	0x01
+
+/* One chunk in the directory; it ends where the next one begins. */
+typedef struct LsmNarrowEntry
+{
+	uint8		encoding;
+	uint8		flags;
+	uint16		offset;			/* in the block */
+} LsmNarrowEntry;
+
+typedef struct LsmWideEntry
+{
+	uint8		encoding;
+	uint8		flags;
+	uint16		reserved;
+	uint32		offset;
+} LsmWideEntry;
+
+StaticAssertDecl(sizeof(LsmNarrowEntry) == 4, "chunk directory is part of the disk format");
+StaticAssertDecl(sizeof(LsmWideEntry) == 8, "chunk directory is part of the disk format");
+
+/* System chunks.  One that is not there has its default in every row. */
+#define LSM_SYS_ROOT			0	/* root TID; always there */
+#define LSM_SYS_XID				1	/* default 0: frozen */
+#define LSM_SYS_CID				2	/* default 0 */
+#define LSM_SYS_INFO			3	/* default 0 */
+#define LSM_SYS_NATTS			4	/* default natts of the block */
+#define LSM_SYS_VTID			5	/* default: the root TID */
+#define LSM_SYS_BASE			6	/* default 0 */
+#define LSM_SYS_COLS			7	/* default: none */
+#define LSM_SYS_CHUNKS			8
+
+/* ---- sections behind the blocks ---- */
+
+#define LSM_SECTION_BLOCKS			1
+#define LSM_SECTION_FORWARD_DATA	2
+#define LSM_SECTION_DEAD_DATA		3
+#define LSM_SECTION_BLOCK_INDEX		4
+#define LSM_SECTION_ZONES			5
+#define LSM_SECTION_FILTER			6
+#define LSM_SECTION_FORWARD_INDEX	7
+#define LSM_SECTION_DEAD_INDEX		8
+#define LSM_SECTION_PROPERTIES		9
+#define LSM_SECTION_LAST			9
+
+/* A reader that does not know the section must refuse the segment. */
+#define LSM_SECTION_REQUIRED		0x0001
+#define LSM_SECTION_KNOWN_FLAGS		0x0001
+
+typedef struct LsmSectionEntry
+{
+	uint16		kind;
+	uint16		flags;
+	uint32		crc;			/* 0 for sections whose parts have their own */
+	uint64		offset;			/* in the stream */
+	uint64		length;
+} LsmSectionEntry;
+
+StaticAssertDecl(sizeof(LsmSectionEntry) == 24, "footer is part of the disk format");
+
+typedef struct LsmSegmentTrailer
+{
+	uint64		uid;
+	uint64		meta_offset;	/* of the first section that opening needs */
+	uint32		sections;		/* entries right before the trailer */
+	uint32		byte_order;
+	uint16		version;
+	uint16		reserved;
+	uint32		crc;			/* of the entries and the fields above */
+	uint64		magic;
+} LsmSegmentTrailer;
+
+StaticAssertDecl(sizeof(LsmSegmentTrailer) == 40, "trailer is part of the disk format");
+StaticAssertDecl(offsetof(LsmSegmentTrailer, crc) == 28, "trailer is part of the disk format");
+
+typedef struct LsmBlockEntry
+{
+	uint64		first;			/* root TIDs */
+	uint64		last;
+	uint32		length;
+	uint32		crc;
+	uint32		rows;
+	uint32		raw_bytes;
+} LsmBlockEntry;
+
+StaticAssertDecl(sizeof(LsmBlockEntry) == 32, "block index is part of the disk format");
+
+/* ---- lists: forward entries and dead roots ---- */
+
+/* Most entries of a chunk of a list. */
+#define LSM_LIST_CHUNK			1024
+
+typedef struct LsmListHeader
+{
+	uint16		version;
+	uint16		columns;		/* LsmWideEntry for each follows */
+	uint32		count;
+} LsmListHeader;
+
+typedef struct LsmListEntry
+{
+	uint64		first;			/* key of the first entry of the chunk */
+	uint32		length;
+	uint32		crc;
+	uint32		count;
+	uint32		reserved;
+} LsmListEntry;
+
+StaticAssertDecl(sizeof(LsmListHeader) == 8, "lists are part of the disk format");
+StaticAssertDecl(sizeof(LsmListEntry) == 24, "lists are part of the disk format");
+
+/* ---- properties ---- */
+
+typedef struct LsmProperties
+{
+	uint8		kind;			/* LsmSegmentKind */
+	uint8		flags;			/* 0 */
+	uint16		natts;
+	uint32		blocks;
+	uint64		first_tid;
+	uint64		last_tid;
+	uint64		rows;
+	uint64		versions;
+	uint64		raw_bytes;
+	uint64		max_xid;
+	uint64		min_uncommitted_xid;
+	uint64		forwards;
+	uint64		dead;
+	uint32		zone_blocks;	/* blocks of a zone */
+	uint32		unresolved;		/* xids, behind the columns */
+} LsmProperties;
+
+typedef struct LsmColumnEntry
+{
+	uint32		typid;
+	int32		typmod;
+	uint32		collation;
+	uint32		opclass;		/* default btree one, 0 if there is none */
+	int16		typlen;
+	uint8		typbyval;
+	char		typalign;
+	uint8		order;			/* of zones, LSM_ORDER_xxx */
+	uint8		reserved[3];
+} LsmColumnEntry;
+
+StaticAssertDecl(sizeof(LsmProperties) == 88, "properties are part of the disk format");
+StaticAssertDecl(sizeof(LsmColumnEntry) == 24, "properties are part of the disk format");
+
+/* ---- zones ---- */
+
+/* How the bounds of a column are ordered.  Never change meaning. */
+#define LSM_ORDER_NONE			0
+#define LSM_ORDER_SIGNED		1
+#define LSM_ORDER_UNSIGNED		2
+#define LSM_ORDER_FLOAT4		3
+#define LSM_ORDER_FLOAT8		4
+#define LSM_ORDER_NUMERIC		5
+#define LSM_ORDER_BYTES			6	/* memcmp, shorter first */
+#define LSM_ORDER_BLANKS		7	/* the same, without trailing blanks */
+#define LSM_ORDER_LAST			7
+
+#define LSM_ZONE_NULL			0x01	/* some row is null */
+#define LSM_ZONE_VALUE			0x02	/* some row is not */
+#define LSM_ZONE_UNBOUNDED		0x04	/* bounds are not known */
+#define LSM_ZONE_KNOWN_FLAGS	0x07
+
+#define LSM_ZONE_MAX_BYTES		32
+
+typedef struct LsmZoneBound
+{
+	uint8		len;			/* of bytes */
+	union
+	{
+		int64		number;
+		uint8		bytes[LSM_ZONE_MAX_BYTES];
+	}			u;
+} LsmZoneBound;
+
+typedef struct LsmZoneColumn
+{
+	uint8		flags;
+	LsmZoneBound min;
+	LsmZoneBound max;
+} LsmZoneColumn;
+
+/* Zones that are being collected. */
+typedef struct LsmZoneMap
+{
+	int			natts;
+	uint8	   *orders;
+	int16	   *typlens;
+	uint32		zone_blocks;
+	uint32		blocks;
+	uint32		zones;
+	uint32		max_zones;
+	LsmZoneColumn *columns;		/* zones times natts */
+} LsmZoneMap;
+
+/* lsm_zone.c */
+extern uint8 lsm_zone_order(Oid basetype);
+extern bool lsm_zone_order_fits(uint8 order, const LsmColumnType *type);
+extern LsmZoneMap *lsm_zone_create(int natts, const LsmColumnEntry *columns);
+extern void lsm_zone_begin_block(LsmZoneMap *map);
+extern void lsm_zone_add(LsmZoneMap *map, int attno, const LsmColumn *column,
+						 const LsmChunkFacts *facts);
+extern void lsm_zone_finish(LsmZoneMap *map, uint64 stored_bytes, StringInfo out);
+extern bool lsm_zone_skip(const uint8 **p, const uint8 *end, uint8 order, int16 typlen);
+extern bool lsm_zone_get(const uint8 *p, uint8 order, const LsmColumnType *type, LsmZone *zone);
+
+/* lsm_filter.c */
+extern void lsm_filter_build(const uint64 *hashes, uint64 n, StringInfo out);
+extern bool lsm_filter_check(const uint8 *filter, Size len);
+extern bool lsm_filter_may_contain(const uint8 *filter, uint64 hash);
+extern uint64 lsm_filter_hash(LsmTid tid);
+
+/* lsm_block.c: building */
+typedef struct LsmBlockBuilder LsmBlockBuilder;
+
+extern LsmBlockBuilder *lsm_block_builder_create(int natts, const LsmColumnType *types,
+												 const bool *numeric);
+extern Size lsm_block_row_bytes(LsmBlockBuilder *builder, const LsmRowHead *head,
+								const Datum *values, const bool *isnull);
+extern void lsm_block_builder_add(LsmBlockBuilder *builder, const LsmRowHead *head,
+								  const Datum *values, const bool *isnull);
+extern int	lsm_block_builder_rows(LsmBlockBuilder *builder);
+extern void lsm_block_builder_finish(LsmBlockBuilder *builder, LsmEncoder *encoder,
+									 uint32 raw_bytes, LsmZoneMap *zones,
+									 StringInfo head, StringInfo body);
+
+/* lsm_segment_reader.c */
+struct LsmSegmentReader
+{
+	MemoryContext context;
+	LsmSegmentSource *source;
+	uint8	   *meta;			/* sections, from meta_offset on */
+	uint64		meta_offset;
+	LsmSectionEntry sections[LSM_SECTION_LAST + 1];
+	LsmProperties props;
+	const LsmColumnEntry *columns;	/* in meta */
+	LsmColumnType *types;
+	const uint64 *unresolved;	/* in meta */
+	const LsmBlockEntry *index; /* in meta */
+	uint64	   *offsets;		/* of blocks in the stream */
+	uint32	   *zones;			/* of zones in their section; NULL if none */
+	const uint8 *filter;		/* in meta; NULL if none */
+	LsmForward *forwards;		/* the chunk read last */
+	int64		forwards_chunk; /* its number, -1 if none */
+	uint32		forwards_n;
+	uint64	   *forward_offsets;
+	uint64	   *dead_offsets;
+};
+
+/* CRC-32C of the uid and then the bytes. */
+static inline pg_crc32c
+lsm_segment_crc(uint64 uid, const void *data, Size len)
+{
+	pg_crc32c	crc;
+
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, &uid, sizeof(uid));
+	COMP_CRC32C(crc, data, len);
+	FIN_CRC32C(crc);
+	return crc;
+}
+
+#endif							/* LSM_SEGMENT_FORMAT_H */

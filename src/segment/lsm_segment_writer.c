@@ -1,0 +1,530 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_segment_writer.c
+ *	  Writing a segment: rows in, a stream of bytes out.
+ *
+ * Memory is bounded by one open block, the block index, the zones, a hash for
+ * each root of an increment, and the forward entries and dead roots.
+ *
+ * The stream: blocks, forward chunks, dead-root chunks; then, from
+ * meta_offset on, what opening needs: block index, zones, filter, indexes of
+ * the two lists, properties, footer, trailer.  (Bytes: FORMAT.md.)
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_am.h"
+#include "catalog/pg_type.h"
+#include "commands/defrem.h"
+#include "segment/lsm_segment_format.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+/* Stored bytes of raw ones, before the first block is done. */
+#define LSM_WRITER_GUESS_DIVISOR	3
+
+struct LsmSegmentWriter
+{
+	MemoryContext context;
+	LsmSegmentOptions options;
+	LsmSegmentSink *sink;
+	uint64		written;		/* bytes given to the sink */
+	int			natts;
+	LsmColumnEntry *columns;
+	LsmEncoder *encoder;
+	LsmBlockBuilder *builder;
+	LsmZoneMap *zones;
+	StringInfoData head;		/* of the block that is being written */
+	StringInfoData body;
+
+	Size		open_bytes;		/* raw bytes of the open block */
+	LsmTid		open_first;
+	LsmTid		last_root;
+
+	LsmBlockEntry *index;
+	uint32		max_index;
+	uint64	   *hashes;			/* of roots, for the filter */
+	uint64		hashes_n;
+	uint64		max_hashes;
+	LsmForward *forwards;
+	uint64		max_forwards;
+	LsmTid	   *dead;
+	uint64		max_dead;
+	uint64	   *unresolved;
+	uint32		max_unresolved;
+
+	LsmProperties props;
+	LsmSectionEntry sections[LSM_SECTION_LAST + 1];
+	int			sections_n;
+};
+
+/* Make room for one more entry of an array that may grow large. */
+#define LSM_WRITER_GROW(writer, array, n, max) \
+	do { \
+		if ((n) == (max)) \
+		{ \
+			(max) = Max((max) * 2, 64); \
+			if ((array) == NULL) \
+				(array) = MemoryContextAllocHuge((writer)->context, (Size) (max) * sizeof(*(array))); \
+			else \
+				(array) = repalloc_huge((array), (Size) (max) * sizeof(*(array))); \
+		} \
+	} while (0)
+
+LsmSegmentWriter *
+lsm_segment_writer_create(TupleDesc tupdesc, const LsmSegmentOptions *options,
+						  LsmSegmentSink *sink)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "lsm segment writer",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	LsmSegmentWriter *writer = palloc0(sizeof(LsmSegmentWriter));
+	int			natts = tupdesc->natts;
+	LsmColumnType *types = palloc0(Max(natts, 1) * sizeof(LsmColumnType));
+	bool	   *numeric = palloc0(Max(natts, 1) * sizeof(bool));
+
+	writer->context = context;
+	writer->options = *options;
+	writer->sink = sink;
+	writer->natts = natts;
+	writer->columns = palloc0(Max(natts, 1) * sizeof(LsmColumnEntry));
+	for (int i = 0; i < natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(tupdesc, i);
+		LsmColumnEntry *column = &writer->columns[i];
+
+		types[i].typid = att->attisdropped ? InvalidOid : att->atttypid;
+		types[i].typmod = att->atttypmod;
+		types[i].collation = att->attcollation;
+		types[i].typlen = att->attlen;
+		types[i].typbyval = att->attbyval;
+		types[i].typalign = att->attalign;
+
+		column->typid = types[i].typid;
+		column->typmod = types[i].typmod;
+		column->collation = types[i].collation;
+		column->typlen = types[i].typlen;
+		column->typbyval = types[i].typbyval;
+		column->typalign = types[i].typalign;
+		if (OidIsValid(types[i].typid))
+		{
+			Oid			basetype = getBaseType(types[i].typid);
+
+			numeric[i] = basetype == NUMERICOID;
+			column->order = lsm_zone_order(basetype);
+			column->opclass = GetDefaultOpClass(basetype, BTREE_AM_OID);
+			Assert(lsm_zone_order_fits(column->order, &types[i]));
+		}
+	}
+
+	writer->encoder = lsm_encoder_create(options->compression_level);
+	writer->builder = lsm_block_builder_create(natts, types, numeric);
+	writer->zones = lsm_zone_create(natts, writer->columns);
+	initStringInfo(&writer->head);
+	initStringInfo(&writer->body);
+	writer->props.kind = options->kind;
+	writer->props.natts = natts;
+
+	MemoryContextSwitchTo(old);
+	return writer;
+}
+
+static void
+lsm_writer_append(LsmSegmentWriter *writer, const void *data, Size len)
+{
+	if (len == 0)
+		return;
+	writer->sink->append(writer->sink, data, len);
+	writer->written += len;
+}
+
+/* Write the open block. */
+static void
+lsm_writer_end_block(LsmSegmentWriter *writer)
+{
+	LsmProperties *props = &writer->props;
+	LsmBlockEntry *entry;
+	pg_crc32c	crc;
+
+	if (props->blocks == PG_UINT32_MAX)
+		elog(ERROR, "too many blocks in a segment");
+	LSM_WRITER_GROW(writer, writer->index, props->blocks, writer->max_index);
+	entry = &writer->index[props->blocks];
+	entry->first = writer->open_first;
+	entry->last = writer->last_root;
+	entry->rows = lsm_block_builder_rows(writer->builder);
+	entry->raw_bytes = (uint32) Min(writer->open_bytes, PG_UINT32_MAX);
+
+	lsm_block_builder_finish(writer->builder, writer->encoder, entry->raw_bytes,
+							 writer->zones, &writer->head, &writer->body);
+	entry->length = (uint32) writer->head.len + (uint32) writer->body.len;
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, &writer->options.uid, sizeof(uint64));
+	COMP_CRC32C(crc, writer->head.data, writer->head.len);
+	COMP_CRC32C(crc, writer->body.data, writer->body.len);
+	FIN_CRC32C(crc);
+	entry->crc = crc;
+	lsm_writer_append(writer, writer->head.data, writer->head.len);
+	lsm_writer_append(writer, writer->body.data, writer->body.len);
+	props->raw_bytes += writer->open_bytes;
+	props->blocks++;
+	writer->open_bytes = 0;
+}
+
+void
+lsm_segment_writer_add(LsmSegmentWriter *writer, const LsmRowHead *head,
+					   const Datum *values, const bool *isnull)
+{
+	MemoryContext old = MemoryContextSwitchTo(writer->context);
+	LsmProperties *props = &writer->props;
+	bool		many = writer->options.kind == LSM_SEGKIND_INCREMENT;
+	bool		first = props->versions == 0;
+	Size		bytes;
+
+	Assert(writer->options.kind != LSM_SEGKIND_DEAD);
+	Assert(head->root != LSM_INVALID_TID);
+	Assert(head->natts <= writer->natts);
+	if (!first && (head->root < writer->last_root || (!many && head->root == writer->last_root)))
+		elog(ERROR, "records of a segment are out of order");
+
+	bytes = lsm_block_row_bytes(writer->builder, head, values, isnull);
+	if (lsm_block_builder_rows(writer->builder) > 0 &&
+		(writer->open_bytes + bytes > writer->options.block_bytes ||
+		 lsm_block_builder_rows(writer->builder) >= LSM_BLOCK_MAX_ROWS))
+		lsm_writer_end_block(writer);
+	if (lsm_block_builder_rows(writer->builder) == 0)
+		writer->open_first = head->root;
+	lsm_block_builder_add(writer->builder, head, values, isnull);
+	writer->open_bytes += bytes;
+
+	props->versions++;
+	if (first || head->root != writer->last_root)
+	{
+		props->rows++;
+		if (many)
+		{
+			LSM_WRITER_GROW(writer, writer->hashes, writer->hashes_n, writer->max_hashes);
+			writer->hashes[writer->hashes_n++] = lsm_filter_hash(head->root);
+		}
+	}
+	if (first)
+		props->first_tid = head->root;
+	props->last_tid = writer->last_root = head->root;
+	props->max_xid = Max(props->max_xid, head->xid);
+	if (head->xid != 0 && (head->info & LSM_REC_COMMITTED) == 0 &&
+		(props->min_uncommitted_xid == 0 || head->xid < props->min_uncommitted_xid))
+		props->min_uncommitted_xid = head->xid;
+	MemoryContextSwitchTo(old);
+}
+
+void
+lsm_segment_writer_add_forward(LsmSegmentWriter *writer, LsmTid vtid, LsmTid root)
+{
+	LSM_WRITER_GROW(writer, writer->forwards, writer->props.forwards, writer->max_forwards);
+	writer->forwards[writer->props.forwards].vtid = vtid;
+	writer->forwards[writer->props.forwards].root = root;
+	writer->props.forwards++;
+}
+
+void
+lsm_segment_writer_add_dead(LsmSegmentWriter *writer, LsmTid root)
+{
+	LSM_WRITER_GROW(writer, writer->dead, writer->props.dead, writer->max_dead);
+	writer->dead[writer->props.dead++] = root;
+}
+
+void
+lsm_segment_writer_add_unresolved(LsmSegmentWriter *writer, uint64 xid)
+{
+	LsmProperties *props = &writer->props;
+	uint32		low = 0;
+	uint32		high = props->unresolved;
+
+	while (low < high)
+	{
+		uint32		middle = low + (high - low) / 2;
+
+		if (writer->unresolved[middle] < xid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low < props->unresolved && writer->unresolved[low] == xid)
+		return;
+	LSM_WRITER_GROW(writer, writer->unresolved, props->unresolved, writer->max_unresolved);
+	memmove(writer->unresolved + low + 1, writer->unresolved + low,
+			(props->unresolved - low) * sizeof(uint64));
+	writer->unresolved[low] = xid;
+	props->unresolved++;
+}
+
+uint64
+lsm_segment_writer_bytes(LsmSegmentWriter *writer)
+{
+	uint64		open_bytes = writer->open_bytes;
+
+	if (writer->props.raw_bytes > 0)
+		open_bytes = (uint64) ((double) open_bytes * writer->written / writer->props.raw_bytes);
+	else
+		open_bytes /= LSM_WRITER_GUESS_DIVISOR;
+	return writer->written + open_bytes;
+}
+
+/* ---------------------------------------------------------------------
+ * Finishing
+ * --------------------------------------------------------------------- */
+
+static void
+lsm_writer_pad(LsmSegmentWriter *writer)
+{
+	static const char zeroes[MAXIMUM_ALIGNOF] = {0};
+
+	lsm_writer_append(writer, zeroes, MAXALIGN(writer->written) - writer->written);
+}
+
+/* Note a section that ends where the stream ends now. */
+static void
+lsm_writer_note_section(LsmSegmentWriter *writer, uint16 kind, uint16 flags,
+						uint64 length, pg_crc32c crc)
+{
+	LsmSectionEntry *section = &writer->sections[writer->sections_n++];
+
+	section->kind = kind;
+	section->flags = flags;
+	section->crc = crc;
+	section->offset = writer->written - length;
+	section->length = length;
+}
+
+static void
+lsm_writer_section(LsmSegmentWriter *writer, uint16 kind, uint16 flags,
+				   const void *data, Size len)
+{
+	lsm_writer_pad(writer);
+	lsm_writer_append(writer, data, len);
+	lsm_writer_note_section(writer, kind, flags, len,
+							lsm_segment_crc(writer->options.uid, data, len));
+}
+
+static int
+lsm_writer_compare_forwards(const void *a, const void *b)
+{
+	LsmTid		left = ((const LsmForward *) a)->vtid;
+	LsmTid		right = ((const LsmForward *) b)->vtid;
+
+	return left < right ? -1 : left > right;
+}
+
+static int
+lsm_writer_compare_tids(const void *a, const void *b)
+{
+	LsmTid		left = *(const LsmTid *) a;
+	LsmTid		right = *(const LsmTid *) b;
+
+	return left < right ? -1 : left > right;
+}
+
+/*
+ * Write a sorted list in chunks; index gets an LsmListEntry for each.  With
+ * roots it is a list of forward entries, without one of dead roots.
+ */
+static void
+lsm_writer_list(LsmSegmentWriter *writer, uint16 kind, uint64 n, const LsmForward *forwards,
+				const LsmTid *dead, StringInfo index)
+{
+	static const LsmColumnType type = {.typlen = 8,.typbyval = true,.typalign = TYPALIGN_DOUBLE};
+	LsmColumn  *columns[2];
+	int			ncolumns = forwards != NULL ? 2 : 1;
+	uint64		start;
+
+	for (int i = 0; i < ncolumns; i++)
+		columns[i] = lsm_column_create(&type, false);
+	start = writer->written;
+	for (uint64 at = 0; at < n; at += LSM_LIST_CHUNK)
+	{
+		uint32		count = (uint32) Min(n - at, LSM_LIST_CHUNK);
+		LsmListHeader header;
+		LsmWideEntry entries[2];
+		LsmListEntry entry;
+		Size		head_bytes = sizeof(header) + ncolumns * sizeof(LsmWideEntry);
+
+		memset(entries, 0, sizeof(entries));
+		memset(&entry, 0, sizeof(entry));
+		header.version = LSM_LIST_VERSION;
+		header.columns = ncolumns;
+		header.count = count;
+		entry.first = forwards != NULL ? forwards[at].vtid : dead[at];
+		for (uint32 i = 0; i < count; i++)
+		{
+			if (forwards != NULL)
+			{
+				lsm_column_add(columns[0], Int64GetDatum((int64) forwards[at + i].vtid), false);
+				lsm_column_add(columns[1], Int64GetDatum((int64) forwards[at + i].root), false);
+			}
+			else
+				lsm_column_add(columns[0], Int64GetDatum((int64) dead[at + i]), false);
+		}
+
+		resetStringInfo(&writer->body);
+		for (int i = 0; i < ncolumns; i++)
+		{
+			LsmChunkFacts facts;
+
+			lsm_chunk_encode(writer->encoder, columns[i], &writer->body,
+							 &entries[i].encoding, &entries[i].flags, &entries[i].offset,
+							 &facts);
+			entries[i].offset += head_bytes;
+			lsm_column_reset(columns[i]);
+		}
+		resetStringInfo(&writer->head);
+		appendBinaryStringInfo(&writer->head, (char *) &header, sizeof(header));
+		appendBinaryStringInfo(&writer->head, (char *) entries, ncolumns * sizeof(LsmWideEntry));
+		appendBinaryStringInfo(&writer->head, writer->body.data, writer->body.len);
+		lsm_writer_append(writer, writer->head.data, writer->head.len);
+
+		entry.length = writer->head.len;
+		entry.crc = lsm_segment_crc(writer->options.uid, writer->head.data, writer->head.len);
+		entry.count = count;
+		appendBinaryStringInfo(index, (char *) &entry, sizeof(entry));
+	}
+	if (n > 0)
+		lsm_writer_note_section(writer, kind, LSM_SECTION_REQUIRED,
+								writer->written - start, 0);
+}
+
+/* Sort the lists, drop what is there twice, and write them. */
+static void
+lsm_writer_lists(LsmSegmentWriter *writer, StringInfo forward_index, StringInfo dead_index)
+{
+	LsmProperties *props = &writer->props;
+	uint64		n = 0;
+
+	if (props->forwards > 0)
+	{
+		qsort(writer->forwards, props->forwards, sizeof(LsmForward), lsm_writer_compare_forwards);
+		for (uint64 i = 0; i < props->forwards; i++)
+		{
+			if (n > 0 && writer->forwards[n - 1].vtid == writer->forwards[i].vtid)
+			{
+				if (writer->forwards[n - 1].root != writer->forwards[i].root)
+					elog(ERROR, "two roots for one version TID");
+				continue;
+			}
+			writer->forwards[n++] = writer->forwards[i];
+		}
+		props->forwards = n;
+	}
+	n = 0;
+	if (props->dead > 0)
+	{
+		qsort(writer->dead, props->dead, sizeof(LsmTid), lsm_writer_compare_tids);
+		for (uint64 i = 0; i < props->dead; i++)
+		{
+			if (n == 0 || writer->dead[n - 1] != writer->dead[i])
+				writer->dead[n++] = writer->dead[i];
+		}
+		props->dead = n;
+	}
+	lsm_writer_list(writer, LSM_SECTION_FORWARD_DATA, props->forwards, writer->forwards,
+					NULL, forward_index);
+	lsm_writer_list(writer, LSM_SECTION_DEAD_DATA, props->dead, NULL, writer->dead,
+					dead_index);
+}
+
+static void
+lsm_writer_trailer(LsmSegmentWriter *writer, uint64 meta_offset)
+{
+	LsmSegmentTrailer trailer;
+	Size		entries_bytes = writer->sections_n * sizeof(LsmSectionEntry);
+	pg_crc32c	crc;
+
+	memset(&trailer, 0, sizeof(trailer));
+	trailer.uid = writer->options.uid;
+	trailer.meta_offset = meta_offset;
+	trailer.sections = writer->sections_n;
+	trailer.byte_order = LSM_SEGMENT_BYTE_ORDER;
+	trailer.version = LSM_SEGMENT_VERSION;
+	trailer.magic = LSM_SEGMENT_MAGIC;
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, &writer->options.uid, sizeof(uint64));
+	COMP_CRC32C(crc, writer->sections, entries_bytes);
+	COMP_CRC32C(crc, &trailer, offsetof(LsmSegmentTrailer, crc));
+	FIN_CRC32C(crc);
+	trailer.crc = crc;
+
+	lsm_writer_pad(writer);
+	lsm_writer_append(writer, writer->sections, entries_bytes);
+	lsm_writer_append(writer, &trailer, sizeof(trailer));
+}
+
+void
+lsm_segment_writer_finish(LsmSegmentWriter *writer, LsmSegmentStats *stats)
+{
+	MemoryContext old = MemoryContextSwitchTo(writer->context);
+	LsmProperties *props = &writer->props;
+	StringInfoData bytes;
+	StringInfoData forward_index;
+	StringInfoData dead_index;
+	uint64		meta_offset;
+
+	initStringInfo(&bytes);
+	initStringInfo(&forward_index);
+	initStringInfo(&dead_index);
+	if (lsm_block_builder_rows(writer->builder) > 0)
+		lsm_writer_end_block(writer);
+	lsm_writer_note_section(writer, LSM_SECTION_BLOCKS, LSM_SECTION_REQUIRED,
+							writer->written, 0);
+	lsm_writer_lists(writer, &forward_index, &dead_index);
+
+	lsm_writer_pad(writer);
+	meta_offset = writer->written;
+	lsm_writer_section(writer, LSM_SECTION_BLOCK_INDEX, LSM_SECTION_REQUIRED, writer->index,
+					   props->blocks * sizeof(LsmBlockEntry));
+	if (props->blocks > 0)
+	{
+		lsm_zone_finish(writer->zones, meta_offset, &bytes);
+		lsm_writer_section(writer, LSM_SECTION_ZONES, 0, bytes.data, bytes.len);
+		props->zone_blocks = writer->zones->zone_blocks;
+	}
+	if (writer->hashes_n > 0)
+	{
+		resetStringInfo(&bytes);
+		lsm_filter_build(writer->hashes, writer->hashes_n, &bytes);
+		lsm_writer_section(writer, LSM_SECTION_FILTER, 0, bytes.data, bytes.len);
+	}
+	if (props->forwards > 0)
+		lsm_writer_section(writer, LSM_SECTION_FORWARD_INDEX, LSM_SECTION_REQUIRED,
+						   forward_index.data, forward_index.len);
+	if (props->dead > 0)
+		lsm_writer_section(writer, LSM_SECTION_DEAD_INDEX, LSM_SECTION_REQUIRED,
+						   dead_index.data, dead_index.len);
+
+	resetStringInfo(&bytes);
+	appendBinaryStringInfo(&bytes, (char *) props, sizeof(*props));
+	appendBinaryStringInfo(&bytes, (char *) writer->columns,
+						   writer->natts * sizeof(LsmColumnEntry));
+	if (props->unresolved > 0)
+		appendBinaryStringInfo(&bytes, (char *) writer->unresolved,
+							   props->unresolved * sizeof(uint64));
+	lsm_writer_section(writer, LSM_SECTION_PROPERTIES, LSM_SECTION_REQUIRED,
+					   bytes.data, bytes.len);
+	lsm_writer_trailer(writer, meta_offset);
+
+	if (stats != NULL)
+	{
+		stats->first_tid = props->first_tid;
+		stats->last_tid = props->last_tid;
+		stats->rows = props->rows;
+		stats->versions = props->versions;
+		stats->blocks = props->blocks;
+		stats->raw_bytes = props->raw_bytes;
+		stats->stored_bytes = writer->written;
+		stats->max_xid = props->max_xid;
+		stats->min_uncommitted_xid = props->min_uncommitted_xid;
+		stats->forwards = props->forwards;
+		stats->dead = props->dead;
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(writer->context);
+}

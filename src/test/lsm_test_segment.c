@@ -1,0 +1,1409 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_test_segment.c
+ *	  Tests of src/segment, called from sql/segment.sql.
+ *
+ * Segments are written to and read from memory.  The functions here are not
+ * part of the extension's SQL: the test declares them itself.
+ *
+ *	  lsm_test_chunk(anyarray, text, int)	one column chunk and back
+ *	  lsm_test_segment(regclass, ...)	a table's rows to a segment and back
+ *	  lsm_test_bytes(regclass, text)	the bytes of a segment
+ *	  lsm_test_rows(bytea)				rows of a segment given as bytes
+ *	  lsm_test_increment(...)			records of all kinds, lists, filter
+ *	  lsm_test_damage(regclass, ...)	damaged bytes give errors, never a crash
+ *	  lsm_test_measure(regclass, ...)	sizes and speed
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/detoast.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/toast_internals.h"
+#include "catalog/pg_type.h"
+#include "common/hashfn.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "portability/instr_time.h"
+#include "segment/lsm_segment_format.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/typcache.h"
+
+PG_FUNCTION_INFO_V1(lsm_test_chunk);
+PG_FUNCTION_INFO_V1(lsm_test_segment);
+PG_FUNCTION_INFO_V1(lsm_test_bytes);
+PG_FUNCTION_INFO_V1(lsm_test_rows);
+PG_FUNCTION_INFO_V1(lsm_test_increment);
+PG_FUNCTION_INFO_V1(lsm_test_damage);
+PG_FUNCTION_INFO_V1(lsm_test_measure);
+
+#define LSM_TEST_UID	UINT64CONST(0x123456789ABCDEF0)
+
+/* ---------------------------------------------------------------------
+ * Segments in memory
+ * --------------------------------------------------------------------- */
+
+typedef struct LsmTestSink
+{
+	LsmSegmentSink sink;
+	char	   *data;
+	Size		len;
+	Size		max;
+} LsmTestSink;
+
+typedef struct LsmTestSource
+{
+	LsmSegmentSource source;
+	const char *data;
+} LsmTestSource;
+
+static void
+lsm_test_append(LsmSegmentSink *sink, const void *data, Size len)
+{
+	LsmTestSink *test = (LsmTestSink *) sink;
+
+	if (test->len + len > test->max)
+	{
+		test->max = Max((test->len + len) * 2, 65536);
+		test->data = repalloc_huge(test->data, test->max);
+	}
+	memcpy(test->data + test->len, data, len);
+	test->len += len;
+}
+
+static LsmTestSink *
+lsm_test_sink(void)
+{
+	LsmTestSink *test = palloc0(sizeof(LsmTestSink));
+
+	test->sink.append = lsm_test_append;
+	test->max = 1024;
+	test->data = palloc(test->max);
+	return test;
+}
+
+static void
+lsm_test_read(LsmSegmentSource *source, uint64 offset, Size len, void *buf)
+{
+	LsmTestSource *test = (LsmTestSource *) source;
+
+	if (offset > source->total_bytes || len > source->total_bytes - offset)
+		elog(ERROR, "segment is read beyond its end");
+	memcpy(buf, test->data + offset, len);
+}
+
+static void
+lsm_test_source(LsmTestSource *test, const char *data, Size len)
+{
+	test->source.read = lsm_test_read;
+	test->source.total_bytes = len;
+	test->source.uid = LSM_TEST_UID;
+	test->source.relname = "test";
+	test->data = data;
+}
+
+/* Numbers that are the same on every machine. */
+static uint64
+lsm_test_random(uint64 *state)
+{
+	uint64		x = *state;
+
+	x ^= x << 13;
+	x ^= x >> 7;
+	x ^= x << 17;
+	*state = x;
+	return x * UINT64CONST(0x2545F4914F6CDD1D);
+}
+
+/* Are two Datums the same bits? */
+static bool
+lsm_test_same(Datum a, bool a_null, Datum b, bool b_null, bool byval, int typlen)
+{
+	if (a_null || b_null)
+		return a_null == b_null;
+	if (byval)
+		return a == b;
+	if (typlen == -1)
+	{
+		Size		len = VARSIZE_ANY(DatumGetPointer(a));
+
+		return VARSIZE_ANY(DatumGetPointer(b)) == len &&
+			memcmp(DatumGetPointer(a), DatumGetPointer(b), len) == 0;
+	}
+	if (typlen == -2)
+		return strcmp(DatumGetCString(a), DatumGetCString(b)) == 0;
+	return memcmp(DatumGetPointer(a), DatumGetPointer(b), typlen) == 0;
+}
+
+/* ---------------------------------------------------------------------
+ * One chunk
+ * --------------------------------------------------------------------- */
+
+/* Bring a varlena to another header, as a tuple might have it. */
+static Datum
+lsm_test_form(Datum value, const char *form, int i)
+{
+	struct varlena *v = (struct varlena *) DatumGetPointer(value);
+	bool		make_short = strcmp(form, "short") == 0 ||
+		(strcmp(form, "mixed") == 0 && i % 2 == 0);
+
+	if (make_short && VARATT_CAN_MAKE_SHORT(v))
+	{
+		Size		len = VARATT_CONVERTED_SHORT_SIZE(v);
+		char	   *result = palloc(len);
+
+		SET_VARSIZE_SHORT(result, len);
+		memcpy(result + 1, VARDATA(v), len - 1);
+		return PointerGetDatum(result);
+	}
+	if (strcmp(form, "compressed") == 0)
+	{
+		Datum		compressed = toast_compress_datum(value, TOAST_PGLZ_COMPRESSION);
+
+		if (DatumGetPointer(compressed) != NULL)
+			return compressed;
+	}
+	return value;
+}
+
+static void
+lsm_test_chunk_check(LsmChunk *chunk, const LsmColumnType *type, int n,
+					 const Datum *values, const bool *nulls, const char *how)
+{
+	for (int i = 0; i < n; i++)
+	{
+		/* 4999 and the number of rows have no common divisor in the tests. */
+		int			row = (int) (((int64) i * 4999) % n);
+		bool		isnull;
+		Datum		value = lsm_chunk_value(chunk, row, &isnull);
+
+		if (!lsm_test_same(values[row], nulls[row], value, isnull, type->typbyval, type->typlen))
+			elog(ERROR, "row %d differs, read %s", row, how);
+	}
+}
+
+/* Encode an array's elements and read them back; tells how they were encoded. */
+Datum
+lsm_test_chunk(PG_FUNCTION_ARGS)
+{
+	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(0);
+	char	   *form = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	int			level = PG_GETARG_INT32(2);
+	LsmColumnType type;
+	LsmTestSource source;
+	LsmCodecPlace place;
+	LsmEncoder *encoder = lsm_encoder_create(level);
+	LsmColumn  *column;
+	LsmChunkFacts facts;
+	LsmChunk   *chunk;
+	StringInfoData out;
+	StringInfoData result;
+	Datum	   *values;
+	Datum	   *decoded;
+	bool	   *nulls;
+	bool	   *decoded_nulls;
+	int			n;
+	uint8		encoding;
+	uint8		flags;
+	uint32		offset;
+	uint8	   *bytes;
+
+	memset(&type, 0, sizeof(type));
+	type.typid = ARR_ELEMTYPE(array);
+	get_typlenbyvalalign(type.typid, &type.typlen, &type.typbyval, &type.typalign);
+	deconstruct_array(array, type.typid, type.typlen, type.typbyval, type.typalign,
+					  &values, &nulls, &n);
+	if (n == 0 || n > LSM_BLOCK_MAX_ROWS)
+		elog(ERROR, "%d values are no chunk", n);
+
+	column = lsm_column_create(&type, type.typid == NUMERICOID);
+	initStringInfo(&out);
+	appendStringInfoString(&out, "abc");	/* chunks begin anywhere */
+	for (int round = 0; round < 2; round++)
+	{
+		for (int i = 0; i < n; i++)
+		{
+			if (round == 0 && type.typlen == -1 && !nulls[i])
+				values[i] = lsm_test_form(values[i], form, i);
+			lsm_column_add(column, values[i], nulls[i]);
+		}
+		out.len = 3;
+		lsm_chunk_encode(encoder, column, &out, &encoding, &flags, &offset, &facts);
+		lsm_column_reset(column);
+	}
+
+	bytes = palloc(out.len + LSM_CODEC_SLACK);
+	memcpy(bytes, out.data, out.len);
+	lsm_test_source(&source, NULL, 0);
+	place.source = &source.source;
+	place.blockno = 7;
+	chunk = lsm_chunk_open(CurrentMemoryContext, &place, &type, encoding, flags,
+						   bytes + offset, out.len - offset, n);
+	lsm_test_chunk_check(chunk, &type, n, values, nulls, "by number");
+	chunk = lsm_chunk_open(CurrentMemoryContext, &place, &type, encoding, flags,
+						   bytes + offset, out.len - offset, n);
+	lsm_chunk_decode(chunk, &decoded, &decoded_nulls);
+	for (int i = 0; i < n; i++)
+	{
+		if (!lsm_test_same(values[i], nulls[i], decoded[i], decoded_nulls[i],
+						   type.typbyval, type.typlen))
+			elog(ERROR, "row %d differs, decoded", i);
+	}
+	lsm_test_chunk_check(chunk, &type, n, values, nulls, "by number after decoding");
+
+	initStringInfo(&result);
+	appendStringInfoString(&result, lsm_encoding_name(encoding));
+	if (chunk->vector.child != NULL)
+		appendStringInfo(&result, " of %s", lsm_encoding_name(chunk->vector.child->encoding));
+	if (flags & LSM_CHUNK_NUMERIC)
+		appendStringInfo(&result, ", scale %d", chunk->scale & ~LSM_NUMERIC_LONG_HEADER);
+	if (flags & LSM_CHUNK_NULLS)
+		appendStringInfoString(&result, ", nulls");
+	if (flags & LSM_CHUNK_ZSTD)
+		appendStringInfoString(&result, ", zstd");
+	PG_RETURN_TEXT_P(cstring_to_text(result.data));
+}
+
+/* ---------------------------------------------------------------------
+ * Segments of a table's rows
+ * --------------------------------------------------------------------- */
+
+static LsmSegmentKind
+lsm_test_kind(text *name)
+{
+	char	   *kind = text_to_cstring(name);
+
+	if (strcmp(kind, "insert") == 0)
+		return LSM_SEGKIND_INSERT;
+	if (strcmp(kind, "baseline") == 0)
+		return LSM_SEGKIND_BASELINE;
+	elog(ERROR, "kind \"%s\"", kind);
+}
+
+/* Root TID of the n-th row: logical blocks of 50 rows, some left out. */
+static LsmTid
+lsm_test_root(int64 n)
+{
+	return LSM_TID((n / 50) + (n / 5000) * 7 + 3, n % 50 + 1);
+}
+
+static void
+lsm_test_row_head(LsmRowHead *head, LsmSegmentKind kind, int64 n, int natts)
+{
+	memset(head, 0, sizeof(*head));
+	head->root = head->vtid = lsm_test_root(n);
+	head->natts = natts;
+	if (kind == LSM_SEGKIND_INSERT)
+	{
+		head->xid = UINT64CONST(0x200000000) + n / 100;
+		head->cid = n % 3;
+		head->info = LSM_REC_INSERT | (n % 2 ? LSM_REC_COMMITTED : 0);
+	}
+	else
+		head->info = LSM_REC_INSERT | LSM_REC_COMMITTED;
+}
+
+/* Write all rows of a table; returns what the writer said. */
+static void
+lsm_test_write(Relation rel, LsmSegmentKind kind, int block_bytes, int level,
+			   LsmSegmentSink *sink, LsmSegmentStats *stats)
+{
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+	LsmSegmentOptions options;
+	LsmSegmentWriter *writer;
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	TableScanDesc scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
+	MemoryContext row_context = AllocSetContextCreate(CurrentMemoryContext, "row",
+													  ALLOCSET_DEFAULT_SIZES);
+	Datum	   *values = palloc(tupdesc->natts * sizeof(Datum));
+	int64		n = 0;
+
+	options.kind = kind;
+	options.uid = LSM_TEST_UID;
+	options.block_bytes = block_bytes;
+	options.compression_level = level;
+	writer = lsm_segment_writer_create(tupdesc, &options, sink);
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		LsmRowHead	head;
+		MemoryContext old;
+
+		CHECK_FOR_INTERRUPTS();
+		slot_getallattrs(slot);
+		MemoryContextReset(row_context);
+		old = MemoryContextSwitchTo(row_context);
+		for (int i = 0; i < tupdesc->natts; i++)
+		{
+			Form_pg_attribute att = TupleDescAttr(tupdesc, i);
+
+			values[i] = slot->tts_values[i];
+			if (!slot->tts_isnull[i] && att->attlen == -1 &&
+				VARATT_IS_EXTERNAL(DatumGetPointer(values[i])))
+				values[i] = PointerGetDatum(detoast_external_attr((struct varlena *) DatumGetPointer(values[i])));
+		}
+		MemoryContextSwitchTo(old);
+		lsm_test_row_head(&head, kind, n, tupdesc->natts);
+		lsm_segment_writer_add(writer, &head, values, slot->tts_isnull);
+		n++;
+	}
+	for (int64 i = 0; i < n; i += 7)
+	{
+		/* in no order */
+		int64		j = (i * 7919) % n;
+
+		lsm_segment_writer_add_forward(writer, LSM_TID(LSM_FIRST_VERSION_LB + j / 9, j % 9 + 1),
+									   lsm_test_root(j));
+		if (i % 3 == 0)
+			lsm_segment_writer_add_dead(writer, lsm_test_root(j));
+		if (i % 70 == 0)
+			lsm_segment_writer_add_unresolved(writer, 100 + j % 50);
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	lsm_segment_writer_finish(writer, stats);
+}
+
+/* Is a value inside its zone? */
+static bool
+lsm_test_in_zone(Form_pg_attribute att, const LsmZone *zone, Datum value)
+{
+	TypeCacheEntry *type = lookup_type_cache(att->atttypid, TYPECACHE_CMP_PROC_FINFO);
+
+	if (OidIsValid(att->attcollation) || att->atttypid == BYTEAOID)
+	{
+		struct varlena *v = pg_detoast_datum_packed((struct varlena *) DatumGetPointer(value));
+		char	   *bytes = VARDATA_ANY(v);
+		Size		len = VARSIZE_ANY_EXHDR(v);
+		char	   *min = VARDATA_ANY(DatumGetPointer(zone->min));
+		char	   *max = VARDATA_ANY(DatumGetPointer(zone->max));
+		Size		min_len = VARSIZE_ANY_EXHDR(DatumGetPointer(zone->min));
+		Size		max_len = VARSIZE_ANY_EXHDR(DatumGetPointer(zone->max));
+		int			cmp;
+
+		if (att->atttypid == BPCHAROID)
+			while (len > 0 && bytes[len - 1] == ' ')
+				len--;
+		cmp = memcmp(bytes, min, Min(len, min_len));
+		if (cmp < 0 || (cmp == 0 && len < min_len))
+			return false;
+		cmp = memcmp(bytes, max, Min(len, max_len));
+		return cmp < 0 || (cmp == 0 && len <= max_len);
+	}
+	return DatumGetInt32(FunctionCall2(&type->cmp_proc_finfo, value, zone->min)) >= 0 &&
+		DatumGetInt32(FunctionCall2(&type->cmp_proc_finfo, value, zone->max)) <= 0;
+}
+
+/* Compare one block with the rows that went into it. */
+static void
+lsm_test_check_block(LsmBlock *block, TupleDesc tupdesc, LsmSegmentKind kind, int64 n,
+					 const Datum *values, const bool *nulls)
+{
+	int			rows = lsm_block_rows(block);
+	int			natts = tupdesc->natts;
+
+	for (int row = 0; row < rows; row++)
+	{
+		LsmRowHead	head;
+		LsmRowHead	expected;
+
+		lsm_test_row_head(&expected, kind, n + row, natts);
+		lsm_block_head(block, row, &head);
+		if (head.root != expected.root || head.vtid != expected.vtid ||
+			head.xid != expected.xid || head.cid != expected.cid ||
+			head.info != expected.info || head.natts != expected.natts ||
+			head.base != expected.base || head.cols_len != 0)
+			elog(ERROR, "head of row " INT64_FORMAT " differs", n + row);
+		if (lsm_block_find(block, head.root) != row ||
+			lsm_block_find(block, head.root + 1) != row + 1)
+			elog(ERROR, "row " INT64_FORMAT " is not found", n + row);
+	}
+	if (lsm_block_find(block, 0) != 0 || lsm_block_find(block, LSM_MAX_TID) != rows)
+		elog(ERROR, "ends of a block are not found");
+	if (lsm_block_all_frozen(block) != (kind == LSM_SEGKIND_BASELINE))
+		elog(ERROR, "block is frozen or not");
+
+	/* Column 1 by number only, the others by number and then decoded. */
+	for (int round = 0; round < 3; round++)
+	{
+		for (int att = 0; att < natts; att++)
+		{
+			Form_pg_attribute form = TupleDescAttr(tupdesc, att);
+			Datum	   *column = NULL;
+			bool	   *column_nulls = NULL;
+
+			if (round == 1 && att > 0)
+				lsm_block_column(block, att + 1, &column, &column_nulls);
+			for (int row = 0; row < rows; row++)
+			{
+				bool		isnull;
+				Datum		value;
+
+				if (column)
+				{
+					value = column[row];
+					isnull = column_nulls[row];
+				}
+				else
+					value = lsm_block_value(block, row, att + 1, &isnull);
+				if (!lsm_test_same(values[row * natts + att], nulls[row * natts + att],
+								   value, isnull, form->attbyval, form->attlen))
+					elog(ERROR, "column %d of row " INT64_FORMAT " differs", att + 1, n + row);
+			}
+		}
+	}
+}
+
+/*
+ * Check the zones of a block against its rows; returns how many columns have
+ * bounds.
+ */
+static int
+lsm_test_check_zones(LsmSegmentReader *reader, uint32 blockno, TupleDesc tupdesc, int rows,
+					 const Datum *values, const bool *nulls)
+{
+	int			natts = tupdesc->natts;
+	int			bounded = 0;
+
+	for (int att = 0; att < natts; att++)
+	{
+		LsmZone		zone;
+
+		if (!lsm_segment_zone(reader, blockno, att + 1, &zone))
+			continue;
+		if (zone.has_value)
+			bounded++;
+		for (int row = 0; row < rows; row++)
+		{
+			int			i = row * natts + att;
+
+			if (nulls[i] ? !zone.has_null : !zone.has_value)
+				elog(ERROR, "zone of column %d knows nothing of a row", att + 1);
+			if (!nulls[i] && !lsm_test_in_zone(TupleDescAttr(tupdesc, att), &zone, values[i]))
+				elog(ERROR, "column %d of block %u is not in its zone", att + 1, blockno);
+		}
+	}
+	return bounded;
+}
+
+static void
+lsm_test_check_lists(LsmSegmentReader *reader, int64 rows)
+{
+	LsmForward *forwards;
+	LsmTid	   *dead;
+	uint64		n;
+	uint64		expected = 0;
+	uint64		expected_dead = 0;
+	bool	   *seen = palloc0(rows + 1);
+	bool	   *seen_dead = palloc0(rows + 1);
+
+	for (int64 i = 0; i < rows; i += 7)
+	{
+		int64		j = (i * 7919) % rows;
+
+		expected += !seen[j];
+		seen[j] = true;
+		if (i % 3 == 0)
+		{
+			expected_dead += !seen_dead[j];
+			seen_dead[j] = true;
+		}
+	}
+	for (int64 j = 0; j < rows; j++)
+	{
+		LsmTid		root = lsm_segment_forward(reader,
+											   LSM_TID(LSM_FIRST_VERSION_LB + j / 9, j % 9 + 1));
+
+		if (root != (seen[j] ? lsm_test_root(j) : LSM_INVALID_TID))
+			elog(ERROR, "forward entry " INT64_FORMAT " differs", j);
+	}
+	if (lsm_segment_forward(reader, 1) != LSM_INVALID_TID ||
+		lsm_segment_forward(reader, LSM_MAX_TID) != LSM_INVALID_TID)
+		elog(ERROR, "forward entries beyond the ends");
+	forwards = lsm_segment_read_forwards(reader, &n);
+	if (n != expected)
+		elog(ERROR, "number of forward entries differs");
+	for (uint64 i = 1; i < n; i++)
+	{
+		if (forwards[i].vtid <= forwards[i - 1].vtid)
+			elog(ERROR, "forward entries are not sorted");
+	}
+	dead = lsm_segment_read_dead(reader, &n);
+	if (n != expected_dead)
+		elog(ERROR, "number of dead roots differs");
+	n = 0;
+	for (int64 j = 0; j < rows; j++)
+	{
+		if (seen_dead[j] && dead[n++] != lsm_test_root(j))
+			elog(ERROR, "dead root " INT64_FORMAT " differs", j);
+	}
+}
+
+/*
+ * Write a table's rows to a segment and compare all that can be read from it.
+ * Tells rows, blocks, and columns of blocks that have bounds.
+ */
+Datum
+lsm_test_segment(PG_FUNCTION_ARGS)
+{
+	Relation	rel = table_open(PG_GETARG_OID(0), AccessShareLock);
+	LsmSegmentKind kind = lsm_test_kind(PG_GETARG_TEXT_PP(1));
+	int			block_bytes = PG_GETARG_INT32(2);
+	int			level = PG_GETARG_INT32(3);
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+	int			natts = tupdesc->natts;
+	LsmTestSink *sink = lsm_test_sink();
+	LsmTestSource source;
+	LsmSegmentStats stats;
+	LsmSegmentReader *reader;
+	TupleTableSlot *slot;
+	TableScanDesc scan;
+	Datum	   *values = palloc(LSM_BLOCK_MAX_ROWS * natts * sizeof(Datum));
+	bool	   *nulls = palloc(LSM_BLOCK_MAX_ROWS * natts * sizeof(bool));
+	MemoryContext block_context = AllocSetContextCreate(CurrentMemoryContext, "block",
+														ALLOCSET_DEFAULT_SIZES);
+	int64		n = 0;
+	int			bounded = 0;
+	uint64		offset = 0;
+
+	lsm_test_write(rel, kind, block_bytes, level, &sink->sink, &stats);
+	lsm_test_source(&source, sink->data, sink->len);
+	if (stats.stored_bytes != sink->len)
+		elog(ERROR, "stored bytes differ");
+	reader = lsm_segment_reader_open(&source.source);
+	if (lsm_segment_reader_kind(reader) != kind ||
+		lsm_segment_reader_blocks(reader) != stats.blocks)
+		elog(ERROR, "properties differ");
+
+	slot = table_slot_create(rel, NULL);
+	scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
+	for (uint32 blockno = 0; blockno < stats.blocks; blockno++)
+	{
+		LsmBlock   *block = lsm_block_read(reader, blockno);
+		int			rows = lsm_block_rows(block);
+		LsmTid		first;
+		LsmTid		last;
+		uint32		index_rows;
+		uint64		index_offset;
+		uint32		stored_bytes;
+		MemoryContext old = MemoryContextSwitchTo(block_context);
+
+		for (int row = 0; row < rows; row++)
+		{
+			if (!table_scan_getnextslot(scan, ForwardScanDirection, slot))
+				elog(ERROR, "segment has too many rows");
+			slot_getallattrs(slot);
+			for (int i = 0; i < natts; i++)
+			{
+				Form_pg_attribute att = TupleDescAttr(tupdesc, i);
+				Datum		value = slot->tts_values[i];
+
+				nulls[row * natts + i] = slot->tts_isnull[i];
+				if (slot->tts_isnull[i])
+					continue;
+				if (att->attlen == -1 && VARATT_IS_EXTERNAL(DatumGetPointer(value)))
+					value = PointerGetDatum(detoast_external_attr((struct varlena *) DatumGetPointer(value)));
+				values[row * natts + i] = datumCopy(value, att->attbyval, att->attlen);
+			}
+		}
+		lsm_test_check_block(block, tupdesc, kind, n, values, nulls);
+		bounded += lsm_test_check_zones(reader, blockno, tupdesc, rows, values, nulls);
+
+		lsm_segment_block_info(reader, blockno, &first, &last, &index_rows, &index_offset,
+							   &stored_bytes);
+		if (first != lsm_test_root(n) || last != lsm_test_root(n + rows - 1) ||
+			index_rows != (uint32) rows || index_offset != offset)
+			elog(ERROR, "index entry of block %u differs", blockno);
+		offset += stored_bytes;
+		if (lsm_segment_find_block(reader, first) != blockno ||
+			lsm_segment_find_block(reader, last) != blockno ||
+			lsm_segment_find_block(reader, last + 1) != blockno + 1)
+			elog(ERROR, "block %u is not found", blockno);
+		if (!lsm_segment_may_contain(reader, first) || !lsm_segment_may_contain(reader, last))
+			elog(ERROR, "block %u is denied", blockno);
+		n += rows;
+		if (lsm_block_memory(block) < stored_bytes)
+			elog(ERROR, "block %u does not count its memory", blockno);
+		lsm_block_free(block);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(block_context);
+	}
+	if (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+		elog(ERROR, "segment has too few rows");
+	if (stats.rows != (uint64) n || stats.versions != (uint64) n)
+		elog(ERROR, "statistics differ");
+	lsm_test_check_lists(reader, n);
+	for (int i = 0; i < natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(tupdesc, i);
+
+		if (lsm_segment_column_type(reader, i + 1) != (att->attisdropped ? InvalidOid : att->atttypid))
+			elog(ERROR, "type of column %d differs", i + 1);
+	}
+	lsm_segment_reader_close(reader);
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	table_close(rel, AccessShareLock);
+
+	/* How many blocks share a zone depends on how well zstd compresses. */
+	if (level > 0)
+		PG_RETURN_TEXT_P(cstring_to_text(psprintf(INT64_FORMAT " rows, %u blocks, %s",
+												  n, stats.blocks,
+												  bounded > 0 ? "bounds" : "no bounds")));
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf(INT64_FORMAT " rows, %u blocks, bounds of %d columns",
+											  n, stats.blocks, bounded)));
+}
+
+/* The bytes of a segment of a table's rows, not compressed. */
+Datum
+lsm_test_bytes(PG_FUNCTION_ARGS)
+{
+	Relation	rel = table_open(PG_GETARG_OID(0), AccessShareLock);
+	LsmTestSink *sink = lsm_test_sink();
+	LsmSegmentStats stats;
+
+	lsm_test_write(rel, lsm_test_kind(PG_GETARG_TEXT_PP(1)), 32768, 0, &sink->sink, &stats);
+	table_close(rel, AccessShareLock);
+	PG_RETURN_BYTEA_P((bytea *) cstring_to_text_with_len(sink->data, (int) sink->len));
+}
+
+/* What a segment given as bytes holds, as text. */
+Datum
+lsm_test_rows(PG_FUNCTION_ARGS)
+{
+	bytea	   *bytes = PG_GETARG_BYTEA_PP(0);
+	LsmTestSource source;
+	LsmSegmentReader *reader;
+	StringInfoData result;
+
+	initStringInfo(&result);
+	lsm_test_source(&source, VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
+	reader = lsm_segment_reader_open(&source.source);
+	for (uint32 blockno = 0; blockno < lsm_segment_reader_blocks(reader); blockno++)
+	{
+		LsmBlock   *block = lsm_block_read(reader, blockno);
+
+		for (int row = 0; row < lsm_block_rows(block); row++)
+		{
+			LsmRowHead	head;
+
+			lsm_block_head(block, row, &head);
+			appendStringInfo(&result, "%s(%u,%u) xid " UINT64_FORMAT " cid %u info %04X:",
+							 result.len > 0 ? "\n" : "", LSM_TID_LB(head.root),
+							 LSM_TID_OFFSET(head.root), head.xid, head.cid, head.info);
+			for (int att = 1; att <= lsm_block_natts(block); att++)
+			{
+				bool		isnull;
+				Datum		value = lsm_block_value(block, row, att, &isnull);
+				Oid			output;
+				bool		varlena;
+
+				getTypeOutputInfo(lsm_segment_column_type(reader, att), &output, &varlena);
+				appendStringInfo(&result, " %s",
+								 isnull ? "null" : OidOutputFunctionCall(output, value));
+			}
+		}
+		lsm_block_free(block);
+	}
+	lsm_segment_reader_close(reader);
+	PG_RETURN_TEXT_P(cstring_to_text_with_len(result.data, result.len));
+}
+
+/* ---------------------------------------------------------------------
+ * Increments
+ * --------------------------------------------------------------------- */
+
+/* A record of an increment, made from its number alone. */
+static void
+lsm_test_record(uint64 root_number, int version, int versions, int natts, uint64 seed,
+				LsmRowHead *head, bits8 *cols, Datum *values, bool *isnull)
+{
+	uint64		state = seed ^ (root_number * 1000003 + version) * UINT64CONST(0x9E3779B97F4A7C15);
+	static const uint16 kinds[] = {
+		LSM_REC_UPDATE, LSM_REC_UPDATE | LSM_REC_DELTA, LSM_REC_UPDATE | LSM_REC_DELTA,
+		LSM_REC_DELETE, LSM_REC_MOVED, LSM_REC_LOCK
+	};
+
+	state |= 1;
+	lsm_test_random(&state);
+	memset(head, 0, sizeof(*head));
+	head->root = LSM_TID(root_number * 3 + 5, root_number % 200 + 1);
+	head->vtid = LSM_TID(LSM_FIRST_VERSION_LB + (uint32) root_number, versions - version);
+	head->xid = lsm_test_random(&state) % 4 == 0 ? 0 : 1000 + lsm_test_random(&state) % 500;
+	head->cid = lsm_test_random(&state) % 3;
+	head->info = kinds[lsm_test_random(&state) % lengthof(kinds)];
+	if (lsm_test_random(&state) % 2)
+		head->info |= LSM_REC_COMMITTED;
+	head->info |= (lsm_test_random(&state) % 4) << LSM_REC_STRENGTH_SHIFT;
+	head->natts = lsm_test_random(&state) % 10 == 0 ? natts / 2 : natts;
+	if (LSM_REC_KIND(head->info) == LSM_REC_MOVED)
+		head->base = LSM_TID(root_number + 1000000, 1);
+	if (head->info & LSM_REC_DELTA)
+	{
+		head->base = LSM_TID(LSM_FIRST_VERSION_LB + (uint32) root_number, versions - version - 1);
+		head->cols_len = (head->natts + 7) / 8;
+		head->cols = cols;
+		memset(cols, 0, head->cols_len);
+	}
+	for (int i = 0; i < head->natts; i++)
+	{
+		if (head->info & LSM_REC_DELTA)
+		{
+			if (lsm_test_random(&state) % 3 != 0)
+				continue;
+			cols[i >> 3] |= 1 << (i & 7);
+		}
+		isnull[i] = lsm_test_random(&state) % 5 == 0;
+		if (i % 2 == 0)
+			values[i] = Int32GetDatum((int32) lsm_test_random(&state));
+		else
+			values[i] = PointerGetDatum(cstring_to_text(psprintf("value %u",
+																 (unsigned) (lsm_test_random(&state) % 1000))));
+	}
+}
+
+static TupleDesc
+lsm_test_increment_desc(int natts)
+{
+	TupleDesc	tupdesc = CreateTemplateTupleDesc(natts);
+
+	for (int i = 0; i < natts; i++)
+		TupleDescInitEntry(tupdesc, i + 1, psprintf("c%d", i + 1),
+						   i % 2 == 0 ? INT4OID : TEXTOID, -1, 0);
+	return tupdesc;
+}
+
+static int
+lsm_test_versions(uint64 root_number)
+{
+	/* One row is hot: its records fill several blocks. */
+	return root_number == 11 ? 600 : 1 + root_number % 4;
+}
+
+static void
+lsm_test_write_increment(int roots, int natts, uint64 seed, int block_bytes, int level,
+						 LsmSegmentSink *sink, LsmSegmentStats *stats)
+{
+	LsmSegmentOptions options;
+	LsmSegmentWriter *writer;
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "record",
+												  ALLOCSET_DEFAULT_SIZES);
+	Datum	   *values = palloc0(natts * sizeof(Datum));
+	bool	   *isnull = palloc0(natts * sizeof(bool));
+	bits8		cols[MaxHeapAttributeNumber / 8 + 1];
+
+	options.kind = LSM_SEGKIND_INCREMENT;
+	options.uid = LSM_TEST_UID;
+	options.block_bytes = block_bytes;
+	options.compression_level = level;
+	writer = lsm_segment_writer_create(lsm_test_increment_desc(natts), &options, sink);
+	for (int root = 0; root < roots; root++)
+	{
+		int			versions = lsm_test_versions(root);
+
+		for (int version = 0; version < versions; version++)
+		{
+			LsmRowHead	head;
+			MemoryContext old = MemoryContextSwitchTo(context);
+			bool		without;
+
+			lsm_test_record(root, version, versions, natts, seed, &head, cols, values, isnull);
+			without = LSM_REC_KIND(head.info) != LSM_REC_UPDATE;
+			lsm_segment_writer_add(writer, &head, without ? NULL : values,
+								   without ? NULL : isnull);
+			if (version < versions - 1)
+				lsm_segment_writer_add_forward(writer, head.vtid, head.root);
+			MemoryContextSwitchTo(old);
+			MemoryContextReset(context);
+		}
+	}
+	lsm_segment_writer_finish(writer, stats);
+}
+
+/* Write an increment of made-up records, read it and compare. */
+Datum
+lsm_test_increment(PG_FUNCTION_ARGS)
+{
+	int			roots = PG_GETARG_INT32(0);
+	int			natts = PG_GETARG_INT32(1);
+	uint64		seed = PG_GETARG_INT32(2);
+	int			block_bytes = PG_GETARG_INT32(3);
+	int			level = PG_GETARG_INT32(4);
+	LsmTestSink *sink = lsm_test_sink();
+	LsmTestSource source;
+	LsmSegmentStats stats;
+	LsmSegmentReader *reader;
+	LsmBlock   *block = NULL;
+	uint32		blockno = 0;
+	int			row = 0;
+	int64		versions_n = 0;
+	int			false_positives = 0;
+	Datum	   *values = palloc0(natts * sizeof(Datum));
+	bool	   *isnull = palloc0(natts * sizeof(bool));
+	bits8		cols[MaxHeapAttributeNumber / 8 + 1];
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "record",
+												  ALLOCSET_DEFAULT_SIZES);
+
+	lsm_test_write_increment(roots, natts, seed, block_bytes, level, &sink->sink, &stats);
+	lsm_test_source(&source, sink->data, sink->len);
+	reader = lsm_segment_reader_open(&source.source);
+	for (int root = 0; root < roots; root++)
+	{
+		int			versions = lsm_test_versions(root);
+
+		for (int version = 0; version < versions; version++)
+		{
+			LsmRowHead	head;
+			LsmRowHead	got;
+			MemoryContext old = MemoryContextSwitchTo(context);
+
+			lsm_test_record(root, version, versions, natts, seed, &head, cols, values, isnull);
+			MemoryContextSwitchTo(old);
+			if (block == NULL || row == lsm_block_rows(block))
+			{
+				if (block != NULL)
+					lsm_block_free(block);
+				block = lsm_block_read(reader, blockno++);
+				row = 0;
+			}
+			lsm_block_head(block, row, &got);
+			if (got.root != head.root || got.xid != head.xid || got.cid != head.cid ||
+				got.info != head.info || got.natts != head.natts || got.vtid != head.vtid ||
+				got.base != head.base || got.cols_len != head.cols_len ||
+				(head.cols_len > 0 && memcmp(got.cols, head.cols, head.cols_len) != 0))
+				elog(ERROR, "record %d of root %d differs", version, root);
+			for (int i = 0; i < natts; i++)
+			{
+				bool		null;
+				Datum		value = lsm_block_value(block, row, i + 1, &null);
+				bool		there = i < head.natts && LSM_REC_KIND(head.info) == LSM_REC_UPDATE &&
+					(!(head.info & LSM_REC_DELTA) || (cols[i >> 3] & (1 << (i & 7))));
+
+				if (!lsm_test_same(values[i], there ? isnull[i] : true, value, null,
+								   i % 2 == 0, i % 2 == 0 ? 4 : -1))
+					elog(ERROR, "column %d of record %d of root %d differs", i + 1, version, root);
+			}
+			if (version == 0)
+			{
+				uint32		found = lsm_segment_find_block(reader, head.root);
+
+				if (found != blockno - 1 || lsm_block_find(block, head.root) != row)
+					elog(ERROR, "root %d is not found", root);
+				if (!lsm_segment_may_contain(reader, head.root))
+					elog(ERROR, "root %d is denied", root);
+			}
+			if (lsm_segment_forward(reader, head.vtid) !=
+				(version < versions - 1 ? head.root : LSM_INVALID_TID))
+				elog(ERROR, "forward entry of root %d differs", root);
+			row++;
+			versions_n++;
+			MemoryContextReset(context);
+		}
+	}
+	if (block == NULL || row != lsm_block_rows(block) || blockno != stats.blocks ||
+		stats.versions != (uint64) versions_n || stats.rows != (uint64) roots)
+		elog(ERROR, "statistics differ");
+
+	/* Roots between those that are there: the filter should know most. */
+	for (int root = 0; root < roots - 1; root++)
+		false_positives += lsm_segment_may_contain(reader, LSM_TID(root * 3 + 6, 1));
+	if (false_positives > roots / 50 + 2)
+		elog(ERROR, "filter passes %d of %d", false_positives, roots);
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf(INT64_FORMAT " records of %d roots, least uncommitted xid " UINT64_FORMAT ", greatest xid " UINT64_FORMAT,
+											  versions_n, roots, stats.min_uncommitted_xid,
+											  stats.max_xid)));
+}
+
+/* ---------------------------------------------------------------------
+ * Damage
+ * --------------------------------------------------------------------- */
+
+static uint64
+lsm_test_hash(uint64 digest, const void *data, Size len)
+{
+	return hash_bytes_extended((const unsigned char *) data, (int) len, digest);
+}
+
+static uint64
+lsm_test_hash_datum(uint64 digest, Datum value, bool isnull, const LsmColumnType *type)
+{
+	if (isnull)
+		return digest * 31 + 1;
+	if (type->typbyval)
+		return lsm_test_hash(digest, &value, sizeof(value));
+	if (type->typlen == -1)
+		return lsm_test_hash(digest, DatumGetPointer(value), VARSIZE_ANY(DatumGetPointer(value)));
+	if (type->typlen == -2)
+		return lsm_test_hash(digest, DatumGetCString(value), strlen(DatumGetCString(value)) + 1);
+	return lsm_test_hash(digest, DatumGetPointer(value), type->typlen);
+}
+
+/* Read all that a segment has, in every way; returns a hash of it. */
+static uint64
+lsm_test_read_all(const char *data, Size len)
+{
+	LsmTestSource source;
+	LsmSegmentReader *reader;
+	LsmForward *forwards;
+	LsmTid	   *dead;
+	uint64	   *unresolved;
+	uint64		n;
+	uint32		n32;
+	uint64		digest = 0;
+
+	lsm_test_source(&source, data, len);
+	reader = lsm_segment_reader_open(&source.source);
+	digest = lsm_test_hash(digest, &reader->props, offsetof(LsmProperties, zone_blocks));
+	forwards = lsm_segment_read_forwards(reader, &n);
+	if (n > 0)
+		digest = lsm_test_hash(digest, forwards, n * sizeof(LsmForward));
+	for (uint64 i = 0; i < n; i += 100)
+		lsm_segment_forward(reader, forwards[i].vtid);
+	dead = lsm_segment_read_dead(reader, &n);
+	if (n > 0)
+		digest = lsm_test_hash(digest, dead, n * sizeof(LsmTid));
+	unresolved = lsm_segment_unresolved(reader, &n32);
+	if (n32 > 0)
+		digest = lsm_test_hash(digest, unresolved, n32 * sizeof(uint64));
+	for (uint32 blockno = 0; blockno < lsm_segment_reader_blocks(reader); blockno++)
+	{
+		LsmBlock   *block = lsm_block_read(reader, blockno);
+		LsmTid		first;
+
+		lsm_segment_block_info(reader, blockno, &first, NULL, NULL, NULL, NULL);
+		digest += lsm_segment_may_contain(reader, first);
+		for (int row = 0; row < lsm_block_rows(block); row++)
+		{
+			LsmRowHead	head;
+			int			found;
+
+			lsm_block_head(block, row, &head);
+			digest = lsm_test_hash(digest, &head,
+								   offsetof(LsmRowHead, cols_len) + sizeof(head.cols_len));
+			if (head.cols_len > 0)
+				digest = lsm_test_hash(digest, head.cols, head.cols_len);
+			found = lsm_block_find(block, head.root);
+			if (found < 0 || found > lsm_block_rows(block))
+				elog(ERROR, "row " INT64_FORMAT " was found", (int64) found);
+		}
+		for (int att = 1; att <= lsm_block_natts(block); att++)
+		{
+			const LsmColumnType *type = &reader->types[att - 1];
+			Datum	   *values;
+			bool	   *nulls;
+			LsmZone		zone;
+
+			for (int row = 0; row < lsm_block_rows(block); row++)
+			{
+				bool		isnull;
+				Datum		value = lsm_block_value(block, row, att, &isnull);
+
+				digest = lsm_test_hash_datum(digest, value, isnull, type);
+			}
+			lsm_block_column(block, att, &values, &nulls);
+			for (int row = 0; row < lsm_block_rows(block); row++)
+				digest = lsm_test_hash_datum(digest, values[row], nulls[row], type);
+			if (lsm_segment_zone(reader, blockno, att, &zone) && zone.has_value)
+			{
+				digest = lsm_test_hash_datum(digest, zone.min, false, type);
+				digest = lsm_test_hash_datum(digest, zone.max, false, type);
+			}
+		}
+		lsm_block_free(block);
+	}
+	lsm_segment_reader_close(reader);
+	return digest;
+}
+
+/* Where checksums are in a sound segment. */
+typedef struct LsmTestLayout
+{
+	LsmSegmentTrailer trailer;
+	LsmSectionEntry sections[LSM_SECTION_LAST + 1];
+	uint64		entry_offsets[LSM_SECTION_LAST + 1];
+	uint64		footer_offset;
+} LsmTestLayout;
+
+static void
+lsm_test_layout(const char *data, Size len, LsmTestLayout *layout)
+{
+	memset(layout, 0, sizeof(*layout));
+	memcpy(&layout->trailer, data + len - sizeof(LsmSegmentTrailer), sizeof(LsmSegmentTrailer));
+	layout->footer_offset = len - sizeof(LsmSegmentTrailer) -
+		layout->trailer.sections * sizeof(LsmSectionEntry);
+	for (uint32 i = 0; i < layout->trailer.sections; i++)
+	{
+		uint64		offset = layout->footer_offset + i * sizeof(LsmSectionEntry);
+		LsmSectionEntry section;
+
+		memcpy(&section, data + offset, sizeof(section));
+		layout->sections[section.kind] = section;
+		layout->entry_offsets[section.kind] = offset;
+	}
+}
+
+static void
+lsm_test_put_crc(char *data, uint64 at, uint64 start, uint64 len)
+{
+	pg_crc32c	crc = lsm_segment_crc(LSM_TEST_UID, data + start, len);
+
+	memcpy(data + at, &crc, sizeof(crc));
+}
+
+/*
+ * Make all checksums of a damaged segment right again, the places of which
+ * are taken from the sound one.
+ */
+static void
+lsm_test_fix(char *data, Size len, const char *sound, const LsmTestLayout *layout)
+{
+	const LsmSectionEntry *section = &layout->sections[LSM_SECTION_BLOCK_INDEX];
+	uint64		offset = 0;
+	pg_crc32c	crc;
+
+	for (uint64 at = section->offset; at < section->offset + section->length;
+		 at += sizeof(LsmBlockEntry))
+	{
+		LsmBlockEntry entry;
+
+		memcpy(&entry, sound + at, sizeof(entry));
+		lsm_test_put_crc(data, at + offsetof(LsmBlockEntry, crc), offset, entry.length);
+		offset += entry.length;
+	}
+	for (int i = 0; i < 2; i++)
+	{
+		section = &layout->sections[i == 0 ? LSM_SECTION_FORWARD_INDEX : LSM_SECTION_DEAD_INDEX];
+		offset = layout->sections[i == 0 ? LSM_SECTION_FORWARD_DATA : LSM_SECTION_DEAD_DATA].offset;
+		for (uint64 at = section->offset; at < section->offset + section->length;
+			 at += sizeof(LsmListEntry))
+		{
+			LsmListEntry entry;
+
+			memcpy(&entry, sound + at, sizeof(entry));
+			lsm_test_put_crc(data, at + offsetof(LsmListEntry, crc), offset, entry.length);
+			offset += entry.length;
+		}
+	}
+	for (int kind = LSM_SECTION_BLOCK_INDEX; kind <= LSM_SECTION_LAST; kind++)
+	{
+		section = &layout->sections[kind];
+		if (section->kind != 0)
+			lsm_test_put_crc(data, layout->entry_offsets[kind] + offsetof(LsmSectionEntry, crc),
+							 section->offset, section->length);
+	}
+	INIT_CRC32C(crc);
+	offset = LSM_TEST_UID;
+	COMP_CRC32C(crc, &offset, sizeof(offset));
+	COMP_CRC32C(crc, data + layout->footer_offset,
+				len - sizeof(LsmSegmentTrailer) - layout->footer_offset +
+				offsetof(LsmSegmentTrailer, crc));
+	FIN_CRC32C(crc);
+	memcpy(data + len - sizeof(LsmSegmentTrailer) + offsetof(LsmSegmentTrailer, crc), &crc,
+		   sizeof(crc));
+}
+
+/* Damage some bytes; returns the length that is left. */
+static Size
+lsm_test_damage_bytes(char *data, Size len, const LsmTestLayout *layout, bool fix,
+					  uint64 *state)
+{
+	int			places = 1 + lsm_test_random(state) % 4;
+
+	for (int i = 0; i < places; i++)
+	{
+		uint64		start = 0;
+		uint64		at;
+
+		switch (lsm_test_random(state) % 4)
+		{
+			case 0:				/* metadata */
+				start = layout->trailer.meta_offset;
+				break;
+			case 1:				/* the last sections and the footer */
+				start = layout->sections[LSM_SECTION_PROPERTIES].offset;
+				break;
+			case 2:				/* the beginning of a block */
+				{
+					const LsmSectionEntry *section = &layout->sections[LSM_SECTION_BLOCK_INDEX];
+					uint64		blocks = section->length / sizeof(LsmBlockEntry);
+					uint64		target = blocks > 0 ? lsm_test_random(state) % blocks : 0;
+
+					for (uint64 j = 0; j < target; j++)
+					{
+						uint32		block_len;
+
+						memcpy(&block_len, data + section->offset + j * sizeof(LsmBlockEntry) +
+							   offsetof(LsmBlockEntry, length), sizeof(block_len));
+						start += block_len;
+					}
+					start += lsm_test_random(state) % 300;
+					data[Min(start, len - 1)] = (char) lsm_test_random(state);
+					continue;
+				}
+			default:			/* anywhere */
+				break;
+		}
+		at = start + lsm_test_random(state) % (len - start);
+		switch (lsm_test_random(state) % 4)
+		{
+			case 0:
+				data[at] ^= 1 << (lsm_test_random(state) % 8);
+				break;
+			case 1:
+				data[at] = (char) lsm_test_random(state);
+				break;
+			case 2:
+				data[at] = lsm_test_random(state) % 2 ? 0 : (char) 0xFF;
+				break;
+			default:
+				{
+					uint64		n = lsm_test_random(state) % 16;
+					int			fill = lsm_test_random(state) % 2 ? 0 : 0xFF;
+
+					memset(data + at, fill, Min(n, len - at));
+					break;
+				}
+		}
+	}
+	if (!fix && lsm_test_random(state) % 20 == 0)
+		return lsm_test_random(state) % len;
+	return len;
+}
+
+/* What came of reading a damaged segment. */
+typedef enum LsmTestOutcome
+{
+	LSM_TEST_ERROR,
+	LSM_TEST_HARMLESS,
+	LSM_TEST_OTHER
+} LsmTestOutcome;
+
+static LsmTestOutcome
+lsm_test_try(const char *data, Size len, uint64 expected)
+{
+	MemoryContext context = CurrentMemoryContext;
+	volatile LsmTestOutcome result = LSM_TEST_ERROR;
+
+	PG_TRY();
+	{
+		result = lsm_test_read_all(data, len) == expected ? LSM_TEST_HARMLESS : LSM_TEST_OTHER;
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED &&
+			error->sqlerrcode != ERRCODE_FEATURE_NOT_SUPPORTED)
+			PG_RE_THROW();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	return result;
+}
+
+/*
+ * Damage a segment over and over and read it.  What may come of it is an
+ * error that says so, or the same rows as before; with checksums made right
+ * again also other rows.  Anything else is an error here, or a crash.
+ */
+Datum
+lsm_test_damage(PG_FUNCTION_ARGS)
+{
+	Relation	rel = table_open(PG_GETARG_OID(0), AccessShareLock);
+	char	   *kind = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	uint64		state = (uint64) PG_GETARG_INT32(2) * 2 + 1;
+	int			rounds = PG_GETARG_INT32(3);
+	bool		fix = PG_GETARG_BOOL(4);
+	LsmTestSink *sink = lsm_test_sink();
+	LsmSegmentStats stats;
+	LsmTestLayout layout;
+	uint64		expected;
+	int			outcomes[3] = {0, 0, 0};
+	char	   *data;
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "damage",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = CurrentMemoryContext;
+
+	if (strcmp(kind, "increment") == 0)
+		lsm_test_write_increment(2000, 9, 42, 8192, 1, &sink->sink, &stats);
+	else
+		lsm_test_write(rel, lsm_test_kind(PG_GETARG_TEXT_PP(1)), 8192, 1, &sink->sink, &stats);
+	table_close(rel, AccessShareLock);
+	expected = lsm_test_read_all(sink->data, sink->len);
+	lsm_test_layout(sink->data, sink->len, &layout);
+	data = MemoryContextAllocHuge(CurrentMemoryContext, sink->len);
+
+	for (int round = 0; round < rounds; round++)
+	{
+		Size		len;
+
+		CHECK_FOR_INTERRUPTS();
+		memcpy(data, sink->data, sink->len);
+		len = lsm_test_damage_bytes(data, sink->len, &layout, fix, &state);
+		if (fix)
+			lsm_test_fix(data, len, sink->data, &layout);
+		MemoryContextSwitchTo(context);
+		outcomes[lsm_test_try(data, len, expected)]++;
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(context);
+	}
+	elog(DEBUG1, "%d errors, %d harmless, %d other rows", outcomes[LSM_TEST_ERROR],
+		 outcomes[LSM_TEST_HARMLESS], outcomes[LSM_TEST_OTHER]);
+	if (!fix && outcomes[LSM_TEST_OTHER] > 0)
+		elog(ERROR, "%d damages were not noticed", outcomes[LSM_TEST_OTHER]);
+	if (outcomes[LSM_TEST_ERROR] < rounds / 4)
+		elog(ERROR, "only %d of %d damages were noticed", outcomes[LSM_TEST_ERROR], rounds);
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%d rounds", rounds)));
+}
+
+/* ---------------------------------------------------------------------
+ * Sizes and speed
+ * --------------------------------------------------------------------- */
+
+static double
+lsm_test_since(instr_time *start)
+{
+	instr_time	now;
+	double		result;
+
+	INSTR_TIME_SET_CURRENT(now);
+	result = INSTR_TIME_GET_DOUBLE(now);
+	result -= INSTR_TIME_GET_DOUBLE(*start);
+	INSTR_TIME_SET_CURRENT(*start);
+	return result;
+}
+
+Datum
+lsm_test_measure(PG_FUNCTION_ARGS)
+{
+	Relation	rel = table_open(PG_GETARG_OID(0), AccessShareLock);
+	int			block_bytes = PG_GETARG_INT32(1);
+	int			level = PG_GETARG_INT32(2);
+	int			natts = RelationGetDescr(rel)->natts;
+	LsmTestSink *sink = lsm_test_sink();
+	LsmTestSource source;
+	LsmSegmentStats stats;
+	LsmSegmentReader *reader;
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	TableScanDesc scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
+	StringInfoData result;
+	instr_time	start;
+	double		scan_time;
+	double		write_time;
+	double		open_time;
+	double		column_time;
+	double		point_time;
+	uint64	   *sizes = palloc0((natts + LSM_SYS_CHUNKS) * sizeof(uint64));
+	uint64		zones_bytes;
+	uint64		state = 77;
+	int			points = 20000;
+	uint64		sum = 0;
+
+	INSTR_TIME_SET_CURRENT(start);
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+		slot_getallattrs(slot);
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	scan_time = lsm_test_since(&start);
+	lsm_test_write(rel, LSM_SEGKIND_BASELINE, block_bytes, level, &sink->sink, &stats);
+	write_time = lsm_test_since(&start);
+	lsm_test_source(&source, sink->data, sink->len);
+	reader = lsm_segment_reader_open(&source.source);
+	open_time = lsm_test_since(&start);
+	for (uint32 blockno = 0; blockno < stats.blocks; blockno++)
+	{
+		LsmBlock   *block = lsm_block_read(reader, blockno);
+
+		for (int att = 1; att <= natts; att++)
+		{
+			Datum	   *values;
+			bool	   *nulls;
+
+			lsm_block_column(block, att, &values, &nulls);
+			sum += nulls[0] ? 1 : 0;
+		}
+		lsm_block_free(block);
+	}
+	column_time = lsm_test_since(&start);
+	for (int i = 0; i < points; i++)
+	{
+		uint32		blockno = lsm_test_random(&state) % stats.blocks;
+		LsmBlock   *block = lsm_block_read(reader, blockno);
+		int			row = lsm_test_random(&state) % lsm_block_rows(block);
+		LsmRowHead	head;
+
+		lsm_block_head(block, row, &head);
+		for (int att = 1; att <= natts; att++)
+		{
+			bool		isnull;
+
+			lsm_block_value(block, row, att, &isnull);
+			sum += isnull;
+		}
+		lsm_block_free(block);
+	}
+	point_time = lsm_test_since(&start);
+	zones_bytes = reader->sections[LSM_SECTION_ZONES].length;
+
+	initStringInfo(&result);
+	appendStringInfo(&result, UINT64_FORMAT " rows, " UINT64_FORMAT " raw bytes, " UINT64_FORMAT " stored, %u blocks, index and zones %.2f %% (zone of %u blocks)\n",
+					 stats.rows, stats.raw_bytes, stats.stored_bytes, stats.blocks,
+					 100.0 * (zones_bytes + stats.blocks * sizeof(LsmBlockEntry)) / stats.stored_bytes,
+					 reader->props.zone_blocks);
+	appendStringInfo(&result, "heap scan %.3f s; scan and write %.3f s (%.0f rows/s without the scan); open %.6f s; decode all columns %.3f s (%.0f rows/s); read a block and one whole row of it %.2f us",
+					 scan_time, write_time, stats.rows / Max(write_time - scan_time, 0.001), open_time,
+					 column_time, stats.rows / column_time, point_time / points * 1e6);
+	elog(DEBUG1, UINT64_FORMAT " nulls", sum);
+
+	/* Bytes by column. */
+	for (uint32 blockno = 0; blockno < stats.blocks; blockno++)
+	{
+		const char *data = sink->data + reader->offsets[blockno];
+		LsmBlockHeader header;
+		uint32		last_end = reader->index[blockno].length;
+		int			system = 0;
+		int			chunks;
+
+		memcpy(&header, data, sizeof(header));
+		for (int i = 0; i < LSM_SYS_CHUNKS; i++)
+			system += (header.system >> i) & 1;
+		chunks = system + header.natts;
+		for (int i = chunks - 1; i >= 0; i--)
+		{
+			uint32		offset;
+
+			if (header.flags & LSM_BLOCK_WIDE)
+				memcpy(&offset, data + sizeof(header) + i * 8 + 4, sizeof(offset));
+			else
+			{
+				uint16		narrow;
+
+				memcpy(&narrow, data + sizeof(header) + i * 4 + 2, sizeof(narrow));
+				offset = narrow;
+			}
+			if (i >= system)
+				sizes[i - system] += last_end - offset;
+			else
+				sizes[natts + i] += last_end - offset;
+			last_end = offset;
+		}
+		sizes[natts + LSM_SYS_CHUNKS - 1] += last_end;
+	}
+	for (int i = 0; i < natts; i++)
+		appendStringInfo(&result, "\n  %s " UINT64_FORMAT,
+						 NameStr(TupleDescAttr(RelationGetDescr(rel), i)->attname), sizes[i]);
+	appendStringInfo(&result, "\n  (system) " UINT64_FORMAT " " UINT64_FORMAT "\n  (headers) " UINT64_FORMAT,
+					 sizes[natts], sizes[natts + 1], sizes[natts + LSM_SYS_CHUNKS - 1]);
+	table_close(rel, AccessShareLock);
+	PG_RETURN_TEXT_P(cstring_to_text(result.data));
+}

@@ -1,0 +1,206 @@
+# An error, and a crash of the server, at each stop point of flush, compaction,
+# the switch of generations and the rebuild of the memtable's index.  All rows
+# must be as in a heap table with the same changes, the operation must work
+# afterwards, and repeated crashes must not make the file grow.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use LsmNode;
+
+# What each point stops: the operation that comes there.
+my %points = (
+	'flush-start' => 'flush',
+	'switch-before-log' => 'flush',
+	'switch-after-log' => 'flush',
+	'flush-after-switch' => 'flush',
+	'flush-before-swap' => 'flush',
+	'flush-after-swap' => 'flush',
+	'alloc-range-after' => 'flush minor major',
+	'seg-write-page' => 'flush minor major',
+	'minor-start' => 'minor',
+	'minor-before-swap' => 'minor',
+	'minor-after-swap' => 'minor',
+	'major-start' => 'major',
+	'major-before-swap' => 'major',
+	'major-after-swap' => 'major',);
+my %functions = (
+	flush => 'lsm_flush',
+	minor => 'lsm_minor_compact',
+	major => 'lsm_major_compact');
+my $node = LsmNode->new('stop_points');
+
+$node->setup(conf => "restart_after_crash = on\nautovacuum = off\n");
+$node->safe_psql(
+	'postgres', q{
+CREATE TABLE t (id int PRIMARY KEY, v int, k int, pad text) USING lsm;
+CREATE INDEX t_k ON t (k);
+CREATE TABLE t_heap (id int PRIMARY KEY, v int, k int, pad text) USING heap;
+});
+
+# The same changes to both tables, of all kinds; some are rolled back.
+my $round = 0;
+
+sub change
+{
+	$round++;
+	foreach my $t (qw(t t_heap))
+	{
+		$node->safe_psql(
+			'postgres', qq{
+			BEGIN;
+			INSERT INTO $t SELECT $round * 1000 + i, i, i % 20, repeat('p', i % 200) FROM generate_series(1, 300) i;
+			UPDATE $t SET v = v + 1 WHERE id % 3 = $round % 3;
+			SAVEPOINT s;
+			UPDATE $t SET v = -1, k = -1;
+			DELETE FROM $t WHERE id % 2 = 0;
+			ROLLBACK TO s;
+			UPDATE $t SET k = k + 1 WHERE id % 7 = $round % 7;
+			DELETE FROM $t WHERE id % 11 = $round % 11 OR id < ($round - 10) * 1000;
+			COMMIT;
+			BEGIN;
+			UPDATE $t SET v = v + 1000 WHERE id % 5 = 0;
+			INSERT INTO $t SELECT -i, i, i FROM generate_series(1, 50) i;
+			ROLLBACK;});
+	}
+	return;
+}
+
+sub same_rows
+{
+	my ($label) = @_;
+
+	$node->same_ok('postgres', 'SELECT * FROM t ORDER BY id', 'SELECT * FROM t_heap ORDER BY id', "rows: $label");
+	$node->same_ok('postgres', 'SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT * FROM t WHERE k >= 0 ORDER BY k, id',
+		'SELECT * FROM t_heap WHERE k >= 0 ORDER BY k, id', "rows by index: $label");
+	$node->check_ok('postgres', $label);
+	return;
+}
+
+# Makes work for an operation: a memtable, and increments over a baseline.
+sub prepare
+{
+	my ($operation) = @_;
+
+	change();
+	return if $operation eq 'flush';
+	$node->safe_psql('postgres', "SELECT count(*) FROM lsm_flush('t')");
+	change();
+	$node->safe_psql('postgres', "SELECT count(*) FROM lsm_flush('t')");
+	return;
+}
+
+# Runs a statement with a stop point set; returns what psql printed as errors.
+sub run_stopped
+{
+	my ($sql, $point, $action) = @_;
+	my ($code, $out, $err) = $node->psql('postgres', "SET lsm.debug_stop = '$point:$action'; $sql");
+
+	return $err;
+}
+
+# The server restarts by itself after the crash of a backend.
+sub wait_for_restart
+{
+	$node->wait_until('postgres', 'SELECT NOT pg_is_in_recovery()');
+	return;
+}
+
+foreach my $point (sort keys %points)
+{
+	foreach my $operation (split / /, $points{$point})
+	{
+		my $sql = "SELECT count(*) FROM $functions{$operation}('t')";
+
+		prepare($operation);
+		like(run_stopped($sql, $point, 'error'), qr/stopped at "$point"/, "$operation fails at $point");
+		same_rows("$operation failed at $point");
+		change();
+		same_rows("$operation failed at $point, then changes");
+		$node->safe_psql('postgres', $sql);
+		same_rows("$operation failed at $point, then done");
+
+		prepare($operation);
+		like(run_stopped($sql, $point, 'crash'), qr/server closed the connection|connection to server was lost/,
+			"$operation crashes at $point");
+		wait_for_restart();
+		same_rows("$operation crashed at $point");
+		change();
+		$node->safe_psql('postgres', $sql);
+		same_rows("$operation crashed at $point, then done");
+	}
+}
+
+# An error and a crash inside of a transaction that has changes of its own:
+# only they are undone.
+foreach my $action (qw(error crash))
+{
+	prepare('major');
+	run_stopped("BEGIN; UPDATE t SET v = 0; SELECT count(*) FROM lsm_flush('t'); COMMIT;", 'flush-before-swap', $action);
+	wait_for_restart();
+	same_rows("flush in a transaction: $action");
+	run_stopped("BEGIN; UPDATE t SET v = 0; SAVEPOINT s; SELECT count(*) FROM lsm_flush('t'); ROLLBACK TO s; COMMIT;",
+		'flush-after-swap', $action);
+	$node->safe_psql('postgres', 'UPDATE t_heap SET v = 0') if $action eq 'error';
+	wait_for_restart();
+	same_rows("flush in a subtransaction: $action");
+}
+
+# The index of the memtable is rebuilt at its first use after a restart.
+foreach my $action (qw(error crash))
+{
+	change();
+	$node->crash_and_start;
+	like(run_stopped('UPDATE t SET v = v + 1 WHERE id = (SELECT max(id) FROM t)', 'rebuild-index', $action),
+		$action eq 'error' ? qr/stopped at "rebuild-index"/ : qr/server closed the connection|connection to server was lost/,
+		"rebuild of the index: $action");
+	wait_for_restart();
+	same_rows("rebuild of the index: $action");
+}
+
+# The writer that fills a memtable flushes it: an error or a crash there ends
+# the statement, and nothing else is lost.
+foreach my $action (qw(error crash))
+{
+	run_stopped(q{INSERT INTO t SELECT 5000000 + i, i, i % 20, repeat('q', 500) FROM generate_series(1, 100000) i},
+		'flush-before-swap', $action);
+	wait_for_restart();
+
+	# whether the load was large enough to be flushed is the engine's business
+	$node->safe_psql('postgres', 'DELETE FROM t WHERE id >= 5000000');
+	same_rows("a load that flushes: $action");
+}
+
+# No crash leaks pages for good.
+foreach my $case ([ 'flush', 'alloc-range-after' ], [ 'flush', 'flush-before-swap' ], [ 'flush', 'flush-after-swap' ],
+	[ 'major', 'seg-write-page' ], [ 'minor', 'minor-before-swap' ], [ 'major', 'major-before-swap' ], [ 'major', 'major-after-swap' ])
+{
+	my ($operation, $point) = @$case;
+	my $sql = "SELECT count(*) FROM $functions{$operation}('t')";
+	my @sizes;
+
+	for my $n (1 .. 10)
+	{
+		# after-swap: the operation is done, so there must be new work for it
+		if ($n == 1 || $point =~ /after-swap/)
+		{
+			prepare($operation);
+			$node->safe_psql('postgres', "DELETE FROM $_ WHERE id < ($round - 6) * 1000") foreach qw(t t_heap);
+		}
+		run_stopped($sql, $point, 'crash');
+		wait_for_restart();
+
+		# freed ranges are used again when later transactions have ended
+		$node->safe_psql('postgres', 'SELECT pg_current_xact_id()') for 1 .. 2;
+		push @sizes, $node->safe_psql('postgres', "SELECT pg_relation_size('t') / 8192");
+	}
+	note "$operation at $point, pages after each crash: @sizes";
+	cmp_ok($sizes[9], '<=', 1.25 * $sizes[3] + 32, "ten crashes of $operation at $point do not make the file grow");
+	same_rows("ten crashes of $operation at $point");
+	$node->safe_psql('postgres', "SELECT count(*) FROM lsm_flush('t'); SELECT count(*) FROM lsm_major_compact('t'); VACUUM t");
+	same_rows("ten crashes of $operation at $point, then compacted");
+}
+
+$node->stop;
+done_testing();

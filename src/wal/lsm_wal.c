@@ -1,0 +1,313 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_wal.c
+ *	  The resource manager: redo, description, masking.
+ *
+ * Redo changes pages, and on a standby the shared state and memtable index that
+ * readers there have built (where they have).  gen_lock is taken before any
+ * buffer lock, as everywhere else.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/bufmask.h"
+#include "access/xlog.h"
+#include "access/xlog_internal.h"
+#include "access/xlogutils.h"
+#include "lsm_manifest.h"
+#include "lsm_mvcc.h"
+#include "lsm_wal.h"
+#include "storage/bufmgr.h"
+#include "storage/standby.h"
+
+static void
+lsm_redo_check_version(uint8 version)
+{
+	if (version != LSM_WAL_VERSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("WAL of lsm has version %u, which this library cannot replay", version),
+				 errhint("Install the version of lsm that the primary uses, then restart.")));
+}
+
+static void
+lsm_redo_conflict(uint64 conflict_xid, RelFileLocator locator)
+{
+	if (conflict_xid != 0 && InHotStandby)
+		lsm_compat_resolve_conflict(FullTransactionIdFromU64(conflict_xid), locator);
+}
+
+static void
+lsm_redo_meta(XLogReaderState *record)
+{
+	xl_lsm_meta *xlrec = (xl_lsm_meta *) XLogRecGetData(record);
+	RelFileLocator locator;
+	ForkNumber	fork;
+	BlockNumber block;
+	LsmTableShared *shared;
+	Buffer		buffer;
+	Page		page;
+	Size		len;
+	char	   *data;
+	LsmMeta	   *meta;
+
+	lsm_redo_check_version(xlrec->version);
+	XLogRecGetBlockTag(record, 0, &locator, &fork, &block);
+	lsm_redo_conflict(xlrec->conflict_xid, locator);
+
+	shared = lsm_table_lookup(locator);
+	if (shared != NULL)
+		LWLockAcquire(&shared->gen_lock, LW_EXCLUSIVE);
+	data = XLogRecGetBlockData(record, 0, &len);
+	meta = (LsmMeta *) data;
+	buffer = XLogInitBufferForRedo(record, 0);
+	page = BufferGetPage(buffer);
+	lsm_page_init(page, LSM_PAGE_META, meta->incarnation, 0, 0);
+	memcpy(LSM_PAGE_DATA(page), data, len);
+	((PageHeader) page)->pd_lower = MAXALIGN(SizeOfPageHeaderData) + len;
+	PageSetLSN(page, record->EndRecPtr);
+	MarkBufferDirty(buffer);
+	if (shared != NULL)
+	{
+		if (shared->known && shared->incarnation != meta->incarnation)
+			lsm_table_reset_shared(shared);
+		if (shared->known)
+			lsm_table_adopt_meta(shared, meta);
+	}
+	UnlockReleaseBuffer(buffer);
+	if (shared != NULL)
+	{
+		LWLockRelease(&shared->gen_lock);
+		lsm_table_release(shared);
+	}
+}
+
+/* Put the records of one block reference on its page. */
+static void
+lsm_redo_append_page(XLogReaderState *record, int block_id, const xl_lsm_append *xlrec,
+					 const xl_lsm_append_page *xlpage)
+{
+	Buffer		buffer;
+	XLogRedoAction action;
+	Page		page;
+	Size		len;
+	char	   *data;
+
+	if (xlpage->init)
+	{
+		buffer = XLogInitBufferForRedo(record, block_id);
+		lsm_page_init(BufferGetPage(buffer), LSM_PAGE_ROWLOG, xlrec->incarnation, xlpage->lb,
+					  xlrec->generation);
+		action = BLK_NEEDS_REDO;
+	}
+	else
+		action = XLogReadBufferForRedo(record, block_id, &buffer);
+	if (action == BLK_NEEDS_REDO)
+	{
+		data = XLogRecGetBlockData(record, block_id, &len);
+		page = BufferGetPage(buffer);
+		for (int i = 0; i < xlpage->nrecords; i++)
+		{
+			uint16		item_len;
+			PGAlignedBlock item;
+
+			memcpy(&item_len, data, sizeof(item_len));
+			data += sizeof(item_len);
+			memcpy(item.data, data, item_len);
+			data += item_len;
+			if (PageAddItem(page, (Item) item.data, item_len, xlpage->first + i, false, true) !=
+				xlpage->first + i)
+				elog(PANIC, "could not add a record to page %u of the row log", xlpage->lb);
+		}
+		PageSetLSN(page, record->EndRecPtr);
+		MarkBufferDirty(buffer);
+	}
+	if (BufferIsValid(buffer))
+		UnlockReleaseBuffer(buffer);
+}
+
+/*
+ * Tell a memtable index that is there of the records, also where the page
+ * came from a full image or was newer already.
+ */
+static void
+lsm_redo_append_index(XLogReaderState *record, int block_id, LsmTableShared *shared,
+					  const xl_lsm_append *xlrec, const xl_lsm_append_page *xlpage)
+{
+	LsmMemIndex *index = lsm_table_index(shared, xlrec->generation);
+	Size		len;
+	char	   *data = XLogRecGetBlockData(record, block_id, &len);
+
+	if (index->state != LSM_INDEX_READY || index->generation != xlrec->generation)
+		return;
+	for (int i = 0; i < xlpage->nrecords; i++)
+	{
+		uint16		item_len;
+		PGAlignedBlock item;
+		LsmRecord  *row = (LsmRecord *) item.data;
+		uint32		node;
+
+		memcpy(&item_len, data, sizeof(item_len));
+		memcpy(item.data, data + sizeof(item_len), item_len);
+		data += sizeof(item_len) + item_len;
+		if (LSM_REC_KIND(row->info) == LSM_REC_INSERT)
+			continue;
+		node = lsm_memindex_reserve(index, row->root);
+		if (node == 0)
+		{
+			/* no memory: do without, the next reader builds it again */
+			lsm_memindex_reset(index, LSM_INDEX_ABSENT, 0);
+			return;
+		}
+		lsm_memindex_publish(index, node, row->root, LSM_TID(xlpage->lb, xlpage->first + i));
+	}
+}
+
+static void
+lsm_redo_append(XLogReaderState *record)
+{
+	xl_lsm_append *xlrec = (xl_lsm_append *) XLogRecGetData(record);
+	xl_lsm_append_page *xlpages = (xl_lsm_append_page *) (xlrec + 1);
+	RelFileLocator locator;
+	ForkNumber	fork;
+	BlockNumber block;
+	LsmTableShared *shared;
+
+	lsm_redo_check_version(xlrec->version);
+	XLogRecGetBlockTag(record, 0, &locator, &fork, &block);
+	shared = lsm_table_lookup(locator);
+
+	/* exclusive, because the index may have to be dropped */
+	if (shared != NULL)
+		LWLockAcquire(&shared->gen_lock, LW_EXCLUSIVE);
+	for (int i = 0; i < xlrec->npages; i++)
+		lsm_redo_append_page(record, i, xlrec, &xlpages[i]);
+	if (shared != NULL)
+	{
+		if (shared->known && shared->incarnation == xlrec->incarnation)
+			for (int i = 0; i < xlrec->npages; i++)
+				lsm_redo_append_index(record, i, shared, xlrec, &xlpages[i]);
+		LWLockRelease(&shared->gen_lock);
+		lsm_table_release(shared);
+	}
+}
+
+static void
+lsm_redo(XLogReaderState *record)
+{
+	switch (XLogRecGetInfo(record) & ~XLR_INFO_MASK)
+	{
+		case XLOG_LSM_META:
+			lsm_redo_meta(record);
+			break;
+		case XLOG_LSM_APPEND:
+			lsm_redo_append(record);
+			break;
+		case XLOG_LSM_CONFLICT:
+			{
+				xl_lsm_conflict *xlrec = (xl_lsm_conflict *) XLogRecGetData(record);
+
+				lsm_redo_check_version(xlrec->version);
+				lsm_redo_conflict(xlrec->conflict_xid, xlrec->locator);
+				break;
+			}
+		default:
+			elog(PANIC, "lsm_redo: unknown op code %u", XLogRecGetInfo(record));
+	}
+}
+
+static const char *
+lsm_op_name(uint8 op)
+{
+	static const char *const names[] = {
+		"none", "create", "range", "switch", "alloc", "flush", "minor", "major", "vacuum", "free"
+	};
+
+	return op < lengthof(names) ? names[op] : "unknown";
+}
+
+static void
+lsm_desc(StringInfo buf, XLogReaderState *record)
+{
+	switch (XLogRecGetInfo(record) & ~XLR_INFO_MASK)
+	{
+		case XLOG_LSM_META:
+			{
+				xl_lsm_meta *xlrec = (xl_lsm_meta *) XLogRecGetData(record);
+
+				appendStringInfo(buf, "op: %s, conflict xid: " UINT64_FORMAT,
+								 lsm_op_name(xlrec->op), xlrec->conflict_xid);
+				break;
+			}
+		case XLOG_LSM_APPEND:
+			{
+				xl_lsm_append *xlrec = (xl_lsm_append *) XLogRecGetData(record);
+				xl_lsm_append_page *xlpages = (xl_lsm_append_page *) (xlrec + 1);
+
+				appendStringInfo(buf, "generation: %u", xlrec->generation);
+				for (int i = 0; i < xlrec->npages; i++)
+					appendStringInfo(buf, ", lb: %u, first: %u, records: %u%s", xlpages[i].lb,
+									 xlpages[i].first, xlpages[i].nrecords,
+									 xlpages[i].init ? ", new page" : "");
+				break;
+			}
+		case XLOG_LSM_CONFLICT:
+			appendStringInfo(buf, "conflict xid: " UINT64_FORMAT,
+							 ((xl_lsm_conflict *) XLogRecGetData(record))->conflict_xid);
+			break;
+	}
+}
+
+static const char *
+lsm_identify(uint8 info)
+{
+	switch (info & ~XLR_INFO_MASK)
+	{
+		case XLOG_LSM_META:
+			return "META";
+		case XLOG_LSM_APPEND:
+			return "APPEND";
+		case XLOG_LSM_CONFLICT:
+			return "CONFLICT";
+		default:
+			return NULL;
+	}
+}
+
+/* Hide what redo need not reproduce: hint bits and what lies between. */
+static void
+lsm_mask(char *pagedata, BlockNumber block)
+{
+	Page		page = (Page) pagedata;
+
+	mask_page_lsn_and_checksum(page);
+	mask_page_hint_bits(page);
+	mask_unused_space(page);
+	if (LSM_PAGE_SPECIAL(page)->kind != LSM_PAGE_ROWLOG)
+		return;
+	for (OffsetNumber offset = FirstOffsetNumber; offset <= PageGetMaxOffsetNumber(page); offset++)
+	{
+		LsmRecord  *row = (LsmRecord *) PageGetItem(page, PageGetItemId(page, offset));
+
+		row->info &= ~(LSM_REC_COMMITTED | LSM_REC_ABORTED);
+	}
+}
+
+static
+#if PG_VERSION_NUM >= 170000
+const
+#endif
+RmgrData lsm_rmgr = {
+	.rm_name = LSM_RMGR_NAME,
+	.rm_redo = lsm_redo,
+	.rm_desc = lsm_desc,
+	.rm_identify = lsm_identify,
+	.rm_mask = lsm_mask,
+};
+
+void
+lsm_wal_register(void)
+{
+	RegisterCustomRmgr(LSM_RMGR_ID, &lsm_rmgr);
+}
