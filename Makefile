@@ -50,6 +50,7 @@ REGRESS = \
 	prepared \
 	cluster \
 	vacuum \
+	segment \
 	segments \
 	generations \
 	big_transaction \

@@ -10,6 +10,8 @@ CREATE FUNCTION lsm_test_bytes(regclass, kind text)
 	RETURNS bytea LANGUAGE C STRICT AS '$libdir/lsm';
 CREATE FUNCTION lsm_test_rows(bytea)
 	RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
+CREATE FUNCTION lsm_test_fixed(bytea)
+	RETURNS bytea LANGUAGE C STRICT AS '$libdir/lsm';
 CREATE FUNCTION lsm_test_increment(roots int, natts int, seed int, block_bytes int, level int)
 	RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
 CREATE FUNCTION lsm_test_damage(regclass, kind text, seed int, rounds int, fix bool)
@@ -154,6 +156,23 @@ INSERT INTO segment_example VALUES (1000, 'red', 1.50), (1003, 'green', 2.25), (
 SELECT regexp_replace(encode(lsm_test_bytes('segment_example', 'insert'), 'hex'), '(.{64})', '\1' || chr(10), 'g') AS bytes;
 SELECT lsm_test_rows(lsm_test_bytes('segment_example', 'insert'));
 
+-- what a reader does not know: version, flags and encoding of a block, order
+-- of the directory, version of the segment, sections that it needs or not
+SELECT lsm_test_bytes('segment_example', 'insert') AS bytes \gset
+SELECT lsm_test_rows(set_byte(:'bytes', 0, 9));
+SELECT lsm_test_rows(lsm_test_fixed(set_byte(:'bytes', 0, 9)));
+SELECT lsm_test_rows(lsm_test_fixed(set_byte(:'bytes', 1, 128)));
+SELECT lsm_test_rows(lsm_test_fixed(set_byte(:'bytes', 28, 200)));
+SELECT lsm_test_rows(lsm_test_fixed(set_byte(:'bytes', 29, 64)));
+SELECT lsm_test_rows(lsm_test_fixed(set_byte(:'bytes', 30, 255)));
+SELECT lsm_test_rows(lsm_test_fixed(set_byte(:'bytes', 656, 2)));
+SELECT lsm_test_rows(lsm_test_fixed(set_byte(:'bytes', 536, 77)));
+SELECT lsm_test_rows(lsm_test_fixed(set_byte(set_byte(:'bytes', 536, 77), 538, 1)));
+SELECT lsm_test_rows(lsm_test_fixed(set_byte(set_byte(:'bytes', 536, 77), 538, 2)));
+SELECT lsm_test_rows(substr(:'bytes'::bytea, 1, 600));
+SELECT lsm_test_rows(substr(:'bytes'::bytea, 634));
+SELECT lsm_test_rows('');
+
 -- ---- increments: records of all kinds, a hot row, wide maps of columns
 
 SELECT lsm_test_increment(2000, 10, 1, 32768, 3);
@@ -173,4 +192,4 @@ SELECT lsm_test_damage('segment_damage', 'increment', 5, 300, true);
 DROP TABLE segment_types, segment_narrow, segment_no_columns, segment_strings, segment_many, segment_example, segment_damage;
 DROP TYPE segment_pair;
 DROP DOMAIN segment_price;
-DROP FUNCTION noise, lsm_test_chunk, lsm_test_segment, lsm_test_bytes, lsm_test_rows, lsm_test_increment, lsm_test_damage;
+DROP FUNCTION noise, lsm_test_chunk, lsm_test_segment, lsm_test_bytes, lsm_test_rows, lsm_test_fixed, lsm_test_increment, lsm_test_damage;

@@ -25,6 +25,9 @@
 
 #define LSM_CHANGED_BATCH		1024
 
+/* Where an LB ends in the order of TIDs. */
+#define LSM_LAST_OFFSET			0xFFFF
+
 typedef struct LsmParallelScanData
 {
 	ParallelTableScanDescData base; /* must be first */
@@ -156,9 +159,9 @@ lsm_scan_next_source(LsmView *view, LsmTid tid, LsmRowRange **range, LsmManifest
 		LsmTid		first;
 
 		if (candidate->kind != LSM_RANGE_ROOT ||
-			LSM_TID(candidate->lb + candidate->pages.npages - 1, LSM_MAX_OFFSET) < tid)
+			LSM_TID(candidate->lb + candidate->pages.npages - 1, LSM_LAST_OFFSET) < tid)
 			continue;
-		first = Max(tid, LSM_TID(candidate->lb, 1));
+		first = Max(tid, LSM_TID(candidate->lb, 0));
 		if (best == 0 || first < best)
 		{
 			best = first;
@@ -190,9 +193,9 @@ lsm_scan_previous_source(LsmView *view, LsmTid tid, LsmRowRange **range, LsmMani
 		LsmRowRange *candidate = &view->meta.ranges[j];
 		LsmTid		last;
 
-		if (candidate->kind != LSM_RANGE_ROOT || LSM_TID(candidate->lb, 1) > tid)
+		if (candidate->kind != LSM_RANGE_ROOT || LSM_TID(candidate->lb, 0) > tid)
 			continue;
-		last = Min(tid, LSM_TID(candidate->lb + candidate->pages.npages - 1, LSM_MAX_OFFSET));
+		last = Min(tid, LSM_TID(candidate->lb + candidate->pages.npages - 1, LSM_LAST_OFFSET));
 		if (last > best)
 		{
 			best = last;
@@ -212,8 +215,8 @@ lsm_scan_clip(LsmView *view, LsmTid lo, LsmTid hi, bool forward)
 	for (uint32 j = 0; j < view->meta.nranges; j++)
 	{
 		LsmRowRange *range = &view->meta.ranges[j];
-		LsmTid		first = LSM_TID(range->lb, 1);
-		LsmTid		last = LSM_TID(range->lb + range->pages.npages - 1, LSM_MAX_OFFSET);
+		LsmTid		first = LSM_TID(range->lb, 0);
+		LsmTid		last = LSM_TID(range->lb + range->pages.npages - 1, LSM_LAST_OFFSET);
 
 		if (range->kind != LSM_RANGE_ROOT || last < lo || first > hi)
 			continue;
@@ -237,8 +240,8 @@ lsm_scan_load_page(LsmScan scan, LsmView *view, LsmRowRange *range, BlockNumber 
 
 	if (scan->page == NULL)
 		scan->page = MemoryContextAlloc(GetMemoryChunkContext(scan), BLCKSZ);
-	scan->unit_lo = LSM_TID(lb, 1);
-	scan->unit_hi = LSM_TID(lb, LSM_MAX_OFFSET);
+	scan->unit_lo = LSM_TID(lb, 0);
+	scan->unit_hi = LSM_TID(lb, LSM_LAST_OFFSET);
 	scan->all_frozen = false;
 	scan->nrows = 0;
 	if (!lsm_rowlog_copy_page(rel, view, range, lb, scan->page))
@@ -687,7 +690,7 @@ lsm_scan_next_range(LsmScan scan)
 		return false;
 	lsm_scan_drop_unit(scan);
 	lsm_scan_set_range(scan, LSM_TID(lb, 1),
-					   LSM_TID(Min(lb + pscan->chunk, pscan->end_lb) - 1, 0xFFFF));
+					   LSM_TID(Min(lb + pscan->chunk, pscan->end_lb) - 1, LSM_LAST_OFFSET));
 	return true;
 }
 

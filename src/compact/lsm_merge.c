@@ -24,7 +24,7 @@
 #include "utils/memutils.h"
 
 #define LSM_BLOCK_BYTES			32768
-#define LSM_COMPRESSION_LEVEL	1
+#define LSM_COMPRESSION_LEVEL	3
 
 int			lsm_segment_size = 64 * 1024;
 

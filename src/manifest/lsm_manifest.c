@@ -113,6 +113,15 @@ lsm_meta_peek(Relation rel)
 	return &peeked;
 }
 
+LsmMeta *
+lsm_meta_read(Relation rel)
+{
+	static LsmMeta read;
+
+	(void) lsm_meta_copy(rel, &read, true);
+	return &read;
+}
+
 static int
 lsm_entry_cmp_base(const void *a, const void *b)
 {

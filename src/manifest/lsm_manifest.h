@@ -18,6 +18,9 @@
 /* Block 0 as far as its fixed part goes; a static copy.  All 0: empty file. */
 extern LsmMeta *lsm_meta_peek(Relation rel);
 
+/* The same with its row-log ranges. */
+extern LsmMeta *lsm_meta_read(Relation rel);
+
 /* The newest view.  Pointers into an older one are void after this call. */
 extern LsmView *lsm_view_get(Relation rel, LsmTable *table);
 

@@ -112,6 +112,21 @@ lsm_shmem_ready(void)
 	return lsm_shared != NULL;
 }
 
+/* No open pages, and pages of the active generation so far; gen_lock is held. */
+static void
+lsm_table_reset_pages(LsmTableShared *shared, uint32 gen_pages)
+{
+	SpinLockAcquire(&shared->mutex);
+	for (int kind = 0; kind < 2; kind++)
+	{
+		for (int i = 0; i < LSM_OPEN_PAGES; i++)
+			shared->open[kind][i].block = InvalidBlockNumber;
+		shared->rest[kind].npages = 0;
+	}
+	shared->gen_pages = gen_pages;
+	SpinLockRelease(&shared->mutex);
+}
+
 /* Start an entry afresh; gen_lock is held exclusively or nobody knows it. */
 void
 lsm_table_reset_shared(LsmTableShared *shared)
@@ -124,15 +139,7 @@ lsm_table_reset_shared(LsmTableShared *shared)
 	shared->generation = shared->flushing = 0;
 	for (int i = 0; i < 2; i++)
 		lsm_memindex_reset(&shared->index[i], LSM_INDEX_ABSENT, 0);
-	SpinLockAcquire(&shared->mutex);
-	for (int kind = 0; kind < 2; kind++)
-	{
-		for (int i = 0; i < LSM_OPEN_PAGES; i++)
-			shared->open[kind][i].block = InvalidBlockNumber;
-		shared->rest[kind].npages = 0;
-	}
-	shared->gen_pages = 0;
-	SpinLockRelease(&shared->mutex);
+	lsm_table_reset_pages(shared, 0);
 }
 
 static void
@@ -238,10 +245,35 @@ lsm_table_forget(RelFileLocator locator)
 	lsm_table_release(shared);
 }
 
-/* Take over what the metapage says; gen_lock is held exclusively. */
+/*
+ * Take over what the metapage says; gen_lock is held exclusively.  A new
+ * generation begins with an empty index, one that has been flushed loses its.
+ * May be called in a critical section.
+ */
 void
 lsm_table_adopt_meta(LsmTableShared *shared, const LsmMeta *meta)
 {
+	if (!shared->known)
+	{
+		uint32		pages = 0;
+
+		for (uint32 i = 0; i < meta->nranges; i++)
+			if (meta->ranges[i].kind != LSM_RANGE_FREE &&
+				meta->ranges[i].generation == meta->generation)
+				pages += meta->ranges[i].pages.npages;
+		lsm_table_reset_pages(shared, pages);
+	}
+	else
+	{
+		if (shared->flushing != 0 && shared->flushing != meta->flushing)
+			lsm_memindex_reset(lsm_table_index(shared, shared->flushing), LSM_INDEX_ABSENT, 0);
+		if (shared->generation != meta->generation)
+		{
+			lsm_memindex_reset(lsm_table_index(shared, meta->generation), LSM_INDEX_READY,
+							   meta->generation);
+			lsm_table_reset_pages(shared, 0);
+		}
+	}
 	shared->known = true;
 	shared->incarnation = meta->incarnation;
 	shared->generation = meta->generation;
@@ -268,7 +300,7 @@ lsm_table_verify(Relation rel, LsmTableShared *shared)
 		return;
 
 	LWLockAcquire(&shared->gen_lock, LW_EXCLUSIVE);
-	meta = lsm_meta_peek(rel);
+	meta = lsm_meta_read(rel);
 	same = shared->known && shared->incarnation == meta->incarnation &&
 		pg_atomic_read_u64(&shared->counter) == meta->counter;
 	if (!same)

@@ -161,6 +161,11 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 		uint64		xmax = 0;
 		uint32		cmax = 0;
 
+		if (snapshot->snapshot_type == SNAPSHOT_DIRTY)
+		{
+			snapshot->xmin = snapshot->xmax = InvalidTransactionId;
+			snapshot->speculativeToken = 0;
+		}
 		lsm_versions_begin(&iter, rel, table, root);
 		while ((version = lsm_versions_next(&iter)) != NULL)
 		{

@@ -54,11 +54,12 @@
 #define LSM_BODIES_FIT			5	/* 1 byte where that is enough, else 4 */
 
 /* Flags of a chunk; a reader reports an unknown one as corruption. */
-#define LSM_CHUNK_NULLS			0x01	/* a bitmap tells which rows have values */
+#define LSM_CHUNK_NULLS			0x01	/* a bitmap tells which rows have
+										 * values */
 #define LSM_CHUNK_ZSTD			0x02	/* the payload is a zstd frame */
 #define LSM_CHUNK_NUMERIC		0x04	/* integers are scaled numerics */
-#define LSM_CHUNK_ALIGNED		0x08	/* the payload begins at 8 bytes in the
-										 * block */
+#define LSM_CHUNK_ALIGNED		0x08	/* the payload begins at 8 bytes in
+										 * the block */
 #define LSM_CHUNK_KNOWN_FLAGS	0x0F
 
 /* First byte of the payload of a numeric chunk: scale and this bit. */

@@ -639,7 +639,8 @@ lsm_encode_ints(LsmEncoder *encoder, const int64 *v, int n, bool nested, StringI
 
 typedef struct LsmStringPlan
 {
-	uint8		encoding;		/* CONST, RLE, DICT, or FIXED for all plain ones */
+	uint8		encoding;		/* CONST, RLE, DICT, or FIXED for all plain
+								 * ones */
 	int			runs;
 	Size		cost;
 	Size		plain_bytes;	/* of strings, without numbers */

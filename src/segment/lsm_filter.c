@@ -79,7 +79,7 @@ lsm_filter_build(const uint64 *hashes, uint64 n, StringInfo out)
 	for (uint64 i = 0; i < n; i++)
 	{
 		uint32	   *group = words +
-			(Size) lsm_filter_group(hashes[i], header.groups) * LSM_FILTER_WORDS;
+		(Size) lsm_filter_group(hashes[i], header.groups) * LSM_FILTER_WORDS;
 
 		for (int word = 0; word < LSM_FILTER_WORDS; word++)
 			group[word] |= lsm_filter_bit(hashes[i], word);

@@ -290,7 +290,7 @@ lsm_reader_list(LsmSegmentReader *reader, int data_kind, int index_kind, uint64 
 	const LsmSectionEntry *data = &reader->sections[data_kind];
 	Size		len;
 	const LsmListEntry *entries =
-		(const LsmListEntry *) lsm_reader_section(reader, index_kind, &len);
+	(const LsmListEntry *) lsm_reader_section(reader, index_kind, &len);
 	uint64		offset = data->offset;
 	uint64	   *offsets;
 	Size		n = len / sizeof(LsmListEntry);
@@ -544,7 +544,7 @@ lsm_segment_forward(LsmSegmentReader *reader, LsmTid vtid)
 {
 	Size		len;
 	const LsmListEntry *entries =
-		(const LsmListEntry *) lsm_reader_section(reader, LSM_SECTION_FORWARD_INDEX, &len);
+	(const LsmListEntry *) lsm_reader_section(reader, LSM_SECTION_FORWARD_INDEX, &len);
 	Size		low = 0;
 	Size		high = len / sizeof(LsmListEntry);
 
@@ -594,7 +594,7 @@ lsm_segment_read_forwards(LsmSegmentReader *reader, uint64 *n)
 {
 	Size		len;
 	const LsmListEntry *entries =
-		(const LsmListEntry *) lsm_reader_section(reader, LSM_SECTION_FORWARD_INDEX, &len);
+	(const LsmListEntry *) lsm_reader_section(reader, LSM_SECTION_FORWARD_INDEX, &len);
 	LsmForward *result;
 	uint64		at = 0;
 
@@ -616,7 +616,7 @@ lsm_segment_read_dead(LsmSegmentReader *reader, uint64 *n)
 {
 	Size		len;
 	const LsmListEntry *entries =
-		(const LsmListEntry *) lsm_reader_section(reader, LSM_SECTION_DEAD_INDEX, &len);
+	(const LsmListEntry *) lsm_reader_section(reader, LSM_SECTION_DEAD_INDEX, &len);
 	LsmTid	   *result;
 	uint64		at = 0;
 

@@ -10,6 +10,7 @@
  *	  lsm_test_segment(regclass, ...)	a table's rows to a segment and back
  *	  lsm_test_bytes(regclass, text)	the bytes of a segment
  *	  lsm_test_rows(bytea)				rows of a segment given as bytes
+ *	  lsm_test_fixed(bytea)				the same with right checksums
  *	  lsm_test_increment(...)			records of all kinds, lists, filter
  *	  lsm_test_damage(regclass, ...)	damaged bytes give errors, never a crash
  *	  lsm_test_measure(regclass, ...)	sizes and speed
@@ -42,6 +43,7 @@ PG_FUNCTION_INFO_V1(lsm_test_chunk);
 PG_FUNCTION_INFO_V1(lsm_test_segment);
 PG_FUNCTION_INFO_V1(lsm_test_bytes);
 PG_FUNCTION_INFO_V1(lsm_test_rows);
+PG_FUNCTION_INFO_V1(lsm_test_fixed);
 PG_FUNCTION_INFO_V1(lsm_test_increment);
 PG_FUNCTION_INFO_V1(lsm_test_damage);
 PG_FUNCTION_INFO_V1(lsm_test_measure);
@@ -154,7 +156,7 @@ lsm_test_form(Datum value, const char *form, int i)
 {
 	struct varlena *v = (struct varlena *) DatumGetPointer(value);
 	bool		make_short = strcmp(form, "short") == 0 ||
-		(strcmp(form, "mixed") == 0 && i % 2 == 0);
+	(strcmp(form, "mixed") == 0 && i % 2 == 0);
 
 	if (make_short && VARATT_CAN_MAKE_SHORT(v))
 	{
@@ -885,7 +887,7 @@ lsm_test_increment(PG_FUNCTION_ARGS)
 				bool		null;
 				Datum		value = lsm_block_value(block, row, i + 1, &null);
 				bool		there = i < head.natts && LSM_REC_KIND(head.info) == LSM_REC_UPDATE &&
-					(!(head.info & LSM_REC_DELTA) || (cols[i >> 3] & (1 << (i & 7))));
+				(!(head.info & LSM_REC_DELTA) || (cols[i >> 3] & (1 << (i & 7))));
 
 				if (!lsm_test_same(values[i], there ? isnull[i] : true, value, null,
 								   i % 2 == 0, i % 2 == 0 ? 4 : -1))
@@ -1045,6 +1047,8 @@ lsm_test_layout(const char *data, Size len, LsmTestLayout *layout)
 		LsmSectionEntry section;
 
 		memcpy(&section, data + offset, sizeof(section));
+		if (section.kind > LSM_SECTION_LAST)
+			continue;
 		layout->sections[section.kind] = section;
 		layout->entry_offsets[section.kind] = offset;
 	}
@@ -1108,6 +1112,19 @@ lsm_test_fix(char *data, Size len, const char *sound, const LsmTestLayout *layou
 	FIN_CRC32C(crc);
 	memcpy(data + len - sizeof(LsmSegmentTrailer) + offsetof(LsmSegmentTrailer, crc), &crc,
 		   sizeof(crc));
+}
+
+/* A segment that was changed, but not in its layout, with right checksums. */
+Datum
+lsm_test_fixed(PG_FUNCTION_ARGS)
+{
+	bytea	   *bytes = PG_GETARG_BYTEA_P_COPY(0);
+	Size		len = VARSIZE_ANY_EXHDR(bytes);
+	LsmTestLayout layout;
+
+	lsm_test_layout(VARDATA_ANY(bytes), len, &layout);
+	lsm_test_fix(VARDATA_ANY(bytes), len, VARDATA_ANY(bytes), &layout);
+	PG_RETURN_BYTEA_P(bytes);
 }
 
 /* Damage some bytes; returns the length that is left. */

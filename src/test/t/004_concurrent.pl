@@ -53,7 +53,7 @@ ROLLBACK TO s;
 UPDATE accounts SET state = state + 1 WHERE id = :account;
 \endif
 INSERT INTO history (account, branch, delta) VALUES (:account, :branch, :delta);
-INSERT INTO queue (delta) VALUES (:delta), (-:delta);
+INSERT INTO queue (delta) VALUES (:delta), (0 - :delta);
 \if :kind >= 5
 DELETE FROM queue WHERE id IN (SELECT id FROM queue ORDER BY id FOR UPDATE SKIP LOCKED LIMIT 3);
 \endif
@@ -160,6 +160,7 @@ my $done = $node->safe_psql('postgres', 'SELECT count(*) FROM history');
 $bench = pgbench_start(100000);
 do
 {
+	running($bench) or die "clients ended early: ${ $bench->{out} }";
 	maintain();
 } until ($node->safe_psql('postgres', 'SELECT count(*) FROM history') > $done + $transactions);
 $node->crash;
