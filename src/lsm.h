@@ -74,6 +74,9 @@ lsm_tid_to_pointer(LsmTid tid, ItemPointer ptr)
 #define LSM_REC_HASNULL			0x0400	/* row log: a null bitmap is there */
 #define LSM_REC_PARTITION_MOVE	0x0800	/* DELETE: moved to another partition */
 
+/* The 64-bit form of an xid that is, or was not long ago, in use (lsm_floor.c). */
+extern uint64 lsm_full_xid(TransactionId xid);
+
 #define LSM_REC_KIND(info)		((info) & LSM_REC_KIND_MASK)
 #define LSM_REC_STRENGTH(info) \
 	((LockTupleMode) (((info) & LSM_REC_STRENGTH_MASK) >> LSM_REC_STRENGTH_SHIFT))

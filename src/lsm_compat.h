@@ -34,6 +34,11 @@
 #define LSM_LOCATOR_NUMBER(loc) ((loc).relNumber)
 #endif
 
+#include "access/genam.h"
+#include "access/multixact.h"
+#include "commands/vacuum.h"
+#include "pgstat.h"
+#include "postmaster/autovacuum.h"
 #include "storage/smgr.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
@@ -87,6 +92,51 @@ lsm_compat_index_attrs(Relation rel)
 #else
 #define lsm_compat_count_update(rel, same_root) pgstat_count_heap_update(rel, same_root, false)
 #define relation_set_new_filenode relation_set_new_filelocator
+#endif
+
+/*
+ * ANALYZE hands over the next block to sample in one way or another; the 15 one
+ * also prefetches by the logical numbers.
+ */
+#if PG_VERSION_NUM < 170000
+#define LSM_ANALYZE_PREFETCHES true
+#define LSM_ANALYZE_NEXT_BLOCK_ARGS \
+	TableScanDesc scan, BlockNumber blockno, BufferAccessStrategy strategy
+#define lsm_compat_analyze_block() (blockno)
+#else
+#include "storage/read_stream.h"
+#define LSM_ANALYZE_PREFETCHES false
+#define LSM_ANALYZE_NEXT_BLOCK_ARGS TableScanDesc scan, ReadStream *stream
+#define lsm_compat_analyze_block() lsm_compat_stream_next(stream)
+static inline BlockNumber
+lsm_compat_stream_next(ReadStream *stream)
+{
+	BufferAccessStrategy strategy;
+
+	return read_stream_next_block(stream, &strategy);
+}
+#endif
+
+/* Slot operations that came later. */
+#if PG_VERSION_NUM < 170000
+#define LSM_SLOT_IS_CURRENT_XACT(function)
+#else
+#define LSM_SLOT_IS_CURRENT_XACT(function) .is_current_xact_tuple = function,
+#endif
+#if PG_VERSION_NUM < 180000
+#define LSM_SLOT_COPY_MINIMAL_ARGS TupleTableSlot *slot
+#define lsm_compat_form_minimal(desc, values, isnull) \
+	heap_form_minimal_tuple(desc, values, isnull)
+#else
+#define LSM_SLOT_COPY_MINIMAL_ARGS TupleTableSlot *slot, Size extra
+#define lsm_compat_form_minimal(desc, values, isnull) \
+	heap_form_minimal_tuple(desc, values, isnull, extra)
+#endif
+
+#if PG_VERSION_NUM < 170000
+#define LSM_RMGR_CONST
+#else
+#define LSM_RMGR_CONST const
 #endif
 
 /* Has that transaction ended?  Waits for nobody. */
@@ -144,5 +194,78 @@ lsm_compat_index_attrs(Relation rel)
 #define LSM_UPDATE_INDEXES_NONE TU_None
 #define LSM_UPDATE_INDEXES_ALL TU_All
 #endif
+
+/* ---- VACUUM ---- */
+
+typedef struct LsmCutoffs
+{
+	TransactionId oldest_xmin;
+	MultiXactId oldest_mxact;
+	bool		aggressive;		/* relfrozenxid has to advance */
+} LsmCutoffs;
+
+static inline void
+lsm_compat_cutoffs(Relation rel, VacuumParams *params, LsmCutoffs *cutoffs)
+{
+#if PG_VERSION_NUM < 170000
+	TransactionId freeze_limit;
+	MultiXactId multi_cutoff;
+
+	cutoffs->aggressive = vacuum_set_xid_limits(rel, params->freeze_min_age,
+												params->freeze_table_age,
+												params->multixact_freeze_min_age,
+												params->multixact_freeze_table_age,
+												&cutoffs->oldest_xmin, &cutoffs->oldest_mxact,
+												&freeze_limit, &multi_cutoff);
+#else
+	struct VacuumCutoffs limits;
+
+	cutoffs->aggressive = vacuum_get_cutoffs(rel, params, &limits);
+	cutoffs->oldest_xmin = limits.OldestXmin;
+	cutoffs->oldest_mxact = limits.OldestMxact;
+#endif
+}
+
+static inline void
+lsm_compat_index_vacuum_info(IndexVacuumInfo *info, Relation index, Relation rel,
+							 BufferAccessStrategy strategy)
+{
+	info->index = index;
+#if PG_VERSION_NUM >= 170000
+	info->heaprel = rel;
+#endif
+	info->analyze_only = false;
+	info->report_progress = false;
+	info->message_level = DEBUG2;
+	info->strategy = strategy;
+}
+
+static inline void
+lsm_compat_update_relstats(Relation rel, BlockNumber pages, double rows, bool hasindex,
+						   TransactionId frozenxid, MultiXactId minmulti)
+{
+	bool		frozenxid_updated;
+	bool		minmulti_updated;
+
+#if PG_VERSION_NUM < 180000
+	vac_update_relstats(rel, pages, rows, 0, hasindex, frozenxid, minmulti,
+						&frozenxid_updated, &minmulti_updated, false);
+#else
+	vac_update_relstats(rel, pages, rows, 0, 0, hasindex, frozenxid, minmulti,
+						&frozenxid_updated, &minmulti_updated, false);
+#endif
+}
+
+static inline void
+lsm_compat_report_vacuum(Relation rel, double live, double dead, TimestampTz start)
+{
+#if PG_VERSION_NUM < 180000
+	pgstat_report_vacuum(RelationGetRelid(rel), rel->rd_rel->relisshared, (PgStat_Counter) live,
+						 (PgStat_Counter) dead);
+#else
+	pgstat_report_vacuum(RelationGetRelid(rel), rel->rd_rel->relisshared, (PgStat_Counter) live,
+						 (PgStat_Counter) dead, start);
+#endif
+}
 
 #endif							/* LSM_COMPAT_H */

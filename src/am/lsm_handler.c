@@ -32,10 +32,6 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
-#if PG_VERSION_NUM >= 170000
-#include "storage/read_stream.h"
-#endif
-
 PG_FUNCTION_INFO_V1(lsm_handler);
 
 static const TableAmRoutine lsm_methods;
@@ -350,13 +346,11 @@ lsm_relation_size(Relation rel, ForkNumber fork)
 	}
 	if (fork != MAIN_FORKNUM)
 		return (uint64) smgrnblocks(RelationGetSmgr(rel), fork) * BLCKSZ;
-#if PG_VERSION_NUM < 170000
-	if (saved_io_concurrency < 0)
+	if (LSM_ANALYZE_PREFETCHES && saved_io_concurrency < 0)
 	{
 		saved_io_concurrency = maintenance_io_concurrency;
 		maintenance_io_concurrency = 0;
 	}
-#endif
 	return (uint64) lsm_meta_peek(rel)->next_root_lb * BLCKSZ;
 }
 
@@ -411,30 +405,15 @@ lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *
 /* ---- ANALYZE: samples root LBs, reports root TIDs ---- */
 
 static bool
-lsm_analyze_block(LsmScan scan, BlockNumber lb)
+lsm_analyze_next_block(LSM_ANALYZE_NEXT_BLOCK_ARGS)
 {
-	lsm_scan_set_range(scan, LSM_TID(lb, 1), LSM_TID(lb, 0xFFFF));
+	BlockNumber lb = lsm_compat_analyze_block();
+
+	if (lb == InvalidBlockNumber)
+		return false;
+	lsm_scan_set_range((LsmScan) scan, LSM_TID(lb, 1), LSM_TID(lb, 0xFFFF));
 	return true;
 }
-
-#if PG_VERSION_NUM < 170000
-static bool
-lsm_analyze_next_block(TableScanDesc scan, BlockNumber blockno, BufferAccessStrategy strategy)
-{
-	return lsm_analyze_block((LsmScan) scan, blockno);
-}
-#else
-static bool
-lsm_analyze_next_block(TableScanDesc scan, ReadStream *stream)
-{
-	BufferAccessStrategy strategy;
-	BlockNumber blockno = read_stream_next_block(stream, &strategy);
-
-	if (blockno == InvalidBlockNumber)
-		return false;
-	return lsm_analyze_block((LsmScan) scan, blockno);
-}
-#endif
 
 static bool
 lsm_analyze_next_tuple(TableScanDesc sscan, TransactionId oldest_xmin, double *liverows,

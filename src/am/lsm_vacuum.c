@@ -25,7 +25,6 @@
 #include "commands/progress.h"
 #include "commands/vacuum.h"
 #include "lsm_am.h"
-#include "lsm_compat_vacuum.h"
 #include "lsm_compact.h"
 #include "lsm_wal.h"
 #include "miscadmin.h"

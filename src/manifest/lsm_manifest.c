@@ -29,6 +29,7 @@
 #include "lsm_wal.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "storage/procarray.h"
 #include "storage/smgr.h"
 #include "utils/memutils.h"
 
@@ -380,6 +381,7 @@ lsm_edit_begin(Relation rel, LsmTable *table, uint8 op)
 		edit->meta.npages = 1;
 		edit->meta.next_version_lb = LSM_FIRST_VERSION_LB;
 		edit->meta.generation = 1;
+		edit->meta.generation_xid = lsm_full_xid(GetOldestActiveTransactionId());
 		edit->meta.next_segment_id = 1;
 	}
 	MemoryContextSwitchTo(caller);

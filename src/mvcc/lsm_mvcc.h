@@ -21,7 +21,6 @@
 
 /* ---- floors (lsm_floor.c) ---- */
 
-extern uint64 lsm_full_xid(TransactionId xid);
 extern uint64 lsm_floor(void);
 extern void lsm_floor_xact_end(void);
 

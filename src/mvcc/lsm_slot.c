@@ -216,7 +216,7 @@ lsm_slot_getsysattr(TupleTableSlot *slot, int attnum, bool *isnull)
 	return 0;					/* keep compiler quiet */
 }
 
-#if PG_VERSION_NUM >= 170000
+pg_attribute_unused()
 static bool
 lsm_slot_is_current_xact(TupleTableSlot *slot)
 {
@@ -228,7 +228,6 @@ lsm_slot_is_current_xact(TupleTableSlot *slot)
 				 errmsg("don't have transaction information for this type of tuple")));
 	return lslot->xid != 0 && TransactionIdIsCurrentTransactionId((TransactionId) lslot->xid);
 }
-#endif
 
 /* Make the slot independent of blocks and of memory that is not its own. */
 static void
@@ -338,6 +337,11 @@ lsm_slot_copy_heap_tuple(TupleTableSlot *slot)
 	tuple->t_tableOid = slot->tts_tableOid;
 	if (lslot->stored)
 	{
+		/* heap_form_tuple() makes a composite datum; this is a stored row */
+		tuple->t_data->t_infomask &= ~HEAP_XACT_MASK;
+		tuple->t_data->t_infomask2 &= ~HEAP2_XACT_MASK;
+		if (lslot->xmax == 0)
+			tuple->t_data->t_infomask |= HEAP_XMAX_INVALID;
 		HeapTupleHeaderSetXmin(tuple->t_data, lslot->xid == 0 ? FrozenTransactionId :
 							   (TransactionId) lslot->xid);
 		HeapTupleHeaderSetCmin(tuple->t_data, lslot->cid);
@@ -346,23 +350,13 @@ lsm_slot_copy_heap_tuple(TupleTableSlot *slot)
 	return tuple;
 }
 
-#if PG_VERSION_NUM >= 180000
 static MinimalTuple
-lsm_slot_copy_minimal_tuple(TupleTableSlot *slot, Size extra)
+lsm_slot_copy_minimal_tuple(LSM_SLOT_COPY_MINIMAL_ARGS)
 {
 	slot_getallattrs(slot);
-	return heap_form_minimal_tuple(slot->tts_tupleDescriptor, slot->tts_values,
-								   slot->tts_isnull, extra);
-}
-#else
-static MinimalTuple
-lsm_slot_copy_minimal_tuple(TupleTableSlot *slot)
-{
-	slot_getallattrs(slot);
-	return heap_form_minimal_tuple(slot->tts_tupleDescriptor, slot->tts_values,
+	return lsm_compat_form_minimal(slot->tts_tupleDescriptor, slot->tts_values,
 								   slot->tts_isnull);
 }
-#endif
 
 const TupleTableSlotOps LsmSlotOps = {
 	.base_slot_size = sizeof(LsmSlot),
@@ -371,9 +365,7 @@ const TupleTableSlotOps LsmSlotOps = {
 	.clear = lsm_slot_clear,
 	.getsomeattrs = lsm_slot_getsomeattrs,
 	.getsysattr = lsm_slot_getsysattr,
-#if PG_VERSION_NUM >= 170000
-	.is_current_xact_tuple = lsm_slot_is_current_xact,
-#endif
+	LSM_SLOT_IS_CURRENT_XACT(lsm_slot_is_current_xact)
 	.materialize = lsm_slot_materialize,
 	.copyslot = lsm_slot_copyslot,
 	.get_heap_tuple = NULL,

@@ -294,11 +294,7 @@ lsm_mask(char *pagedata, BlockNumber block)
 	}
 }
 
-static
-#if PG_VERSION_NUM >= 170000
-const
-#endif
-RmgrData lsm_rmgr = {
+static LSM_RMGR_CONST RmgrData lsm_rmgr = {
 	.rm_name = LSM_RMGR_NAME,
 	.rm_redo = lsm_redo,
 	.rm_desc = lsm_desc,

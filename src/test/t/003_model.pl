@@ -862,7 +862,7 @@ for (my $step = 1; $step <= $steps; $step++)
 
 	# keep it small, and come through many generations of rows
 	if ($step % 60 == 0
-		&& session_safe($maintenance, 'SELECT count(*) > 1500 FROM m_heap') eq 't')
+		&& (session_run($maintenance, 'SELECT count(*) > 1500 FROM m_heap'))[0][1] eq 't')
 	{
 		apply($maintenance, 'DELETE FROM @ WHERE id % 3 <> 0', 1);
 	}
