@@ -71,12 +71,25 @@ typedef struct LsmVersionIter
 
 extern void lsm_versions_begin(LsmVersionIter *iter, Relation rel, LsmTable *table, LsmTid root);
 extern LsmVersion *lsm_versions_next(LsmVersionIter *iter);
+extern LsmVersion *lsm_versions_base(LsmVersionIter *iter, LsmTid base);
 extern void lsm_versions_end(LsmVersionIter *iter);
 extern bool lsm_versions_unchanged(LsmVersionIter *iter);
 extern bool lsm_find_root(Relation rel, LsmTable *table, LsmTid tid, LsmTid *root);
 extern void lsm_record_head(const LsmRecord *record, LsmTid tid, LsmRowHead *head);
 extern void lsm_head_resolve(const LsmManifestEntry *entry, LsmSegmentReader *reader,
 							 LsmRowHead *head);
+
+/*
+ * Is this record the full version that a DELTA with that base builds on?  (The
+ * bottom row is, where no such version is found above it: I9.)
+ */
+static inline bool
+lsm_version_is_base(const LsmVersion *version, LsmTid base)
+{
+	return version->bottom ||
+		(version->head.vtid == base && LSM_REC_KIND(version->head.info) == LSM_REC_UPDATE &&
+		 !(version->head.info & LSM_REC_DELTA));
+}
 
 /* ---- visibility (lsm_visibility.c) ---- */
 

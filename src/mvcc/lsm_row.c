@@ -118,15 +118,6 @@ lsm_version_hint(LsmVersionIter *iter, LsmVersion *version)
 						(TransactionId) version->head.xid);
 }
 
-/* Is this record the full version that a DELTA with that base builds on? */
-static inline bool
-lsm_version_is_base(const LsmVersion *version, LsmTid base)
-{
-	return version->bottom ||
-		(version->head.vtid == base && LSM_REC_KIND(version->head.info) == LSM_REC_UPDATE &&
-		 !(version->head.info & LSM_REC_DELTA));
-}
-
 static void
 lsm_row_no_base(Relation rel, LsmTid root)
 {
@@ -136,6 +127,34 @@ lsm_row_no_base(Relation rel, LsmTid root)
 					LSM_TID_LB(root), LSM_TID_OFFSET(root), RelationGetRelationName(rel)),
 			 errdetail("A version of it builds on a row that is not there."),
 			 errhint("Run lsm_check() on the table, then restore it from a backup.")));
+}
+
+/*
+ * Store the version that an iterator has found, completed from the one it builds
+ * on, and end the iterator.  False: it is stale.
+ */
+static bool
+lsm_row_store(LsmVersionIter *iter, LsmVersion *version, TupleTableSlot *slot, LsmTid name,
+			  uint64 xmax, uint32 cmax)
+{
+	if (version->head.info & LSM_REC_DELTA)
+	{
+		LsmTid		base = version->head.base;
+
+		lsm_slot_store_delta(slot, version);
+		version = lsm_versions_base(iter, base);
+		if (version == NULL)
+		{
+			lsm_versions_end(iter);
+			if (!iter->stale)
+				lsm_row_no_base(iter->rel, iter->root);
+			return false;
+		}
+	}
+	lsm_slot_store(slot, iter->rel, version, xmax, cmax);
+	lsm_slot_set_name(slot, name);
+	lsm_versions_end(iter);
+	return true;
 }
 
 /*
@@ -154,10 +173,7 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 		*all_dead = false;
 	do
 	{
-		bool		seen = false;
 		bool		any = false;
-		LsmTid		base = LSM_INVALID_TID;
-		LsmTid		name = LSM_INVALID_TID;
 		uint64		xmax = 0;
 		uint32		cmax = 0;
 
@@ -172,15 +188,6 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 			LsmRowHead *head = &version->head;
 			int			kind = LSM_REC_KIND(head->info);
 
-			if (seen)
-			{
-				if (!lsm_version_is_base(version, base))
-					continue;
-				lsm_slot_store(slot, rel, version, xmax, cmax);
-				lsm_slot_set_name(slot, name);
-				lsm_versions_end(&iter);
-				return true;
-			}
 			if (kind == LSM_REC_LOCK)
 			{
 				if (xmax == 0 && lsm_xid_state(head) != LSM_XID_ABORTED)
@@ -211,27 +218,16 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 				case LSM_EFFECT_SEEN:
 					break;
 			}
-			seen = true;
 			if (slot == NULL)
 			{
 				lsm_versions_end(&iter);
 				return true;
 			}
-			name = lsm_version_name(head);
-			if (head->info & LSM_REC_DELTA)
-			{
-				base = head->base;
-				lsm_slot_store_delta(slot, version);
-				continue;
-			}
-			lsm_slot_store(slot, rel, version, xmax, cmax);
-			lsm_slot_set_name(slot, name);
-			lsm_versions_end(&iter);
-			return true;
+			if (lsm_row_store(&iter, version, slot, lsm_version_name(head), xmax, cmax))
+				return true;
+			break;
 		}
 		lsm_versions_end(&iter);
-		if (seen && !iter.stale)
-			lsm_row_no_base(rel, root);
 	} while (iter.stale);
 	return false;
 }
@@ -265,8 +261,6 @@ lsm_row_fetch_named(Relation rel, LsmTable *table, LsmTid tid, Snapshot snapshot
 
 	do
 	{
-		bool		seen = false;
-		LsmTid		base = LSM_INVALID_TID;
 		uint64		xmax = 0;
 		uint32		cmax = 0;
 
@@ -278,15 +272,6 @@ lsm_row_fetch_named(Relation rel, LsmTable *table, LsmTid tid, Snapshot snapshot
 			LsmRowHead *head = &version->head;
 			LsmXidState state;
 
-			if (seen)
-			{
-				if (!lsm_version_is_base(version, base))
-					continue;
-				lsm_slot_store(slot, rel, version, xmax, cmax);
-				lsm_slot_set_name(slot, tid);
-				lsm_versions_end(&iter);
-				return true;
-			}
 			state = lsm_xid_state(head);
 			if (LSM_REC_KIND(head->info) == LSM_REC_LOCK)
 			{
@@ -317,21 +302,11 @@ lsm_row_fetch_named(Relation rel, LsmTable *table, LsmTid tid, Snapshot snapshot
 				lsm_versions_end(&iter);
 				return true;
 			}
-			seen = true;
-			if (head->info & LSM_REC_DELTA)
-			{
-				base = head->base;
-				lsm_slot_store_delta(slot, version);
-				continue;
-			}
-			lsm_slot_store(slot, rel, version, xmax, cmax);
-			lsm_slot_set_name(slot, tid);
-			lsm_versions_end(&iter);
-			return true;
+			if (lsm_row_store(&iter, version, slot, tid, xmax, cmax))
+				return true;
+			break;
 		}
 		lsm_versions_end(&iter);
-		if (seen && !iter.stale)
-			lsm_row_no_base(rel, root);
 	} while (iter.stale);
 	return false;
 }
@@ -385,22 +360,26 @@ lsm_judge_locker(LsmJudgement *judgement, const LsmRowHead *head)
 	judgement->lockers_below = true;
 }
 
-/* The version judged: what its next version would build on. */
+/* The version judged is a DELTA: its columns belong to the next one too. */
 static void
-lsm_judge_base(LsmJudgement *judgement, const LsmVersion *version)
+lsm_judge_delta(LsmJudgement *judgement, const LsmVersion *version)
 {
-	if (version->head.info & LSM_REC_DELTA)
+	memcpy(judgement->cols_copy, version->head.cols, version->head.cols_len);
+	judgement->delta_cols = judgement->cols_copy;
+	judgement->delta_natts = version->head.natts;
+}
+
+/* The full version that the version judged is, or builds on. */
+static void
+lsm_judge_full(LsmJudgement *judgement, const LsmVersion *version, TupleTableSlot *slot)
+{
+	if (slot != NULL)
 	{
-		memcpy(judgement->cols_copy, version->head.cols, version->head.cols_len);
-		judgement->delta_cols = judgement->cols_copy;
-		judgement->delta_natts = version->head.natts;
+		lsm_slot_store(slot, judgement->iter.rel, version, 0, 0);
+		lsm_slot_set_name(slot, judgement->name);
 	}
-	else
-	{
-		judgement->delta_cols = NULL;
-		judgement->full_tid = version->bottom ? judgement->root : version->head.vtid;
-		judgement->full_natts = version->head.natts;
-	}
+	judgement->full_tid = version->bottom ? judgement->root : version->head.vtid;
+	judgement->full_natts = version->head.natts;
 }
 
 /* From what was seen to a result. */
@@ -526,13 +505,7 @@ lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
 			{
 				if (!complete && lsm_version_is_base(version, base))
 				{
-					if (slot != NULL)
-					{
-						lsm_slot_store(slot, rel, version, 0, 0);
-						lsm_slot_set_name(slot, tid);
-					}
-					judgement->full_tid = version->bottom ? judgement->root : head->vtid;
-					judgement->full_natts = head->natts;
+					lsm_judge_full(judgement, version, slot);
 					complete = true;
 				}
 			}
@@ -553,23 +526,28 @@ lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
 				{
 					found = true;
 					judgement->target = head->vtid;
-					lsm_judge_base(judgement, version);
 					if (state == LSM_XID_RUNNING ||
 						(state == LSM_XID_OWN && head->cid >= cid))
 						judgement->result = TM_Invisible;
 					if (head->info & LSM_REC_DELTA)
 					{
 						base = head->base;
+						lsm_judge_delta(judgement, version);
 						if (slot != NULL)
 							lsm_slot_store_delta(slot, version);
+						if (!more)
+						{
+							/* no lockers below: straight to the full version */
+							version = lsm_versions_base(iter, base);
+							if (version == NULL)
+								break;
+							lsm_judge_full(judgement, version, slot);
+							complete = true;
+						}
 					}
 					else
 					{
-						if (slot != NULL)
-						{
-							lsm_slot_store(slot, rel, version, 0, 0);
-							lsm_slot_set_name(slot, tid);
-						}
+						lsm_judge_full(judgement, version, slot);
 						complete = true;
 					}
 				}

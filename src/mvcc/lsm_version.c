@@ -397,6 +397,39 @@ lsm_versions_next(LsmVersionIter *iter)
 }
 
 /*
+ * The full version that a DELTA with that base builds on, without looking at
+ * what lies between: a row that is changed often has a long chain.  NULL when
+ * stale is set, or if there is none.  lsm_versions_next() goes on below it.
+ */
+LsmVersion *
+lsm_versions_base(LsmVersionIter *iter, LsmTid base)
+{
+	LsmVersion *version;
+
+	if (iter->stage == LSM_STAGE_DONE || !lsm_versions_view_ok(iter))
+		return NULL;
+	if (LSM_TID_IS_VERSION(base))
+	{
+		if (iter->stage <= LSM_STAGE_FLUSHING &&
+			lsm_view_range(iter->table->view, LSM_TID_LB(base)) != NULL)
+		{
+			version = lsm_versions_fetch(iter, base, true);
+			if (version != NULL)
+				iter->chain = version->prev;
+			return version;
+		}
+		if (iter->stage < LSM_STAGE_INCREMENTS)
+			iter->stage = LSM_STAGE_INCREMENTS;
+		while ((version = lsm_versions_next(iter)) != NULL)
+			if (lsm_version_is_base(version, base))
+				return version;
+		return NULL;
+	}
+	lsm_versions_unpin(iter);
+	return lsm_versions_bottom(iter);
+}
+
+/*
  * The root of the row that a TID names: itself, or for a version TID what its
  * record or a FORWARD entry says.  False: there is no such version.
  */
