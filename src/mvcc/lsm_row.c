@@ -357,7 +357,6 @@ lsm_judge_locker(LsmJudgement *judgement, const LsmRowHead *head)
 	judgement->lockers[judgement->nlockers].cid = head->cid;
 	judgement->lockers[judgement->nlockers].strength = head->info & LSM_REC_STRENGTH_MASK;
 	judgement->nlockers++;
-	judgement->lockers_below = true;
 }
 
 /* The version judged is a DELTA: its columns belong to the next one too. */
@@ -493,12 +492,21 @@ lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
 					if (LSM_REC_STRENGTH(head->info) >= mode)
 						judgement->own_lock = true;
 					lsm_judge_locker(judgement, head);
+
+					/*
+					 * A record of the same (sub)transaction that is as strong
+					 * says all that this one does.
+					 */
+					if ((TransactionId) head->xid != GetCurrentTransactionIdIfAny() ||
+						LSM_REC_STRENGTH(head->info) > mode)
+						judgement->lockers_below = true;
 				}
 				else if (state == LSM_XID_RUNNING)
 				{
 					if (locker == 0 && lsm_lock_modes_conflict(mode, LSM_REC_STRENGTH(head->info)))
 						locker = head->xid;
 					lsm_judge_locker(judgement, head);
+					judgement->lockers_below = true;
 				}
 			}
 			else if (found)
