@@ -38,7 +38,6 @@ REGRESS = \
 	tid_scan \
 	cursor \
 	merge \
-	upsert \
 	trigger \
 	trigger_deferred \
 	foreign_key \
@@ -48,7 +47,6 @@ REGRESS = \
 	truncate \
 	persistence \
 	prepared \
-	cluster \
 	vacuum \
 	segment \
 	segments \
@@ -57,23 +55,36 @@ REGRESS = \
 	errors
 
 ISOLATION = \
-	uncommitted \
-	lost-update \
-	repeatable-read \
-	epq-update \
-	epq-join \
 	ctid-join \
+	cursor-compaction \
+	deadlock \
+	deferred-trigger \
+	epq-join \
+	epq-update \
+	fk-orphan \
+	flush-race \
+	index-build-race \
+	lock-chain \
 	lock-strengths \
 	lock-update \
-	savepoint-lock \
-	unique-insert \
-	fk-orphan \
+	lost-update \
+	major-race \
+	minor-race \
+	multiple-versions \
 	old-snapshot \
-	cursor-compaction \
+	repeatable-read \
+	savepoint-lock \
+	serializable \
+	uncommitted \
+	unique-insert \
 	vacuum-snapshot
 
 PROVE_TESTS = \
-	src/test/t/003_model.pl
+	src/test/t/001_crash.pl \
+	src/test/t/002_stop_points.pl \
+	src/test/t/003_model.pl \
+	src/test/t/004_concurrent.pl \
+	src/test/t/005_recovery_consistency.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm

@@ -260,16 +260,10 @@ lsm_set_new_filelocator(Relation rel, const RelFileLocator *locator, char persis
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("access method \"lsm\" cannot be used: the library was not loaded at server start"),
 				 errhint("Add lsm to shared_preload_libraries and restart the server.")));
-	if (persistence == RELPERSISTENCE_TEMP)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("temporary tables are not supported by access method \"lsm\""),
-				 errhint("Create the table with USING heap.")));
-
 	*freeze_xid = RecentXmin;
 	*minmulti = GetOldestMultiXactId();
 	srel = RelationCreateStorage(*locator, persistence, true);
-	lsm_table_forget(*locator);
+	lsm_table_forget(*locator, rel->rd_backend);
 
 	/* the init fork of an unlogged table is empty, like the table it makes */
 	if (persistence == RELPERSISTENCE_UNLOGGED)
@@ -284,9 +278,9 @@ lsm_set_new_filelocator(Relation rel, const RelFileLocator *locator, char persis
 static void
 lsm_nontransactional_truncate(Relation rel)
 {
-	lsm_table_forget(LSM_RD_LOCATOR(rel));
+	lsm_table_forget(LSM_RD_LOCATOR(rel), rel->rd_backend);
 	RelationTruncate(rel, 0);
-	lsm_table_forget(LSM_RD_LOCATOR(rel));
+	lsm_table_forget(LSM_RD_LOCATOR(rel), rel->rd_backend);
 }
 
 static void
@@ -309,7 +303,7 @@ lsm_copy_data(Relation rel, const RelFileLocator *new_locator)
 	}
 	RelationDropStorage(rel);
 	smgrclose(dstrel);
-	lsm_table_forget(*new_locator);
+	lsm_table_forget(*new_locator, rel->rd_backend);
 }
 
 /*

@@ -21,6 +21,9 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
+/* Small neighbours in the baseline that a major compaction makes one. */
+#define LSM_SMALL_RUN			4
+
 /* ---- claims ---- */
 
 static LsmTableShared *claimed_minor;
@@ -378,6 +381,32 @@ lsm_base_needs_rewrite(LsmCompact *compact, const LsmManifestEntry *entry)
 	return aborted && entry->max_xid < compact->merge->horizons.settled;
 }
 
+/*
+ * Choose the base segments to write again: those that need it, and runs of at
+ * least LSM_SMALL_RUN neighbours that are small, as many flushes of little leave
+ * them behind.
+ */
+static bool *
+lsm_major_choose(LsmCompact *compact, const LsmManifestEntry *bases, int nbases)
+{
+	bool	   *chosen = palloc0(Max(nbases, 1) * sizeof(bool));
+	uint64		small = (uint64) lsm_segment_size * 1024 / 16;
+	int			run = 0;
+
+	for (int i = 0; i < nbases; i++)
+	{
+		if (lsm_base_needs_rewrite(compact, &bases[i]))
+			chosen[i] = true;
+		run = bases[i].stored_bytes < small ? run + 1 : 0;
+		if (run == LSM_SMALL_RUN)
+			for (int j = i - run + 1; j < i; j++)
+				chosen[j] = true;
+		if (run >= LSM_SMALL_RUN)
+			chosen[i] = true;
+	}
+	return chosen;
+}
+
 /* Write a base segment again with what the increments say of its rows. */
 static void
 lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
@@ -413,6 +442,7 @@ lsm_major_run(Relation rel, LsmTable *table, LsmJobStats *stats)
 	LsmManifestEntry *increments;
 	LsmManifestEntry *bases;
 	uint64	   *removed;
+	bool	   *chosen;
 	int			n = lsm_claim(rel, table, LSM_OWNER_MAJOR, &increments);
 	int			nbases;
 	int			nremoved = 0;
@@ -433,9 +463,10 @@ lsm_major_run(Relation rel, LsmTable *table, LsmJobStats *stats)
 	if (nbases > 0 && bases[0].stored_bytes / BLCKSZ + 1 < compact.merge->bottom.expected_pages)
 		compact.merge->bottom.expected_pages = bases[0].stored_bytes / BLCKSZ + 1;
 
+	chosen = lsm_major_choose(&compact, bases, nbases);
 	for (int i = 0; i < nbases; i++)
 	{
-		if (!lsm_base_needs_rewrite(&compact, &bases[i]))
+		if (!chosen[i])
 			continue;
 		if (previous != i - 1)
 			lsm_merge_break(compact.merge);

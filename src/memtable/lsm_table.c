@@ -32,6 +32,9 @@
 #define LSM_MAX_TABLES			2048
 #define LSM_STRIPES				1024
 
+StaticAssertDecl(sizeof(LsmTableKey) == sizeof(RelFileLocator) + sizeof(int32),
+				 "hash keys have no padding");
+
 typedef struct LsmShared
 {
 	LWLock		table_lock;
@@ -98,7 +101,7 @@ lsm_shmem_startup(void)
 	place = ShmemInitStruct("lsm floors", lsm_floor_shmem_size(), &found);
 	lsm_floor_shmem_init(place, !found);
 
-	ctl.keysize = sizeof(RelFileLocator);
+	ctl.keysize = sizeof(LsmTableKey);
 	ctl.entrysize = sizeof(LsmTableShared);
 	lsm_shared_tables = ShmemInitHash("lsm tables", LSM_MAX_TABLES, LSM_MAX_TABLES,
 									  &ctl, HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
@@ -170,7 +173,7 @@ lsm_table_evict(void)
 		if (pg_atomic_read_u32(&shared->pins) == 0)
 		{
 			lsm_table_reset_shared(shared);
-			hash_search(lsm_shared_tables, &shared->locator, HASH_REMOVE, NULL);
+			hash_search(lsm_shared_tables, &shared->key, HASH_REMOVE, NULL);
 			hash_seq_term(&scan);
 			return true;
 		}
@@ -180,13 +183,13 @@ lsm_table_evict(void)
 
 /* Find or make the entry of a table and pin it. */
 static LsmTableShared *
-lsm_table_pin(RelFileLocator *locator)
+lsm_table_pin(const LsmTableKey *key)
 {
 	LsmTableShared *shared;
 	bool		found;
 
 	LWLockAcquire(&lsm_shared->table_lock, LW_SHARED);
-	shared = hash_search(lsm_shared_tables, locator, HASH_FIND, NULL);
+	shared = hash_search(lsm_shared_tables, key, HASH_FIND, NULL);
 	if (shared != NULL)
 		pg_atomic_fetch_add_u32(&shared->pins, 1);
 	LWLockRelease(&lsm_shared->table_lock);
@@ -194,7 +197,7 @@ lsm_table_pin(RelFileLocator *locator)
 		return shared;
 
 	LWLockAcquire(&lsm_shared->table_lock, LW_EXCLUSIVE);
-	while ((shared = hash_search(lsm_shared_tables, locator, HASH_ENTER_NULL, &found)) == NULL)
+	while ((shared = hash_search(lsm_shared_tables, key, HASH_ENTER_NULL, &found)) == NULL)
 	{
 		if (!lsm_table_evict())
 			ereport(ERROR,
@@ -211,14 +214,15 @@ lsm_table_pin(RelFileLocator *locator)
 
 /* The entry of a table if there is one, pinned; for redo. */
 LsmTableShared *
-lsm_table_lookup(RelFileLocator locator)
+lsm_table_lookup(RelFileLocator locator, int32 backend)
 {
+	LsmTableKey key = {locator, backend};
 	LsmTableShared *shared;
 
 	if (lsm_shared == NULL)
 		return NULL;
 	LWLockAcquire(&lsm_shared->table_lock, LW_SHARED);
-	shared = hash_search(lsm_shared_tables, &locator, HASH_FIND, NULL);
+	shared = hash_search(lsm_shared_tables, &key, HASH_FIND, NULL);
 	if (shared != NULL)
 		pg_atomic_fetch_add_u32(&shared->pins, 1);
 	LWLockRelease(&lsm_shared->table_lock);
@@ -233,9 +237,9 @@ lsm_table_release(LsmTableShared *shared)
 
 /* Forget what is known of a file that is new, emptied or gone. */
 void
-lsm_table_forget(RelFileLocator locator)
+lsm_table_forget(RelFileLocator locator, int32 backend)
 {
-	LsmTableShared *shared = lsm_table_lookup(locator);
+	LsmTableShared *shared = lsm_table_lookup(locator, backend);
 
 	if (shared == NULL)
 		return;
@@ -320,24 +324,25 @@ lsm_table_open(Relation rel)
 {
 	static LsmTable *last = NULL;
 	LsmTable   *table;
-	RelFileLocator *locator = &LSM_RD_LOCATOR(rel);
+	LsmTableKey key = {LSM_RD_LOCATOR(rel), rel->rd_backend};
 	bool		found;
 
 	if (last != NULL && last->pinned == lsm_xact_number &&
-		RelFileLocatorEquals(last->locator, *locator))
+		last->key.backend == key.backend &&
+		RelFileLocatorEquals(last->key.locator, key.locator))
 		return last;
 
 	if (lsm_local_tables == NULL)
 	{
 		HASHCTL		ctl;
 
-		ctl.keysize = sizeof(RelFileLocator);
+		ctl.keysize = sizeof(LsmTableKey);
 		ctl.entrysize = sizeof(LsmTable);
 		ctl.hcxt = TopMemoryContext;
 		lsm_local_tables = hash_create("lsm local tables", 64, &ctl,
 									   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
-	table = hash_search(lsm_local_tables, locator, HASH_ENTER, &found);
+	table = hash_search(lsm_local_tables, &key, HASH_ENTER, &found);
 	if (!found)
 	{
 		table->pinned = 0;
@@ -358,7 +363,7 @@ lsm_table_open(Relation rel)
 				pinned_tables = repalloc(pinned_tables, n * sizeof(LsmTable *));
 			maxpinned = n;
 		}
-		table->shared = lsm_table_pin(locator);
+		table->shared = lsm_table_pin(&key);
 		table->pinned = lsm_xact_number;
 		pinned_tables[npinned++] = table;
 		lsm_table_verify(rel, table->shared);
@@ -423,7 +428,7 @@ LWLock *
 lsm_stripe_lock(LsmTable *table, LsmTid root)
 {
 	uint32		hash = murmurhash32(LSM_TID_LB(root) ^
-									(LSM_LOCATOR_NUMBER(table->locator) * 0x9E3779B1) ^
+									(LSM_LOCATOR_NUMBER(table->key.locator) * 0x9E3779B1) ^
 									(LSM_TID_OFFSET(root) << 20));
 
 	return &lsm_shared->stripes[hash % LSM_STRIPES].lock;

@@ -36,9 +36,16 @@ typedef struct LsmRangeRest
 	uint32		npages;
 } LsmRangeRest;
 
+/* A table's file: its locator and, for temporary tables, the backend. */
+typedef struct LsmTableKey
+{
+	RelFileLocator locator;
+	int32		backend;		/* -1: of everybody */
+} LsmTableKey;
+
 typedef struct LsmTableShared
 {
-	RelFileLocator locator;		/* hash key */
+	LsmTableKey key;			/* hash key */
 	pg_atomic_uint32 pins;		/* backends whose transaction uses it */
 	LWLock		edit_lock;		/* one editor of metapage and manifest */
 	LWLock		gen_lock;		/* see lsm_table.c */
@@ -85,7 +92,7 @@ typedef struct LsmView
 
 typedef struct LsmTable
 {
-	RelFileLocator locator;		/* hash key */
+	LsmTableKey key;			/* hash key */
 	Oid			relid;
 	uint64		pinned;			/* lsm_xact_number when it was pinned */
 	LsmTableShared *shared;
@@ -104,8 +111,8 @@ extern void lsm_shmem_startup(void);
 extern bool lsm_shmem_ready(void);
 
 extern LsmTable *lsm_table_open(Relation rel);
-extern void lsm_table_forget(RelFileLocator locator);
-extern LsmTableShared *lsm_table_lookup(RelFileLocator locator);
+extern void lsm_table_forget(RelFileLocator locator, int32 backend);
+extern LsmTableShared *lsm_table_lookup(RelFileLocator locator, int32 backend);
 extern void lsm_table_release(LsmTableShared *shared);
 extern void lsm_table_reset_shared(LsmTableShared *shared);
 extern void lsm_table_adopt_meta(LsmTableShared *shared, const LsmMeta *meta);

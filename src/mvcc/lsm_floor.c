@@ -106,6 +106,10 @@ lsm_horizons(Relation rel, LsmHorizons *horizons)
 {
 	lsm_next_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
 	horizons->visible = lsm_full_xid(GetOldestNonRemovableTransactionId(rel));
+
+	/* the horizon of temporary tables leaves our own snapshots out */
+	if (RelationUsesLocalBuffers(rel) && TransactionIdIsNormal(MyProc->xmin))
+		horizons->visible = Min(horizons->visible, lsm_full_xid(MyProc->xmin));
 	pg_memory_barrier();
 	horizons->settled = horizons->visible;
 	for (int i = 0; i < lsm_floor_slots(); i++)

@@ -56,7 +56,7 @@ lsm_redo_meta(XLogReaderState *record)
 	XLogRecGetBlockTag(record, 0, &locator, &fork, &block);
 	lsm_redo_conflict(xlrec->conflict_xid, locator);
 
-	shared = lsm_table_lookup(locator);
+	shared = lsm_table_lookup(locator, -1);
 	if (shared != NULL)
 		LWLockAcquire(&shared->gen_lock, LW_EXCLUSIVE);
 	data = XLogRecGetBlockData(record, 0, &len);
@@ -176,7 +176,7 @@ lsm_redo_append(XLogReaderState *record)
 
 	lsm_redo_check_version(xlrec->version);
 	XLogRecGetBlockTag(record, 0, &locator, &fork, &block);
-	shared = lsm_table_lookup(locator);
+	shared = lsm_table_lookup(locator, -1);
 
 	/* exclusive, because the index may have to be dropped */
 	if (shared != NULL)
