@@ -84,7 +84,8 @@ PROVE_TESTS = \
 	src/test/t/002_stop_points.pl \
 	src/test/t/003_model.pl \
 	src/test/t/004_concurrent.pl \
-	src/test/t/005_recovery_consistency.pl
+	src/test/t/005_recovery_consistency.pl \
+	src/test/t/006_damage.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm

@@ -574,6 +574,13 @@ lsm_check_rows(LsmCheck *check, void *arg)
 	ExecDropSingleTupleTableSlot(slot);
 }
 
+/* Can metapage and manifest be read? */
+static void
+lsm_check_manifest(LsmCheck *check, void *arg)
+{
+	(void) lsm_view_get(check->rel, check->table);
+}
+
 void
 lsm_check(Relation rel, LsmCheckReport report, void *arg)
 {
@@ -587,6 +594,10 @@ lsm_check(Relation rel, LsmCheckReport report, void *arg)
 	check.report = report;
 	check.arg = arg;
 	(void) lsm_floor();
+
+	/* without a manifest there is nothing to go on with */
+	if (!lsm_check_protected(&check, lsm_check_manifest, NULL))
+		return;
 
 	/* on a standby nothing can be kept waiting: there only what stands still */
 	if (!standby)

@@ -1,0 +1,105 @@
+# Damage on disk: whatever is read of a damaged page is an error that names
+# table, segment and block, or is right; never a wrong row, never a crash.
+# lsm_check finds it, and what lies elsewhere can still be read.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use LsmNode;
+
+my $seed = LsmNode::tests_seed();
+my $node = LsmNode->new('damage');
+my $page = 8192;
+
+srand($seed);
+$node->setup(conf => "restart_after_crash = off\n");
+$node->safe_psql(
+	'postgres', q{
+CREATE TABLE d (id int, t text) USING lsm;
+INSERT INTO d SELECT i, md5(i::text) FROM generate_series(1, 50000) i;
+SELECT count(*) FROM lsm_flush('d');
+SELECT count(*) FROM lsm_major_compact('d');
+UPDATE d SET t = 'changed' WHERE id % 100 = 0;
+SELECT count(*) FROM lsm_flush('d');
+CREATE TABLE d_heap USING heap AS TABLE d;
+});
+$node->check_ok('postgres', 'before any damage', 'd');
+
+my $file = $node->data_dir . '/'
+  . $node->safe_psql('postgres', "SELECT pg_relation_filepath('d')");
+$node->stop;
+
+open(my $in, '<:raw', $file) or die "$file: $!";
+my $whole = do { local $/; <$in> };
+close($in);
+my $npages = length($whole) / $page;
+
+sub write_file
+{
+	my ($bytes) = @_;
+
+	open(my $out, '>:raw', $file) or die "$file: $!";
+	print $out $bytes;
+	close($out) or die "$file: $!";
+	return;
+}
+
+# Kind of a page: the field of the special space (src/FORMAT.md).
+sub kind_of
+{
+	my ($number) = @_;
+
+	return unpack('v', substr($whole, $number * $page + $page - 24 + 16, 2));
+}
+
+my @segment_pages = grep { kind_of($_) == 0x4C05 } 0 .. $npages - 1;
+cmp_ok(scalar(@segment_pages), '>', 20, 'the table has segment pages');
+
+my ($errors, $unharmed) = (0, 0);
+foreach my $round (1 .. 25)
+{
+	my $number = $segment_pages[ int(rand(@segment_pages)) ];
+	my $copy = $whole;
+	my $at = $number * $page + 24 + int(rand($page - 48));
+
+	substr($copy, $at, 1) = chr(ord(substr($copy, $at, 1)) ^ (1 + int(rand(255))));
+	write_file($copy);
+	$node->start;
+	my ($status, $out, $err) = $node->psql('postgres',
+		'\set VERBOSITY verbose' . "\nSELECT count(*), sum(id), md5(string_agg(t, ',' ORDER BY id)) FROM d");
+	if ($status == 0)
+	{
+		# a byte that belongs to nothing: padding, or the end of a page
+		is($out, $node->safe_psql('postgres', "SELECT count(*), sum(id), md5(string_agg(t, ',' ORDER BY id)) FROM d_heap"),
+			"round $round: page $number unharmed (seed $seed)");
+		$unharmed++;
+	}
+	else
+	{
+		like($err, qr/ERROR:  XX001: .*segment [0-9A-F]+ of table "d"/, "round $round: page $number (seed $seed)");
+		isnt($node->safe_psql('postgres', "SELECT count(*) FROM lsm_check('d')"), '0', "round $round: lsm_check finds it");
+		$errors++;
+	}
+	$node->stop;
+}
+cmp_ok($errors, '>', 15, "most damage is met ($errors met, $unharmed harmless)");
+
+# Half of the file is gone, or a page is zeroes.
+write_file(substr($whole, 0, int($npages / 2) * $page));
+$node->start;
+isnt($node->safe_psql('postgres', "SELECT count(*) FROM lsm_check('d')"), '0', 'lsm_check finds a truncated file');
+$node->stop;
+write_file(substr($whole, 0, $segment_pages[3] * $page) . ("\0" x $page) . substr($whole, ($segment_pages[3] + 1) * $page));
+$node->start;
+my ($status, $out, $err) = $node->psql('postgres', 'SELECT count(t), max(t) FROM d');
+like($err, qr/ERROR:  .*segment [0-9A-F]+ of table "d"/, 'a zeroed page is an error');
+$node->stop;
+
+# Put back, all is well.
+write_file($whole);
+$node->start;
+$node->check_ok('postgres', 'after the bytes are back', 'd');
+$node->same_ok('postgres', 'SELECT * FROM d ORDER BY id', 'SELECT * FROM d_heap ORDER BY id', 'rows are back');
+$node->stop;
+done_testing();
