@@ -29,6 +29,7 @@ OBJS = $(LSM_SOURCES:.c=.o)
 REGRESS = \
 	insert \
 	update \
+	upsert \
 	delete \
 	types \
 	large_values \

@@ -53,6 +53,7 @@ lsm_xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_PREPARE:
 			lsm_restore_prefetch();
 			lsm_compact_xact_end();
+			lsm_rowlog_xact_end();
 			lsm_blockcache_xact_end();
 			lsm_floor_xact_end();
 			lsm_table_xact_end();

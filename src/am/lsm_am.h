@@ -19,6 +19,11 @@ extern void lsm_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, 
 							 struct BulkInsertStateData *bistate);
 extern void lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid,
 							 int options, struct BulkInsertStateData *bistate);
+extern void lsm_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid,
+								   int options, struct BulkInsertStateData *bistate,
+								   uint32 token);
+extern void lsm_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token,
+									 bool succeeded);
 extern TM_Result lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid,
 								  Snapshot snapshot, Snapshot crosscheck, bool wait,
 								  TM_FailureData *tmfd, bool changing_part);

@@ -212,19 +212,6 @@ lsm_index_delete_tuples(Relation rel, TM_IndexDeleteOp *delstate)
 /* ---- changes that are not supported yet ---- */
 
 static void
-lsm_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
-					   struct BulkInsertStateData *bistate, uint32 token)
-{
-	lsm_not_supported(rel, "INSERT ... ON CONFLICT with a unique index");
-}
-
-static void
-lsm_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token, bool succeeded)
-{
-	lsm_not_supported(rel, "INSERT ... ON CONFLICT with a unique index");
-}
-
-static void
 lsm_copy_for_cluster(Relation rel, Relation new_rel, Relation index, bool use_sort,
 					 TransactionId oldest_xmin, TransactionId *xid_cutoff,
 					 MultiXactId *multi_cutoff, double *num_tuples, double *tups_vacuumed,

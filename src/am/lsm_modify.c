@@ -61,7 +61,7 @@ lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid
 		lsm_flush_for_room(rel);
 	for (int i = 0; i < nslots; i++)
 		records[i].record = lsm_insert_form(rel, slots[i], xid, cid, &records[i].len);
-	lsm_rowlog_insert(rel, table, records, nslots);
+	lsm_rowlog_insert(rel, table, records, nslots, false);
 	for (int i = 0; i < nslots; i++)
 	{
 		slots[i]->tts_tableOid = RelationGetRelid(rel);
@@ -77,6 +77,42 @@ lsm_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
 				 struct BulkInsertStateData *bistate)
 {
 	lsm_multi_insert(rel, &slot, 1, cid, options, bistate);
+}
+
+/*
+ * INSERT ... ON CONFLICT: the record holds the token in place of its command id
+ * until the index entries are in, or one of them has met a conflict.
+ */
+void
+lsm_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
+					   struct BulkInsertStateData *bistate, uint32 token)
+{
+	LsmTable   *table = lsm_table_open(rel);
+	uint64		xid = U64FromFullTransactionId(GetCurrentFullTransactionId());
+	LsmNewRecord new;
+
+	(void) lsm_floor();
+	if (lsm_rowlog_full(table))
+		lsm_flush_for_room(rel);
+	new.record = lsm_insert_form(rel, slot, xid, token, &new.len);
+	new.record->info |= LSM_REC_SPECULATIVE;
+	lsm_rowlog_insert(rel, table, &new, 1, true);
+	slot->tts_tableOid = RelationGetRelid(rel);
+	lsm_slot_set_inserted(slot, new.tid, xid, cid);
+	pfree(new.record);
+	pgstat_count_heap_insert(rel, 1);
+}
+
+void
+lsm_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token, bool succeeded)
+{
+	bool		isnull;
+	uint32		cid = GetCurrentCommandId(true);
+
+	if (slot->tts_ops == &LsmSlotOps)
+		cid = DatumGetCommandId(slot_getsysattr(slot, MinCommandIdAttributeNumber, &isnull));
+	lsm_rowlog_complete(rel, lsm_table_open(rel), lsm_tid_from_pointer(&slot->tts_tid), succeeded,
+						cid);
 }
 
 /* ---- changes of existing rows ---- */

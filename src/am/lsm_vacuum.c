@@ -151,6 +151,8 @@ lsm_vacuum_oldest_xid(Relation rel, LsmTable *table, uint64 limit)
 	LsmView    *view = lsm_view_get(rel, table);
 	uint64		oldest = limit;
 
+	if (view->meta.leftover_xid != 0)
+		oldest = Min(oldest, view->meta.leftover_xid);
 	for (uint32 i = 0; i < view->meta.nranges; i++)
 	{
 		/* an empty memtable holds nothing back */

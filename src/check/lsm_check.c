@@ -226,8 +226,11 @@ lsm_check_rowlog(LsmCheck *check, void *arg)
 
 		if (range->kind == LSM_RANGE_FREE)
 			continue;
-		if (range->kind > LSM_RANGE_VERSION ||
-			(range->generation != check->meta.generation &&
+		/* root ranges may be left over from a flush */
+		if (range->kind > LSM_RANGE_VERSION || range->generation == 0 ||
+			range->generation > check->meta.generation ||
+			(range->kind == LSM_RANGE_VERSION &&
+			 range->generation != check->meta.generation &&
 			 range->generation != check->meta.flushing))
 		{
 			lsm_check_problem(check, "row-log range %u has kind %u and generation %u", i,

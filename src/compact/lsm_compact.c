@@ -184,6 +184,8 @@ typedef struct LsmCompact
 	LsmMerge   *merge;
 	int			ncursors;
 	LsmCursor  *cursors;		/* newest segment first */
+	int			nranges;		/* root ranges of the row log at the beginning */
+	LsmRowRange *ranges;
 	int64		rows;
 	int64		bytes;
 } LsmCompact;
@@ -226,6 +228,20 @@ lsm_compact_row(LsmCompact *compact, LsmTid root, bool has_bottom, bool bottom_k
 	lsm_merge_row(merge, root, has_bottom, bottom_known);
 	for (int i = 0; i < n; i++)
 		lsm_block_unpin(merge->records[i].cached, lsm_xact_number);
+}
+
+/*
+ * Was the row's INSERT still in the row log when the job began (in a range that
+ * a flush had left there)?  Then its bottom is not among the job's inputs.
+ */
+static bool
+lsm_compact_in_rowlog(LsmCompact *compact, LsmTid root)
+{
+	for (int i = 0; i < compact->nranges; i++)
+		if (LSM_TID_LB(root) >= compact->ranges[i].lb &&
+			LSM_TID_LB(root) - compact->ranges[i].lb < compact->ranges[i].pages.npages)
+			return true;
+	return false;
 }
 
 /* ---- minor ---- */
@@ -424,7 +440,7 @@ lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
 		while ((stray = lsm_compact_peek(compact)) != LSM_INVALID_TID && stray < root)
 		{
 			lsm_compact_take(compact, stray);
-			lsm_compact_row(compact, stray, false, true);
+			lsm_compact_row(compact, stray, false, !lsm_compact_in_rowlog(compact, stray));
 		}
 		if (stray == root)
 			lsm_compact_take(compact, root);
@@ -457,6 +473,10 @@ lsm_major_run(Relation rel, LsmTable *table, LsmJobStats *stats)
 	view = lsm_view_get(rel, table);
 	nbases = view->nbase;
 	bases = palloc(Max(nbases, 1) * sizeof(LsmManifestEntry));
+	compact.ranges = palloc(Max(view->meta.nranges, 1) * sizeof(LsmRowRange));
+	for (uint32 i = 0; i < view->meta.nranges; i++)
+		if (view->meta.ranges[i].kind == LSM_RANGE_ROOT)
+			compact.ranges[compact.nranges++] = view->meta.ranges[i];
 	for (int i = 0; i < nbases; i++)
 		bases[i] = *view->base[i];
 	removed = palloc((nbases + n) * sizeof(uint64));
@@ -478,7 +498,7 @@ lsm_major_run(Relation rel, LsmTable *table, LsmJobStats *stats)
 	{
 		CHECK_FOR_INTERRUPTS();
 		lsm_compact_take(&compact, root);
-		lsm_compact_row(&compact, root, false, true);
+		lsm_compact_row(&compact, root, false, !lsm_compact_in_rowlog(&compact, root));
 	}
 	lsm_merge_finish(compact.merge);
 	for (int i = 0; i < n; i++)

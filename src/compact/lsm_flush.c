@@ -11,6 +11,10 @@
  *			write insert and increment segments
  *			one edit: the segments in, the generation's ranges free
  *
+ * A range that has an undecided speculative insertion stays in the row log, under
+ * the generation that its pages carry, until a later flush (F6 of the review that
+ * the design went through: what may still change in place is not copied).
+ *
  * CRASH SAFETY
  *	  A generation that was being flushed when the server died is still in the row
  *	  log, named by the metapage; the next flush begins with it.
@@ -212,12 +216,23 @@ lsm_flush_page(LsmFlush *flush, LsmRowRange *range, BlockNumber lb)
 	}
 }
 
+/* Has this range been flushed, or was it left for the next time? */
+static bool
+lsm_flush_has_range(LsmFlush *flush, const LsmRowRange *range)
+{
+	for (int i = 0; i < flush->nranges; i++)
+		if (flush->ranges[i].pages.start == range->pages.start)
+			return true;
+	return false;
+}
+
 /* One edit: the new segments come in, the generation's ranges are free. */
 static void
 lsm_flush_swap(LsmFlush *flush, LsmJobStats *stats)
 {
 	LsmEdit    *edit;
 	LsmMeta    *meta;
+	bool		leftover = false;
 
 	LSM_STOP("flush-before-swap");
 	edit = lsm_edit_begin(flush->rel, flush->table, LSM_OP_FLUSH);
@@ -228,8 +243,13 @@ lsm_flush_swap(LsmFlush *flush, LsmJobStats *stats)
 	{
 		LsmRowRange *range = &meta->ranges[i];
 
-		if (range->kind == LSM_RANGE_FREE || range->generation != flush->generation)
+		if (range->kind == LSM_RANGE_FREE || range->generation > flush->generation)
 			continue;
+		if (range->kind == LSM_RANGE_ROOT && !lsm_flush_has_range(flush, range))
+		{
+			leftover = true;
+			continue;
+		}
 		range->kind = LSM_RANGE_FREE;
 		range->generation = 0;
 		range->lb = 0;
@@ -242,6 +262,10 @@ lsm_flush_swap(LsmFlush *flush, LsmJobStats *stats)
 		meta->ranges[i - 1] = meta->ranges[meta->nranges - 1];
 		meta->nranges--;
 	}
+	if (!leftover)
+		meta->leftover_xid = 0;
+	else if (meta->leftover_xid == 0)
+		meta->leftover_xid = meta->flushing_xid;
 	meta->flushing = 0;
 	meta->flushing_xid = 0;
 	lsm_edit_commit(edit);
@@ -268,10 +292,10 @@ lsm_flush_generation(Relation rel, LsmTable *table, LsmJobStats *stats)
 	{
 		LsmRowRange *range = &view->meta.ranges[i];
 
-		if (range->kind == LSM_RANGE_FREE || range->generation != flush->generation)
+		if (range->kind == LSM_RANGE_FREE || range->generation > flush->generation)
 			continue;
 		pages += range->pages.npages;
-		if (range->kind == LSM_RANGE_ROOT)
+		if (range->kind == LSM_RANGE_ROOT && !lsm_rowlog_undecided(table->shared, range))
 			flush->ranges[flush->nranges++] = *range;
 	}
 	qsort(flush->ranges, flush->nranges, sizeof(LsmRowRange), lsm_range_cmp);

@@ -83,6 +83,8 @@ typedef struct LsmMeta
 	uint64		generation_xid; /* no record of the active generation has an
 								 * xid before this one */
 	uint64		flushing_xid;	/* the same for the generation being flushed */
+	uint64		leftover_xid;	/* and for ranges of flushed generations that
+								 * wait for the next flush; 0: none */
 	BlockNumber npages;			/* pages of the file that are accounted for */
 	BlockNumber next_root_lb;
 	BlockNumber next_version_lb;

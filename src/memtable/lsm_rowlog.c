@@ -235,12 +235,124 @@ lsm_batch_set_tids(LsmPageBatch *batch)
 		batch->records[i].tid = LSM_TID(batch->lb, batch->first + i);
 }
 
+/* The block of an LB in a range. */
+static inline BlockNumber
+lsm_range_block(LsmRowRange *range, BlockNumber lb)
+{
+	return range->pages.start + (lb - range->lb);
+}
+
+/* ---- speculative insertions ---- */
+
 /*
- * Append INSERT records; fills in their TIDs, which are root TIDs.  No lock is
- * held before or after; new ranges are made as needed.
+ * The one speculative insertion of this backend that is not decided.  It is
+ * counted by LB in the shared entry: a range that may have one is left out of a
+ * flush, as nothing that may still change in place is copied.  One that ends with
+ * its transaction needs no decision, its xid says enough.
+ */
+static LsmTableShared *speculative_shared;
+static uint32 speculative_bucket;
+
+static inline uint32
+lsm_speculative_bucket(BlockNumber lb)
+{
+	return lb / 128 % LSM_SPECULATIVE_BUCKETS;
+}
+
+/* Forget the undecided insertion, if there is one. */
+void
+lsm_rowlog_xact_end(void)
+{
+	if (speculative_shared == NULL)
+		return;
+	pg_atomic_fetch_sub_u32(&speculative_shared->speculative[speculative_bucket], 1);
+	speculative_shared = NULL;
+}
+
+static void
+lsm_speculative_begin(LsmTableShared *shared, BlockNumber lb)
+{
+	lsm_rowlog_xact_end();		/* of a subtransaction that failed */
+	speculative_bucket = lsm_speculative_bucket(lb);
+	pg_atomic_fetch_add_u32(&shared->speculative[speculative_bucket], 1);
+	speculative_shared = shared;
+}
+
+/*
+ * May a range have an undecided insertion?  For ranges that nobody appends to
+ * any more.
+ */
+bool
+lsm_rowlog_undecided(LsmTableShared *shared, const LsmRowRange *range)
+{
+	BlockNumber last = range->lb + range->pages.npages - 1;
+
+	for (BlockNumber lb = range->lb;; lb = Min(lb + 128, last))
+	{
+		if (pg_atomic_read_u32(&shared->speculative[lsm_speculative_bucket(lb)]) > 0)
+			return true;
+		if (lb == last)
+			return false;
+	}
+}
+
+/*
+ * Decide a speculative insertion: confirmed, with the command id that took the
+ * token's place, or as if it had been rolled back.
  */
 void
-lsm_rowlog_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n)
+lsm_rowlog_complete(Relation rel, LsmTable *table, LsmTid tid, bool succeeded, uint32 cid)
+{
+	LsmView    *view = lsm_view_get(rel, table);
+	LsmRowRange *range = lsm_view_range(view, LSM_TID_LB(tid));
+	Buffer		buffer;
+	Page		page;
+
+	if (range == NULL)
+		elog(ERROR, "speculative row (%u,%u) is not in the row log",
+			 LSM_TID_LB(tid), LSM_TID_OFFSET(tid));
+	buffer = ReadBuffer(rel, lsm_range_block(range, LSM_TID_LB(tid)));
+	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+	page = BufferGetPage(buffer);
+	if (!lsm_page_is(page, LSM_PAGE_ROWLOG, view->meta.incarnation, LSM_TID_LB(tid),
+					 range->generation) ||
+		LSM_TID_OFFSET(tid) > PageGetMaxOffsetNumber(page))
+		elog(ERROR, "speculative row (%u,%u) is not in the row log",
+			 LSM_TID_LB(tid), LSM_TID_OFFSET(tid));
+
+	START_CRIT_SECTION();
+	lsm_rowlog_decide((LsmRecord *) PageGetItem(page, PageGetItemId(page, LSM_TID_OFFSET(tid))),
+					  succeeded, cid);
+	MarkBufferDirty(buffer);
+	if (RelationNeedsWAL(rel))
+	{
+		xl_lsm_speculative xlrec;
+		XLogRecPtr	lsn;
+
+		xlrec.cid = cid;
+		xlrec.offset = LSM_TID_OFFSET(tid);
+		xlrec.succeeded = succeeded;
+		xlrec.version = LSM_WAL_VERSION;
+		XLogBeginInsert();
+		XLogSetRecordFlags(XLOG_INCLUDE_ORIGIN);
+		XLogRegisterData((char *) &xlrec, sizeof(xlrec));
+		XLogRegisterBuffer(0, buffer, REGBUF_STANDARD);
+		lsn = XLogInsert(LSM_RMGR_ID, XLOG_LSM_SPECULATIVE);
+		PageSetLSN(page, lsn);
+	}
+	END_CRIT_SECTION();
+	UnlockReleaseBuffer(buffer);
+	lsm_rowlog_xact_end();
+}
+
+/*
+ * Append INSERT records; fills in their TIDs, which are root TIDs.  No lock is
+ * held before or after; new ranges are made as needed.  speculative: the one
+ * record will be decided by lsm_rowlog_complete().
+ */
+void
+lsm_rowlog_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n,
+				  bool speculative)
 {
 	LsmTableShared *shared = table->shared;
 	int			done = 0;
@@ -279,6 +391,8 @@ lsm_rowlog_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n)
 
 		/* a scan either sees the record or has its predicate lock seen here */
 		CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
+		if (speculative)
+			lsm_speculative_begin(shared, batch.lb);
 		lsm_rowlog_write(rel, table, &batch, 1);
 		UnlockReleaseBuffer(batch.buffer);
 		LWLockRelease(&shared->gen_lock);
@@ -364,13 +478,6 @@ lsm_index_make_room(Relation rel, LsmTable *table)
 	lsm_table_make_room(table->shared);
 	if (lsm_memindex_arena_free() == 0)
 		lsm_flush_for_room(rel);
-}
-
-/* The block of an LB in a range. */
-static inline BlockNumber
-lsm_range_block(LsmRowRange *range, BlockNumber lb)
-{
-	return range->pages.start + (lb - range->lb);
 }
 
 /*

@@ -38,7 +38,12 @@ typedef enum LsmFetchResult
 	LSM_FETCH_STALE				/* the page is not what the view says */
 } LsmFetchResult;
 
-extern void lsm_rowlog_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n);
+extern void lsm_rowlog_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n,
+							  bool speculative);
+extern void lsm_rowlog_complete(Relation rel, LsmTable *table, LsmTid tid, bool succeeded,
+								uint32 cid);
+extern bool lsm_rowlog_undecided(LsmTableShared *shared, const LsmRowRange *range);
+extern void lsm_rowlog_xact_end(void);
 extern LsmAppendResult lsm_rowlog_append(Relation rel, LsmTable *table,
 										 LsmNewRecord *insert,
 										 LsmNewRecord *versions, int nversions);
@@ -60,6 +65,16 @@ extern void lsm_rowlog_hint_page(Relation rel, LsmView *view, LsmRowRange *range
 								 BlockNumber lb, OffsetNumber *offsets, uint16 *hints,
 								 TransactionId *xids, int n);
 extern void lsm_rowlog_build_index(Relation rel, LsmTable *table);
+
+/* What deciding a speculative INSERT does to its record. */
+static inline void
+lsm_rowlog_decide(LsmRecord *record, bool succeeded, uint32 cid)
+{
+	record->info &= ~LSM_REC_SPECULATIVE;
+	record->cid = cid;
+	if (!succeeded)
+		record->info |= LSM_REC_ABORTED;
+}
 
 /* Are the memtable indexes usable?  gen_lock is held. */
 static inline bool

@@ -156,6 +156,8 @@ lsm_table_init_shared(LsmTableShared *shared)
 	SpinLockInit(&shared->mutex);
 	lsm_memindex_init(&shared->index[0]);
 	lsm_memindex_init(&shared->index[1]);
+	for (int i = 0; i < LSM_SPECULATIVE_BUCKETS; i++)
+		pg_atomic_init_u32(&shared->speculative[i], 0);
 	shared->minor_lo = shared->minor_hi = shared->major_hi = 0;
 	lsm_table_reset_shared(shared);
 }

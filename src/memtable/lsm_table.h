@@ -20,6 +20,7 @@
 /* ---- shared by all processes ---- */
 
 #define LSM_OPEN_PAGES			8
+#define LSM_SPECULATIVE_BUCKETS	64
 
 /* A row-log page that has room; lb tells its TIDs. */
 typedef struct LsmOpenPage
@@ -64,6 +65,9 @@ typedef struct LsmTableShared
 	LsmOpenPage open[2][LSM_OPEN_PAGES];	/* root pages, version pages */
 	LsmRangeRest rest[2];
 	uint32		gen_pages;		/* pages begun in the active generation */
+
+	/* undecided speculative insertions by LB (lsm_rowlog.c); 0 after restart */
+	pg_atomic_uint32 speculative[LSM_SPECULATIVE_BUCKETS];
 
 	/* increments that a running job merges; guarded by edit_lock */
 	uint32		minor_lo;		/* generations, 0: none */

@@ -84,6 +84,8 @@ lsm_record_effect(Relation rel, const LsmRowHead *head, Snapshot snapshot)
 					return LSM_EFFECT_NONE;
 				}
 				snapshot->xmin = (TransactionId) head->xid;
+				if (head->info & LSM_REC_SPECULATIVE)
+					snapshot->speculativeToken = head->cid;
 			}
 			return effect;
 		case SNAPSHOT_NON_VACUUMABLE:

@@ -48,7 +48,7 @@ lsm_visible_mvcc(const LsmRowHead *head, Snapshot snapshot)
 	if (head->info & LSM_REC_COMMITTED)
 		return head->xid < lsm_full_xid(snapshot->xmin) || !XidInMVCCSnapshot(xid, snapshot);
 	if (TransactionIdIsCurrentTransactionId(xid))
-		return head->cid < snapshot->curcid;
+		return head->cid < snapshot->curcid && !(head->info & LSM_REC_SPECULATIVE);
 	if (XidInMVCCSnapshot(xid, snapshot))
 		return false;
 	return TransactionIdDidCommit(xid);

@@ -194,6 +194,26 @@ lsm_redo_append(XLogReaderState *record)
 }
 
 static void
+lsm_redo_speculative(XLogReaderState *record)
+{
+	xl_lsm_speculative *xlrec = (xl_lsm_speculative *) XLogRecGetData(record);
+	Buffer		buffer;
+
+	lsm_redo_check_version(xlrec->version);
+	if (XLogReadBufferForRedo(record, 0, &buffer) == BLK_NEEDS_REDO)
+	{
+		Page		page = BufferGetPage(buffer);
+
+		lsm_rowlog_decide((LsmRecord *) PageGetItem(page, PageGetItemId(page, xlrec->offset)),
+						  xlrec->succeeded, xlrec->cid);
+		PageSetLSN(page, record->EndRecPtr);
+		MarkBufferDirty(buffer);
+	}
+	if (BufferIsValid(buffer))
+		UnlockReleaseBuffer(buffer);
+}
+
+static void
 lsm_redo(XLogReaderState *record)
 {
 	switch (XLogRecGetInfo(record) & ~XLR_INFO_MASK)
@@ -203,6 +223,9 @@ lsm_redo(XLogReaderState *record)
 			break;
 		case XLOG_LSM_APPEND:
 			lsm_redo_append(record);
+			break;
+		case XLOG_LSM_SPECULATIVE:
+			lsm_redo_speculative(record);
 			break;
 		case XLOG_LSM_CONFLICT:
 			{
@@ -252,6 +275,14 @@ lsm_desc(StringInfo buf, XLogReaderState *record)
 									 xlpages[i].init ? ", new page" : "");
 				break;
 			}
+		case XLOG_LSM_SPECULATIVE:
+			{
+				xl_lsm_speculative *xlrec = (xl_lsm_speculative *) XLogRecGetData(record);
+
+				appendStringInfo(buf, "offset: %u, %s", xlrec->offset,
+								 xlrec->succeeded ? "confirmed" : "killed");
+				break;
+			}
 		case XLOG_LSM_CONFLICT:
 			appendStringInfo(buf, "conflict xid: " UINT64_FORMAT,
 							 ((xl_lsm_conflict *) XLogRecGetData(record))->conflict_xid);
@@ -270,6 +301,8 @@ lsm_identify(uint8 info)
 			return "APPEND";
 		case XLOG_LSM_CONFLICT:
 			return "CONFLICT";
+		case XLOG_LSM_SPECULATIVE:
+			return "SPECULATIVE";
 		default:
 			return NULL;
 	}

@@ -23,6 +23,7 @@
 #define XLOG_LSM_META			0x00	/* block 0 as a whole */
 #define XLOG_LSM_APPEND			0x10	/* records to row-log pages */
 #define XLOG_LSM_CONFLICT		0x20	/* rows are removed from indexes */
+#define XLOG_LSM_SPECULATIVE	0x30	/* a speculative INSERT is decided */
 
 /* Why a metapage changed; for rm_desc only. */
 #define LSM_OP_CREATE			1
@@ -76,6 +77,15 @@ typedef struct xl_lsm_conflict
 	RelFileLocator locator;
 	uint8		version;
 } xl_lsm_conflict;
+
+/* XLOG_LSM_SPECULATIVE: block 0, a root page. */
+typedef struct xl_lsm_speculative
+{
+	uint32		cid;			/* in place of the token */
+	OffsetNumber offset;
+	uint8		succeeded;
+	uint8		version;
+} xl_lsm_speculative;
 
 extern void lsm_wal_register(void);
 

@@ -1,0 +1,42 @@
+--
+-- INSERT ... ON CONFLICT
+--
+CREATE TABLE us (id int PRIMARY KEY, u int UNIQUE, v int, t text) USING lsm;
+CREATE UNIQUE INDEX us_t ON us (lower(t)) WHERE v > 0;
+
+INSERT INTO us VALUES (1, 1, 1, 'a') ON CONFLICT DO NOTHING RETURNING *;
+INSERT INTO us VALUES (1, 5, 1, 'b') ON CONFLICT DO NOTHING RETURNING *;
+INSERT INTO us VALUES (2, 1, 1, 'b') ON CONFLICT DO NOTHING RETURNING *;
+INSERT INTO us VALUES (1, 9, 10, 'a') ON CONFLICT (id) DO UPDATE SET v = us.v + excluded.v RETURNING *;
+INSERT INTO us VALUES (3, 1, 10, 'c') ON CONFLICT (u) DO UPDATE SET v = us.v + excluded.v RETURNING *;
+INSERT INTO us VALUES (4, 4, 10, 'A') ON CONFLICT (lower(t)) WHERE v > 0 DO UPDATE SET v = us.v + excluded.v RETURNING *;
+SELECT count(*) AS flush FROM lsm_flush('us');
+INSERT INTO us VALUES (1, 9, 100, 'a') ON CONFLICT (id) DO UPDATE SET v = us.v + excluded.v RETURNING *;
+INSERT INTO us VALUES (1, 9, 100, 'a') ON CONFLICT (id) DO UPDATE SET v = 0 WHERE us.v > 10000 RETURNING *;
+INSERT INTO us SELECT i, i, 1, 't' || i FROM generate_series(1, 10) i ON CONFLICT (id) DO UPDATE SET v = us.v + 1000;
+SELECT * FROM us ORDER BY id;
+SELECT count(*) AS flush FROM lsm_flush('us');
+INSERT INTO us SELECT i, i, 1, 't' || i FROM generate_series(5, 15) i ON CONFLICT DO NOTHING;
+INSERT INTO us SELECT i, i, 1, 't' || i FROM generate_series(14, 18) i ON CONFLICT (u) DO UPDATE SET id = us.id + 100;
+SELECT count(*) AS minor FROM lsm_minor_compact('us');
+SELECT * FROM us ORDER BY id;
+-- the same row twice
+INSERT INTO us VALUES (50, 50, 1, 'x'), (50, 50, 2, 'y') ON CONFLICT (id) DO UPDATE SET v = excluded.v;
+INSERT INTO us VALUES (50, 50, 1, 'x'), (50, 50, 2, 'y') ON CONFLICT DO NOTHING;
+SELECT * FROM us WHERE id = 50;
+-- a conflict with another index than the one named
+INSERT INTO us VALUES (51, 50, 1, 'z') ON CONFLICT (id) DO UPDATE SET v = 0;
+-- deleted, rolled back, and made by the same transaction
+BEGIN;
+DELETE FROM us WHERE id = 50;
+INSERT INTO us VALUES (50, 50, 3, 'x') ON CONFLICT (id) DO UPDATE SET v = -1 RETURNING *;
+SELECT count(*) AS flush FROM lsm_flush('us');
+INSERT INTO us VALUES (50, 50, 3, 'x') ON CONFLICT (id) DO UPDATE SET v = us.v + 1 RETURNING *;
+ROLLBACK;
+INSERT INTO us VALUES (50, 50, 3, 'x') ON CONFLICT (id) DO UPDATE SET v = us.v + 1 RETURNING *;
+SELECT count(*) AS major FROM lsm_major_compact('us');
+SELECT * FROM us ORDER BY id;
+VACUUM us;
+SELECT count(*), sum(v) FROM us;
+SELECT c AS problem FROM lsm_check('us') c;
+DROP TABLE us;
