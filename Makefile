@@ -49,11 +49,13 @@ REGRESS = \
 	persistence \
 	prepared \
 	vacuum \
+	ring \
 	segment \
 	segments \
 	generations \
 	big_transaction \
-	errors
+	errors \
+	not_supported
 
 ISOLATION = \
 	ctid-join \

@@ -77,6 +77,9 @@ lsm_tid_to_pointer(LsmTid tid, ItemPointer ptr)
 /* The 64-bit form of an xid that is, or was not long ago, in use (lsm_floor.c). */
 extern uint64 lsm_full_xid(TransactionId xid);
 
+/* Before it, nobody can name a version by its version TID (lsm_floor.c). */
+extern uint64 lsm_settled_xid(Relation rel);
+
 #define LSM_REC_KIND(info)		((info) & LSM_REC_KIND_MASK)
 #define LSM_REC_STRENGTH(info) \
 	((LockTupleMode) (((info) & LSM_REC_STRENGTH_MASK) >> LSM_REC_STRENGTH_SHIFT))

@@ -11,6 +11,7 @@
 #include "fmgr.h"
 #include "lsm_am.h"
 #include "lsm_compact.h"
+#include "lsm_manifest.h"
 #include "lsm_stop.h"
 #include "lsm_table.h"
 #include "lsm_wal.h"
@@ -76,6 +77,11 @@ lsm_init_settings(void)
 							NULL,
 							&lsm_segment_size, 64 * 1024, 1024, 1024 * 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.debug_ring_lbs",
+							"Sets the number of version LBs of tables made in the session (for tests).",
+							"0 uses all of the ring.",
+							&lsm_debug_ring_lbs, 0, 0, LSM_END_VERSION_LB - LSM_FIRST_VERSION_LB,
+							PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	DefineCustomStringVariable("lsm.debug_stop",
 							   "Makes the engine wait, fail or crash at named points (for tests).",
 							   NULL,

@@ -65,6 +65,8 @@ typedef struct LsmOutput
 	LsmPageSink *sink;
 	LsmSegmentWriter *writer;	/* NULL: none is open */
 	LsmTid		last_root;
+	LsmTid		first_vtid;		/* of UPDATE records in the open segment */
+	LsmTid		last_vtid;
 	uint64	   *unresolved;		/* sorted */
 	int			nunresolved;
 	int			maxunresolved;

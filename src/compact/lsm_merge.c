@@ -60,6 +60,7 @@ lsm_output_open(LsmOutput *output)
 	output->writer = lsm_segment_writer_create(RelationGetDescr(output->rel), &options,
 											   lsm_pagesink_sink(output->sink));
 	output->nunresolved = 0;
+	output->first_vtid = output->last_vtid = LSM_INVALID_TID;
 }
 
 /* Finish the open segment; its manifest entry goes to the list. */
@@ -82,6 +83,8 @@ lsm_output_close(LsmOutput *output)
 	entry->gen_hi = output->gen_hi;
 	entry->first_tid = stats.first_tid;
 	entry->last_tid = stats.last_tid;
+	entry->first_vtid = output->first_vtid;
+	entry->last_vtid = output->last_vtid;
 	entry->rows = stats.rows;
 	entry->versions = stats.versions;
 	entry->raw_bytes = stats.raw_bytes;
@@ -138,6 +141,12 @@ lsm_output_add(LsmOutput *output, const LsmRowHead *head, const Datum *values,
 		lsm_output_close(output);
 	lsm_output_open(output);
 	output->last_root = head->root;
+	if (LSM_REC_KIND(head->info) == LSM_REC_UPDATE)
+	{
+		if (output->first_vtid == LSM_INVALID_TID || head->vtid < output->first_vtid)
+			output->first_vtid = head->vtid;
+		output->last_vtid = Max(output->last_vtid, head->vtid);
+	}
 	lsm_segment_writer_add(output->writer, head, values, isnull);
 	if (head->xid != 0 && !(head->info & LSM_REC_COMMITTED))
 		lsm_output_unresolved(output, head->xid);

@@ -63,6 +63,8 @@ lsm_page_is(Page page, uint16 kind, uint64 uid, uint32 number, uint32 generation
 		special->version == LSM_FORMAT_VERSION;
 }
 
+int			lsm_debug_ring_lbs = 0;
+
 /* Copy bytes of the metapage; false if the file is empty. */
 static bool
 lsm_meta_copy(Relation rel, LsmMeta *meta, bool whole)
@@ -380,6 +382,10 @@ lsm_edit_begin(Relation rel, LsmTable *table, uint8 op)
 			elog(ERROR, "could not get random numbers");
 		edit->meta.npages = 1;
 		edit->meta.next_version_lb = LSM_FIRST_VERSION_LB;
+		edit->meta.ring_lbs = LSM_END_VERSION_LB - LSM_FIRST_VERSION_LB;
+		if (lsm_debug_ring_lbs > 0)
+			edit->meta.ring_lbs = Max(lsm_debug_ring_lbs, LSM_RING_SECTORS);
+		edit->meta.ring_lbs -= edit->meta.ring_lbs % LSM_RING_SECTORS;
 		edit->meta.generation = 1;
 		edit->meta.generation_xid = lsm_full_xid(GetOldestActiveTransactionId());
 		edit->meta.next_segment_id = 1;

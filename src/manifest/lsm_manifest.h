@@ -13,6 +13,8 @@
 #include "lsm_page.h"
 #include "lsm_table.h"
 
+extern int	lsm_debug_ring_lbs;	/* LBs in the ring of tables made now; 0: all */
+
 /* ---- reading ---- */
 
 /* Block 0 as far as its fixed part goes; a static copy.  All 0: empty file. */

@@ -66,6 +66,12 @@ typedef struct LsmRowRange
 } LsmRowRange;
 
 #define LSM_MAX_RANGES			200
+
+/*
+ * The ring of version LBs is entered a sector at a time; a sector is used again
+ * when nobody can name a version in it any more.
+ */
+#define LSM_RING_SECTORS		16
 #define LSM_MAX_MANIFEST_EXTENTS 32
 
 /*
@@ -88,6 +94,10 @@ typedef struct LsmMeta
 	BlockNumber npages;			/* pages of the file that are accounted for */
 	BlockNumber next_root_lb;
 	BlockNumber next_version_lb;
+	uint32		ring_lbs;		/* LBs in the ring, a multiple of the sectors */
+	uint32		ring_sector;	/* the one that next_version_lb is in */
+	uint64		ring_stamps[LSM_RING_SECTORS];	/* next xid when the sector was
+												 * left; 0: not yet */
 	uint32		generation;		/* the active one, from 1 */
 	uint32		flushing;		/* the one being flushed, 0 if none */
 	BlockNumber manifest_root;	/* 0: no segments, no free ranges */
@@ -134,6 +144,8 @@ typedef struct LsmManifestEntry
 	uint32		gen_hi;
 	LsmTid		first_tid;
 	LsmTid		last_tid;
+	LsmTid		first_vtid;		/* version TIDs of its UPDATE records, 0: none */
+	LsmTid		last_vtid;
 	uint64		rows;
 	uint64		versions;
 	uint64		raw_bytes;
@@ -148,7 +160,7 @@ typedef struct LsmManifestEntry
 	LsmExtent	extents[LSM_SEGMENT_EXTENTS];
 } LsmManifestEntry;
 
-StaticAssertDecl(sizeof(LsmManifestEntry) == 216, "manifest entries are part of the disk format");
+StaticAssertDecl(sizeof(LsmManifestEntry) == 232, "manifest entries are part of the disk format");
 
 /* A manifest root page: this header, then the block numbers of the leaves. */
 typedef struct LsmManifestRoot

@@ -15,6 +15,7 @@
  */
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "lsm_manifest.h"
 #include "lsm_stop.h"
 #include "lsm_wal.h"
@@ -116,6 +117,64 @@ lsm_space_alloc(Relation rel, LsmTable *table, uint16 owner, uint32 npages)
 	return extent;
 }
 
+/* Has the table anything that a version TID in that sector of the ring names? */
+static bool
+lsm_ring_sector_used(LsmEdit *edit, uint32 sector)
+{
+	LsmMeta    *meta = &edit->meta;
+	uint32		sector_lbs = meta->ring_lbs / LSM_RING_SECTORS;
+	BlockNumber first = LSM_FIRST_VERSION_LB + sector * sector_lbs;
+	BlockNumber last = first + sector_lbs - 1;
+
+	if (meta->ring_stamps[sector] == 0)
+		return false;			/* never been there */
+	for (uint32 i = 0; i < meta->nranges; i++)
+		if (meta->ranges[i].kind == LSM_RANGE_VERSION && meta->ranges[i].lb <= last &&
+			meta->ranges[i].lb + meta->ranges[i].pages.npages > first)
+			return true;
+	for (int i = 0; i < edit->nleaves; i++)
+	{
+		for (int j = 0; j < edit->leaves[i].nentries; j++)
+		{
+			LsmManifestEntry *entry = &edit->leaves[i].entries[j];
+
+			if (entry->type == LSM_ENTRY_SEGMENT && entry->first_vtid != 0 &&
+				LSM_TID_LB(entry->first_vtid) <= last && LSM_TID_LB(entry->last_vtid) >= first)
+				return true;
+		}
+	}
+	return meta->ring_stamps[sector] >= lsm_settled_xid(edit->rel);
+}
+
+/* The next npages version LBs, in one sector of the ring. */
+static BlockNumber
+lsm_ring_take(LsmEdit *edit, uint32 npages)
+{
+	LsmMeta    *meta = &edit->meta;
+	uint32		sector_lbs = meta->ring_lbs / LSM_RING_SECTORS;
+	BlockNumber end = LSM_FIRST_VERSION_LB + (meta->ring_sector + 1) * sector_lbs;
+	BlockNumber lb;
+
+	if (meta->next_version_lb + npages > end)
+	{
+		uint32		sector = (meta->ring_sector + 1) % LSM_RING_SECTORS;
+
+		if (lsm_ring_sector_used(edit, sector))
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("table \"%s\" has used up its version identifiers",
+							RelationGetRelationName(edit->rel)),
+					 errhint("End transactions that have been open for long, then run VACUUM on the table.")));
+		meta->ring_stamps[meta->ring_sector] =
+			U64FromFullTransactionId(ReadNextFullTransactionId());
+		meta->ring_sector = sector;
+		meta->next_version_lb = LSM_FIRST_VERSION_LB + sector * sector_lbs;
+	}
+	lb = meta->next_version_lb;
+	meta->next_version_lb += npages;
+	return lb;
+}
+
 /*
  * Give the row log another range for root pages (kind 0) or version pages (1),
  * unless someone else has just done so.  False: the metapage has no place for
@@ -129,7 +188,12 @@ lsm_space_new_range(Relation rel, LsmTable *table, int kind)
 	LsmRowRange *range = NULL;
 	uint16		range_kind = kind == 0 ? LSM_RANGE_ROOT : LSM_RANGE_VERSION;
 	uint32		npages = 1;
+	uint32		largest = LSM_MAX_RANGE_PAGES;
 	bool		have;
+
+	/* a range lies in one sector of the ring */
+	if (kind == 1)
+		largest = Min(largest, meta->ring_lbs / LSM_RING_SECTORS);
 
 	SpinLockAcquire(&table->shared->mutex);
 	have = table->shared->rest[kind].npages > 0;
@@ -145,14 +209,14 @@ lsm_space_new_range(Relation rel, LsmTable *table, int kind)
 	{
 		if (meta->ranges[i].kind == LSM_RANGE_FREE)
 		{
-			if (range == NULL || meta->ranges[i].pages.npages > range->pages.npages)
+			if (meta->ranges[i].pages.npages <= largest && (range == NULL || meta->ranges[i].pages.npages > range->pages.npages))
 				range = &meta->ranges[i];
 		}
 		else if (meta->ranges[i].kind == range_kind &&
 				 meta->ranges[i].generation == meta->generation)
 			npages += meta->ranges[i].pages.npages;
 	}
-	npages = Min(npages, LSM_MAX_RANGE_PAGES);
+	npages = Min(npages, largest);
 
 	if (range == NULL)
 	{
@@ -183,14 +247,9 @@ lsm_space_new_range(Relation rel, LsmTable *table, int kind)
 	}
 	else
 	{
-		if (meta->next_version_lb > LSM_END_VERSION_LB - range->pages.npages)
-			ereport(ERROR,
-					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-					 errmsg("table \"%s\" has used up its version identifiers",
-							RelationGetRelationName(rel)),
-					 errhint("Rewrite the table, for example with CREATE TABLE AS.")));
-		range->lb = meta->next_version_lb;
-		meta->next_version_lb += range->pages.npages;
+		range->kind = LSM_RANGE_FREE;	/* not in the way of itself */
+		range->lb = lsm_ring_take(edit, range->pages.npages);
+		range->kind = LSM_RANGE_VERSION;
 	}
 	edit->rest_kind = kind;
 	edit->rest.block = range->pages.start;

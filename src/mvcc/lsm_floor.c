@@ -120,3 +120,12 @@ lsm_horizons(Relation rel, LsmHorizons *horizons)
 			horizons->settled = floor;
 	}
 }
+
+uint64
+lsm_settled_xid(Relation rel)
+{
+	LsmHorizons horizons;
+
+	lsm_horizons(rel, &horizons);
+	return horizons.settled;
+}

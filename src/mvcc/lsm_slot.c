@@ -149,6 +149,9 @@ lsm_slot_getsomeattrs(TupleTableSlot *slot, int natts)
 	{
 		LsmBlock   *block = lslot->cached->block;
 
+		/* the caller's context may be one that cannot free (a sort's) */
+		MemoryContext caller = MemoryContextSwitchTo(slot->tts_mcxt);
+
 		have = Min(natts, lslot->natts);
 		have = Min(have, lsm_block_natts(block));
 		if (lslot->whole_columns)
@@ -169,6 +172,7 @@ lsm_slot_getsomeattrs(TupleTableSlot *slot, int natts)
 				slot->tts_values[i] = lsm_block_value(block, lslot->row, i + 1,
 													  &slot->tts_isnull[i]);
 		}
+		MemoryContextSwitchTo(caller);
 	}
 	else
 		have = from;

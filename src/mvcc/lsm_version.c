@@ -410,13 +410,28 @@ lsm_versions_base(LsmVersionIter *iter, LsmTid base)
 		return NULL;
 	if (LSM_TID_IS_VERSION(base))
 	{
-		if (iter->stage <= LSM_STAGE_FLUSHING &&
-			lsm_view_range(iter->table->view, LSM_TID_LB(base)) != NULL)
+		LsmView    *view = iter->table->view;
+		LsmRowRange *range = lsm_view_range(view, LSM_TID_LB(base));
+
+		if (iter->stage <= LSM_STAGE_FLUSHING && range != NULL)
 		{
-			version = lsm_versions_fetch(iter, base, true);
-			if (version != NULL)
+			LsmRowRange *own = lsm_view_range(view, LSM_TID_LB(iter->version.head.vtid));
+			bool		same = own != NULL && own->generation == range->generation;
+			bool		older = own != NULL && range->generation < own->generation;
+			uint32		seq = iter->version.seq;
+
+			version = lsm_versions_fetch(iter, base, false);
+			if (version == NULL && iter->stale)
+				return NULL;
+
+			/* the LB may have been used again since the base became the bottom */
+			if (version != NULL && version->head.root == iter->root &&
+				lsm_version_is_base(version, base) &&
+				(older || (same && version->seq < seq)))
+			{
 				iter->chain = version->prev;
-			return version;
+				return version;
+			}
 		}
 		if (iter->stage < LSM_STAGE_INCREMENTS)
 			iter->stage = LSM_STAGE_INCREMENTS;

@@ -543,6 +543,15 @@ sub apply
 	{
 		return 0
 		  if $several && others_open($s) && $depends_on_order{$h} && $depends_on_order{$l};
+
+		# Where a row was updated and then deleted by one open transaction,
+		# heap waits for it in spite of SKIP LOCKED; lsm need not.  From here
+		# on the locks would differ.
+		if ($sql =~ /SKIP LOCKED/ && $h eq '55P03' && $l eq '00000' && others_open($s))
+		{
+			end_transaction($s, 'ROLLBACK') if $s->{tx};
+			return 0;
+		}
 		fail_step("heap gives SQLSTATE $h, lsm $l", "$s->{name}: $sql");
 	}
 	if ($heap->[1] ne $lsm->[1])
