@@ -52,6 +52,7 @@ REGRESS = \
 	ring \
 	segment \
 	segments \
+	growth \
 	generations \
 	big_transaction \
 	errors \
@@ -80,6 +81,8 @@ ISOLATION = \
 	serializable \
 	uncommitted \
 	unique-insert \
+	upsert-flush \
+	vacuum-running \
 	vacuum-snapshot
 
 PROVE_TESTS = \
@@ -88,7 +91,8 @@ PROVE_TESTS = \
 	src/test/t/003_model.pl \
 	src/test/t/004_concurrent.pl \
 	src/test/t/005_recovery_consistency.pl \
-	src/test/t/006_damage.pl
+	src/test/t/006_damage.pl \
+	src/test/t/007_many_lockers.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm

@@ -44,6 +44,7 @@ typedef struct LsmScanRow
 	LsmTid		root;
 	uint16		at;				/* item of the page, or row of the block */
 	bool		changed;		/* has other records than the bottom one */
+	bool		seen;			/* if not changed: does the snapshot see it? */
 } LsmScanRow;
 
 typedef struct LsmScanData

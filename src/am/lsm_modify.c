@@ -245,9 +245,10 @@ lsm_change_append(LsmChange *change, LsmNewRecord *insert, LsmNewRecord *version
 			lsm_rowlog_make_room(change->rel, table, LSM_ROOT_PAGES);
 		return false;
 	}
-	lsm_memindex_publish(index, node, root, versions[0].tid);
+	/* the new root's locks first: who follows MOVED must find them */
 	if (locks_follow)
 		lsm_memindex_publish(index, new_node, insert->tid, versions[nversions - 1].tid);
+	lsm_memindex_publish(index, node, root, versions[0].tid);
 	LWLockRelease(&shared->gen_lock);
 	LWLockRelease(stripe);
 	return true;

@@ -69,6 +69,12 @@ lsm_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData *k
 	if ((flags & (SO_TYPE_SEQSCAN | SO_TYPE_SAMPLESCAN)) && snapshot != NULL)
 		PredicateLockRelation(rel, snapshot);
 	scan->table = lsm_table_open(rel);
+	if (IsolationIsSerializable() && snapshot != NULL && IsMVCCSnapshot(snapshot))
+	{
+		/* wait out writers that may have looked for the lock before (I10) */
+		LWLockAcquire(&scan->table->shared->gen_lock, LW_EXCLUSIVE);
+		LWLockRelease(&scan->table->shared->gen_lock);
+	}
 	scan->any = snapshot == NULL || snapshot->snapshot_type == SNAPSHOT_ANY;
 	(void) lsm_floor();
 	if (pscan != NULL)
@@ -206,28 +212,6 @@ lsm_scan_previous_source(LsmView *view, LsmTid tid, LsmRowRange **range, LsmMani
 	return best;
 }
 
-/* Is any root range of the row log between these TIDs?  Its first or last TID. */
-static LsmTid
-lsm_scan_clip(LsmView *view, LsmTid lo, LsmTid hi, bool forward)
-{
-	LsmTid		clip = 0;
-
-	for (uint32 j = 0; j < view->meta.nranges; j++)
-	{
-		LsmRowRange *range = &view->meta.ranges[j];
-		LsmTid		first = LSM_TID(range->lb, 0);
-		LsmTid		last = LSM_TID(range->lb + range->pages.npages - 1, LSM_LAST_OFFSET);
-
-		if (range->kind != LSM_RANGE_ROOT || last < lo || first > hi)
-			continue;
-		if (forward && (clip == 0 || first < clip))
-			clip = first;
-		if (!forward && last > clip)
-			clip = last;
-	}
-	return clip;
-}
-
 /*
  * Copy a row-log page.  A page that does not prove to be the LB's is empty if
  * the view is still the newest, which the caller finds out.
@@ -268,7 +252,6 @@ lsm_scan_load_block(LsmScan scan, LsmView *view, LsmManifestEntry *entry, LsmTid
 	uint32		blockno;
 	LsmTid		first;
 	LsmTid		last;
-	LsmTid		clip;
 	uint32		rows;
 	uint64		offset;
 	uint32		stored;
@@ -302,11 +285,6 @@ lsm_scan_load_block(LsmScan scan, LsmView *view, LsmManifestEntry *entry, LsmTid
 	/* what lies between this block and its neighbours belongs to the unit */
 	scan->unit_lo = forward ? Min(tid, first) : first;
 	scan->unit_hi = forward ? last : Max(tid, last);
-	clip = lsm_scan_clip(view, scan->unit_lo, scan->unit_hi, forward);
-	if (clip != 0 && forward && clip > tid)
-		scan->unit_hi = clip - 1;
-	else if (clip != 0 && !forward && clip < tid)
-		scan->unit_lo = clip + 1;
 
 	scan->all_frozen = (entry->flags & LSM_SEGFLAG_ALL_VISIBLE) || lsm_block_all_frozen(block);
 	lsm_scan_reserve_rows(scan, lsm_block_rows(block));
@@ -518,7 +496,6 @@ lsm_scan_row_head(LsmScan scan, const LsmScanRow *row, LsmRowHead *head)
 	{
 		LsmSegmentReader *reader = lsm_reader_get(scan->base.rs_rd, scan->table, &scan->entry);
 
-		/* where the view is old, clog still answers for a snapshot in use */
 		if (reader != NULL)
 			lsm_head_resolve(&scan->entry, reader, head);
 	}
@@ -586,6 +563,48 @@ lsm_scan_hint_page(LsmScan scan)
 							 LSM_TID_LB(scan->unit_lo), offsets, hints, xids, n);
 }
 
+/* Does the scan's snapshot see a row that has only its bottom record? */
+static bool
+lsm_scan_sees(LsmScan scan, const LsmScanRow *row)
+{
+	LsmRowHead	head;
+	Snapshot	snapshot = scan->base.rs_snapshot;
+
+	if (scan->all_frozen)
+		return true;
+	lsm_scan_row_head(scan, row, &head);
+	if (head.xid == 0)
+		return true;
+	if (head.xid == scan->judged_xid && head.cid == scan->judged_cid)
+	{
+		if (!scan->judged_visible)
+			lsm_check_conflict_out(scan->base.rs_rd, snapshot, head.xid);
+		return scan->judged_visible;
+	}
+	scan->judged_xid = head.xid;
+	scan->judged_cid = head.cid;
+	scan->judged_visible = lsm_visible_mvcc(&head, snapshot);
+	if (!scan->judged_visible)
+		lsm_check_conflict_out(scan->base.rs_rd, snapshot, head.xid);
+	return scan->judged_visible;
+}
+
+/*
+ * Judge the unit's rows that have only their bottom record, while its view is
+ * the newest: later their xids may not be known any more (I8).
+ */
+static void
+lsm_scan_judge(LsmScan scan)
+{
+	Snapshot	snapshot = scan->base.rs_snapshot;
+
+	if (snapshot == NULL || !IsMVCCSnapshot(snapshot))
+		return;
+	for (int i = 0; i < scan->nrows; i++)
+		if (!scan->rows[i].changed)
+			scan->rows[i].seen = lsm_scan_sees(scan, &scan->rows[i]);
+}
+
 /*
  * The next root in the direction, whoever sees it.  False at the end of the
  * range.
@@ -636,7 +655,8 @@ lsm_scan_next_row(LsmScan scan, ScanDirection direction, LsmScanRow *row)
 					scan->current = row->root;
 					return true;
 				}
-				scan->position = Min(scan->position, scan->unit_lo - 1);
+				scan->position = scan->unit_lo == 0 ? 0 :
+					Min(scan->position, scan->unit_lo - 1);
 			}
 			lsm_scan_drop_unit(scan);
 		}
@@ -649,34 +669,9 @@ lsm_scan_next_row(LsmScan scan, ScanDirection direction, LsmScanRow *row)
 			return false;
 		}
 		lsm_scan_hint_page(scan);
+		lsm_scan_judge(scan);
 		scan->at = forward ? 0 : scan->nrows - 1;
 	}
-}
-
-/* Does the scan's snapshot see a row that has only its bottom record? */
-static bool
-lsm_scan_sees(LsmScan scan, const LsmScanRow *row)
-{
-	LsmRowHead	head;
-	Snapshot	snapshot = scan->base.rs_snapshot;
-
-	if (scan->all_frozen)
-		return true;
-	lsm_scan_row_head(scan, row, &head);
-	if (head.xid == 0)
-		return true;
-	if (head.xid == scan->judged_xid && head.cid == scan->judged_cid)
-	{
-		if (!scan->judged_visible)
-			lsm_check_conflict_out(scan->base.rs_rd, snapshot, head.xid);
-		return scan->judged_visible;
-	}
-	scan->judged_xid = head.xid;
-	scan->judged_cid = head.cid;
-	scan->judged_visible = lsm_visible_mvcc(&head, snapshot);
-	if (!scan->judged_visible)
-		lsm_check_conflict_out(scan->base.rs_rd, snapshot, head.xid);
-	return scan->judged_visible;
 }
 
 /* Take the next range of a parallel scan. */
@@ -717,7 +712,7 @@ lsm_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlo
 		}
 		else
 		{
-			if (!lsm_scan_sees(scan, &row))
+			if (!row.seen)
 				continue;
 			lsm_scan_store(scan, &row, slot);
 		}

@@ -22,6 +22,7 @@
 #include "utils/wait_event.h"
 
 #define LSM_SINK_BATCH			32	/* pages in one WAL record */
+#define LSM_LATE_EXTENT			2048	/* least pages of a segment's later extents */
 
 struct LsmPageSink
 {
@@ -93,9 +94,15 @@ lsm_pagesink_extend(LsmPageSink *sink)
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("a segment of table \"%s\" is too large",
 						RelationGetRelationName(sink->rel))));
-	/* the last ones have to hold all that may come */
+	/* the last ones have to hold all that may come, whatever was expected */
 	want = Max(want, 2);
-	sink->extents[sink->nextents++] = lsm_space_alloc(sink->rel, sink->table, sink->owner, want);
+	if (sink->nextents >= LSM_SEGMENT_EXTENTS / 2)
+		want = Max(want, LSM_LATE_EXTENT);
+	sink->extents[sink->nextents] =
+		lsm_space_alloc(sink->rel, sink->table, sink->owner, want,
+						sink->nextents < LSM_SEGMENT_EXTENTS / 2 ?
+						Min(want, Max(want / 4, 32)) : want);
+	sink->nextents++;
 	sink->extent_used = 0;
 }
 

@@ -438,6 +438,14 @@ lsm_check_segments(LsmCheck *check)
 		if (bases[i].first_tid <= bases[i - 1].last_tid)
 			lsm_check_problem(check, "segments " UINT64_FORMAT " and " UINT64_FORMAT " overlap",
 							  bases[i - 1].segment_id, bases[i].segment_id);
+	for (int i = 0; i < nbases; i++)
+		for (uint32 j = 0; j < check->meta.nranges; j++)
+			if (check->meta.ranges[j].kind == LSM_RANGE_ROOT &&
+				LSM_TID_LB(bases[i].first_tid) < check->meta.ranges[j].lb +
+				check->meta.ranges[j].pages.npages &&
+				LSM_TID_LB(bases[i].last_tid) >= check->meta.ranges[j].lb)
+				lsm_check_problem(check, "segment " UINT64_FORMAT " spans a range of the row log",
+								  bases[i].segment_id);
 	if (check->ndead > 1)
 		qsort(check->dead, check->ndead, sizeof(LsmTid), lsm_check_tid_cmp);
 	pfree(bases);

@@ -398,6 +398,19 @@ lsm_base_needs_rewrite(LsmCompact *compact, const LsmManifestEntry *entry)
 }
 
 /*
+ * Did a range that a flush had left in the row log lie between two neighbours in
+ * the baseline?  Its rows will come between them as a segment (I13).
+ */
+static bool
+lsm_compact_range_between(LsmCompact *compact, LsmTid left, LsmTid right)
+{
+	for (int i = 0; i < compact->nranges; i++)
+		if (LSM_TID(compact->ranges[i].lb, 0) > left && LSM_TID(compact->ranges[i].lb, 0) < right)
+			return true;
+	return false;
+}
+
+/*
  * Choose the base segments to write again: those that need it, and runs of at
  * least LSM_SMALL_RUN neighbours that are small, as many flushes of little leave
  * them behind.
@@ -459,17 +472,17 @@ lsm_major_run(Relation rel, LsmTable *table, LsmJobStats *stats)
 	LsmManifestEntry *bases;
 	uint64	   *removed;
 	bool	   *chosen;
+	uint64		input_bytes;
 	int			n = lsm_claim(rel, table, LSM_OWNER_MAJOR, &increments);
 	int			nbases;
 	int			nremoved = 0;
-	int			previous = -2;
+	int			previous = -1;
 	LsmCompact	compact;
 	LsmEdit    *edit;
 	LsmView    *view;
 	LsmTid		root;
 
-	lsm_compact_begin(&compact, rel, table, LSM_OWNER_MAJOR, increments, n,
-					  Max((uint32) lsm_segment_size / 8 / 8, 2));
+	lsm_compact_begin(&compact, rel, table, LSM_OWNER_MAJOR, increments, n, 2);
 	view = lsm_view_get(rel, table);
 	nbases = view->nbase;
 	bases = palloc(Max(nbases, 1) * sizeof(LsmManifestEntry));
@@ -480,15 +493,20 @@ lsm_major_run(Relation rel, LsmTable *table, LsmJobStats *stats)
 	for (int i = 0; i < nbases; i++)
 		bases[i] = *view->base[i];
 	removed = palloc((nbases + n) * sizeof(uint64));
-	if (nbases > 0 && bases[0].stored_bytes / BLCKSZ + 1 < compact.merge->bottom.expected_pages)
-		compact.merge->bottom.expected_pages = bases[0].stored_bytes / BLCKSZ + 1;
-
 	chosen = lsm_major_choose(&compact, bases, nbases);
+	input_bytes = compact.bytes;
+	for (int i = 0; i < nbases; i++)
+		if (chosen[i])
+			input_bytes += bases[i].stored_bytes;
+	compact.merge->bottom.expected_pages =
+		Max(Min(input_bytes, (uint64) lsm_segment_size * 1024) / BLCKSZ, 2);
+	compact.merge->increment.expected_pages = Max(compact.bytes / 4 / BLCKSZ, 2);
 	for (int i = 0; i < nbases; i++)
 	{
 		if (!chosen[i])
 			continue;
-		if (previous != i - 1)
+		if (previous != i - 1 ||
+			lsm_compact_range_between(&compact, bases[i - 1].last_tid, bases[i].first_tid))
 			lsm_merge_break(compact.merge);
 		previous = i;
 		lsm_major_segment(&compact, &bases[i]);
@@ -619,10 +637,17 @@ restart:
 		/* a segment that has been compacted meanwhile is gone */
 		if (entry == NULL)
 			continue;
-		entry->kind = changed[i].kind;
+
+		/* someone else may have known more by now: nothing is taken back */
+		if (changed[i].flags & LSM_SEGFLAG_ALL_VISIBLE)
+			entry->kind = changed[i].kind;
 		entry->flags |= changed[i].flags;
-		entry->min_unresolved = changed[i].min_unresolved;
-		memcpy(entry->outcomes, changed[i].outcomes, sizeof(entry->outcomes));
+		if (entry->min_unresolved != 0 &&
+			(changed[i].min_unresolved == 0 || changed[i].min_unresolved > entry->min_unresolved))
+			entry->min_unresolved = changed[i].min_unresolved;
+		for (uint32 j = 0; j < Min(entry->nunresolved, LSM_MAX_OUTCOMES); j++)
+			if (lsm_entry_outcome(entry, j) == LSM_OUTCOME_UNKNOWN)
+				lsm_entry_set_outcome(entry, j, lsm_entry_outcome(&changed[i], j));
 	}
 	lsm_edit_commit(edit);
 	pfree(changed);

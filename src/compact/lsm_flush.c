@@ -12,8 +12,8 @@
  *			one edit: the segments in, the generation's ranges free
  *
  * A range that has an undecided speculative insertion stays in the row log, under
- * the generation that its pages carry, until a later flush (F6 of the review that
- * the design went through: what may still change in place is not copied).
+ * the generation that its pages carry, until a later flush: what may still change
+ * in place is not copied.
  *
  * CRASH SAFETY
  *	  A generation that was being flushed when the server died is still in the row
@@ -209,6 +209,13 @@ lsm_flush_page(LsmFlush *flush, LsmRowRange *range, BlockNumber lb)
 		{
 			lsm_flush_add_chain(flush, flush->heads[flush->at]);
 			flush->at++;
+
+			/*
+			 * An INSERT left over from an earlier flush may have records in an
+			 * increment, which come between it and this chain.
+			 */
+			if (range->generation < flush->generation)
+				lsm_merge_row(flush->merge, root, false, false);
 		}
 		(void) lsm_flush_add(flush, (LsmRecord *) PageGetItem(page, item),
 							 ItemIdGetLength(item), root);
@@ -304,8 +311,14 @@ lsm_flush_generation(Relation rel, LsmTable *table, LsmJobStats *stats)
 	flush->merge = lsm_merge_create(rel, table, LSM_OWNER_FLUSH, flush->generation,
 									flush->generation, Max(pages / 8, 2));
 	for (int i = 0; i < flush->nranges; i++)
+	{
+		/* no segment spans rows that lie elsewhere (I13) */
+		if (i > 0 && flush->ranges[i].lb !=
+			flush->ranges[i - 1].lb + flush->ranges[i - 1].pages.npages)
+			lsm_merge_break(flush->merge);
 		for (uint32 j = 0; j < flush->ranges[i].pages.npages; j++)
 			lsm_flush_page(flush, &flush->ranges[i], flush->ranges[i].lb + j);
+	}
 	lsm_flush_older_rows(flush, LSM_MAX_TID);
 	lsm_merge_finish(flush->merge);
 	lsm_flush_swap(flush, stats);

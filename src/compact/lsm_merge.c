@@ -380,8 +380,9 @@ lsm_merge_row(LsmMerge *merge, LsmTid root, bool has_bottom, bool bottom_known)
 			keep[i] = cut < 0 && states[i] != LSM_XID_ABORTED;
 		if (!keep[i])
 		{
+			/* a snapshot that does not see the cut would need this one */
 			if (states[i] == LSM_XID_COMMITTED && LSM_REC_KIND(head->info) != LSM_REC_LOCK)
-				merge->conflict_xid = Max(merge->conflict_xid, head->xid);
+				merge->conflict_xid = Max(merge->conflict_xid, merge->records[cut].head.xid);
 			continue;
 		}
 		kept++;

@@ -341,6 +341,58 @@ lsm_view_find_base(LsmView *view, LsmTid tid)
 
 /* ---- changing ---- */
 
+/* Make a leaf the edit's own, with room for more. */
+static void
+lsm_edit_own_leaf(LsmEdit *edit, LsmEditLeaf *leaf)
+{
+	LsmManifestEntry *copy;
+
+	edit->manifest_changed = true;
+	if (leaf->dirty)
+		return;
+	copy = MemoryContextAllocZero(edit->context, LSM_ENTRIES_PER_LEAF * sizeof(LsmManifestEntry));
+	if (leaf->nentries > 0)
+		memcpy(copy, leaf->entries, leaf->nentries * sizeof(LsmManifestEntry));
+	leaf->entries = copy;
+	leaf->dirty = true;
+}
+
+static void
+lsm_edit_remove_at(LsmEdit *edit, int i, int j)
+{
+	LsmEditLeaf *leaf = &edit->leaves[i];
+
+	lsm_edit_own_leaf(edit, leaf);
+	leaf->nentries--;
+	if (j < leaf->nentries)
+		leaf->entries[j] = leaf->entries[leaf->nentries];
+	memset(&leaf->entries[leaf->nentries], 0, sizeof(LsmManifestEntry));
+}
+
+/*
+ * What is free at the end of the accounted pages leaves the account.  Not in the
+ * edit that frees it: until that is committed the pages are in use.
+ */
+static void
+lsm_edit_drop_tail(LsmEdit *edit)
+{
+	for (int i = 0; i < edit->nleaves; i++)
+	{
+		for (int j = 0; j < edit->leaves[i].nentries; j++)
+		{
+			LsmManifestEntry *entry = &edit->leaves[i].entries[j];
+
+			if (entry->type == LSM_ENTRY_FREE &&
+				entry->extents[0].start + entry->extents[0].npages == edit->meta.npages)
+			{
+				edit->meta.npages = entry->extents[0].start;
+				lsm_edit_remove_at(edit, i, j);
+				return;
+			}
+		}
+	}
+}
+
 /* Begin a change on top of the newest manifest.  Waits for edit_lock. */
 LsmEdit *
 lsm_edit_begin(Relation rel, LsmTable *table, uint8 op)
@@ -390,24 +442,9 @@ lsm_edit_begin(Relation rel, LsmTable *table, uint8 op)
 		edit->meta.generation_xid = lsm_full_xid(GetOldestActiveTransactionId());
 		edit->meta.next_segment_id = 1;
 	}
+	lsm_edit_drop_tail(edit);
 	MemoryContextSwitchTo(caller);
 	return edit;
-}
-
-/* Make a leaf the edit's own, with room for more. */
-static void
-lsm_edit_own_leaf(LsmEdit *edit, LsmEditLeaf *leaf)
-{
-	LsmManifestEntry *copy;
-
-	edit->manifest_changed = true;
-	if (leaf->dirty)
-		return;
-	copy = MemoryContextAllocZero(edit->context, LSM_ENTRIES_PER_LEAF * sizeof(LsmManifestEntry));
-	if (leaf->nentries > 0)
-		memcpy(copy, leaf->entries, leaf->nentries * sizeof(LsmManifestEntry));
-	leaf->entries = copy;
-	leaf->dirty = true;
 }
 
 void
@@ -474,21 +511,8 @@ lsm_edit_change(LsmEdit *edit, uint64 uid)
 	return NULL;
 }
 
-static void
-lsm_edit_remove_at(LsmEdit *edit, int i, int j)
-{
-	LsmEditLeaf *leaf = &edit->leaves[i];
-
-	lsm_edit_own_leaf(edit, leaf);
-	leaf->nentries--;
-	if (j < leaf->nentries)
-		leaf->entries[j] = leaf->entries[leaf->nentries];
-	memset(&leaf->entries[leaf->nentries], 0, sizeof(LsmManifestEntry));
-}
-
 /*
- * Give an extent back.  It joins free neighbours; what ends at the end of the
- * accounted pages leaves the account.  Anyone may use it again as soon as the
+ * Give an extent back; it joins free neighbours.  Anyone may use it again as soon as the
  * edit is committed: readers prove each page (I5).
  */
 void
@@ -515,11 +539,6 @@ restart:
 			lsm_edit_remove_at(edit, i, j);
 			goto restart;
 		}
-	}
-	if (extent.start + extent.npages == edit->meta.npages)
-	{
-		edit->meta.npages = extent.start;
-		return;
 	}
 	memset(&entry, 0, sizeof(entry));
 	entry.type = LSM_ENTRY_FREE;

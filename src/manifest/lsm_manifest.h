@@ -102,7 +102,8 @@ extern void lsm_edit_abandon(LsmEdit *edit);
 /* ---- space (lsm_space.c) ---- */
 
 extern void lsm_space_ensure(Relation rel, BlockNumber nblocks);
-extern LsmExtent lsm_space_alloc(Relation rel, LsmTable *table, uint16 owner, uint32 npages);
+extern LsmExtent lsm_space_alloc(Relation rel, LsmTable *table, uint16 owner, uint32 npages,
+								 uint32 least);
 extern bool lsm_space_new_range(Relation rel, LsmTable *table, int kind);
 
 #endif							/* LSM_MANIFEST_H */

@@ -95,17 +95,17 @@ lsm_space_take(LsmEdit *edit, uint32 npages, uint32 least)
 }
 
 /*
- * Give pages to an operation that holds its kind's lock: at most npages, one
- * extent.  They are PENDING until the operation's last edit takes them.
+ * Give pages to an operation that holds its kind's lock: at most npages, and at
+ * least least, in one extent.  They are PENDING until the operation's last edit takes them.
  */
 LsmExtent
-lsm_space_alloc(Relation rel, LsmTable *table, uint16 owner, uint32 npages)
+lsm_space_alloc(Relation rel, LsmTable *table, uint16 owner, uint32 npages, uint32 least)
 {
 	LsmEdit    *edit = lsm_edit_begin(rel, table, LSM_OP_ALLOC);
 	LsmManifestEntry entry;
 	LsmExtent	extent;
 
-	extent = lsm_space_take(edit, npages, Min(npages, Max(npages / 4, 32)));
+	extent = lsm_space_take(edit, npages, least);
 	memset(&entry, 0, sizeof(entry));
 	entry.type = LSM_ENTRY_PENDING;
 	entry.kind = owner;

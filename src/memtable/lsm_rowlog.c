@@ -58,9 +58,9 @@ lsm_rowlog_full(LsmTable *table)
 }
 
 static bool
-lsm_page_has_room(Page page, Size len)
+lsm_page_has_room(Page page, Size len, int nrecords)
 {
-	return PageGetMaxOffsetNumber(page) < LSM_MAX_OFFSET &&
+	return PageGetMaxOffsetNumber(page) + nrecords <= LSM_MAX_OFFSET &&
 		PageGetFreeSpace(page) >= MAXALIGN(len);
 }
 
@@ -84,7 +84,8 @@ lsm_rest_take(LsmTableShared *shared, int kind, LsmOpenPage *page)
  * current range is used up.  gen_lock is held shared.
  */
 static bool
-lsm_rowlog_lock_page(Relation rel, LsmTable *table, int kind, Size len, LsmPageBatch *batch)
+lsm_rowlog_lock_page(Relation rel, LsmTable *table, int kind, Size len, int nrecords,
+					 LsmPageBatch *batch)
 {
 	LsmTableShared *shared = table->shared;
 	int			slot = 0;
@@ -115,7 +116,7 @@ lsm_rowlog_lock_page(Relation rel, LsmTable *table, int kind, Size len, LsmPageB
 				LockBuffer(batch->buffer, BUFFER_LOCK_EXCLUSIVE);
 			if (lsm_page_is(BufferGetPage(batch->buffer), LSM_PAGE_ROWLOG,
 							shared->incarnation, page.lb, shared->generation) &&
-				lsm_page_has_room(BufferGetPage(batch->buffer), len))
+				lsm_page_has_room(BufferGetPage(batch->buffer), len, nrecords))
 			{
 				batch->lb = page.lb;
 				batch->init = false;
@@ -245,13 +246,22 @@ lsm_range_block(LsmRowRange *range, BlockNumber lb)
 /* ---- speculative insertions ---- */
 
 /*
- * The one speculative insertion of this backend that is not decided.  It is
- * counted by LB in the shared entry: a range that may have one is left out of a
- * flush, as nothing that may still change in place is copied.  One that ends with
- * its transaction needs no decision, its xid says enough.
+ * The speculative insertions of this backend that are not decided: one, unless
+ * an index expression makes another.  They are counted by LB in the shared entry:
+ * a range that may have one is left out of a flush, as nothing that may still
+ * change in place is copied.  One that ends with its transaction needs no
+ * decision, its xid says enough.
  */
-static LsmTableShared *speculative_shared;
-static uint32 speculative_bucket;
+typedef struct LsmSpeculative
+{
+	LsmTableShared *shared;
+	LsmTid		tid;
+} LsmSpeculative;
+
+#define LSM_MAX_SPECULATIVE		64
+
+static LsmSpeculative speculative[LSM_MAX_SPECULATIVE];
+static int	nspeculative;
 
 static inline uint32
 lsm_speculative_bucket(BlockNumber lb)
@@ -259,23 +269,33 @@ lsm_speculative_bucket(BlockNumber lb)
 	return lb / 128 % LSM_SPECULATIVE_BUCKETS;
 }
 
-/* Forget the undecided insertion, if there is one. */
+/* Uncount those from the n-th on. */
+static void
+lsm_speculative_forget(int n)
+{
+	while (nspeculative > n)
+	{
+		LsmSpeculative *last = &speculative[--nspeculative];
+
+		pg_atomic_fetch_sub_u32(&last->shared->speculative[lsm_speculative_bucket(LSM_TID_LB(last->tid))], 1);
+	}
+}
+
 void
 lsm_rowlog_xact_end(void)
 {
-	if (speculative_shared == NULL)
-		return;
-	pg_atomic_fetch_sub_u32(&speculative_shared->speculative[speculative_bucket], 1);
-	speculative_shared = NULL;
+	lsm_speculative_forget(0);
 }
 
 static void
-lsm_speculative_begin(LsmTableShared *shared, BlockNumber lb)
+lsm_speculative_begin(LsmTableShared *shared, LsmTid tid)
 {
-	lsm_rowlog_xact_end();		/* of a subtransaction that failed */
-	speculative_bucket = lsm_speculative_bucket(lb);
-	pg_atomic_fetch_add_u32(&shared->speculative[speculative_bucket], 1);
-	speculative_shared = shared;
+	if (nspeculative >= LSM_MAX_SPECULATIVE)
+		lsm_speculative_forget(0);	/* of subtransactions that have failed */
+	pg_atomic_fetch_add_u32(&shared->speculative[lsm_speculative_bucket(LSM_TID_LB(tid))], 1);
+	speculative[nspeculative].shared = shared;
+	speculative[nspeculative].tid = tid;
+	nspeculative++;
 }
 
 /*
@@ -342,7 +362,16 @@ lsm_rowlog_complete(Relation rel, LsmTable *table, LsmTid tid, bool succeeded, u
 	}
 	END_CRIT_SECTION();
 	UnlockReleaseBuffer(buffer);
-	lsm_rowlog_xact_end();
+
+	/* what came after it and is still here has failed with its subtransaction */
+	for (int i = nspeculative; i > 0; i--)
+	{
+		if (speculative[i - 1].shared == table->shared && speculative[i - 1].tid == tid)
+		{
+			lsm_speculative_forget(i - 1);
+			break;
+		}
+	}
 }
 
 /*
@@ -363,7 +392,7 @@ lsm_rowlog_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n,
 		Size		room;
 
 		LWLockAcquire(&shared->gen_lock, LW_SHARED);
-		if (!lsm_rowlog_lock_page(rel, table, LSM_ROOT_PAGES, records[done].len, &batch))
+		if (!lsm_rowlog_lock_page(rel, table, LSM_ROOT_PAGES, records[done].len, 1, &batch))
 		{
 			LWLockRelease(&shared->gen_lock);
 			lsm_rowlog_make_room(rel, table, LSM_ROOT_PAGES);
@@ -392,7 +421,7 @@ lsm_rowlog_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n,
 		/* a scan either sees the record or has its predicate lock seen here */
 		CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
 		if (speculative)
-			lsm_speculative_begin(shared, batch.lb);
+			lsm_speculative_begin(shared, LSM_TID(batch.lb, batch.first));
 		lsm_rowlog_write(rel, table, &batch, 1);
 		UnlockReleaseBuffer(batch.buffer);
 		LWLockRelease(&shared->gen_lock);
@@ -415,25 +444,31 @@ lsm_rowlog_append(Relation rel, LsmTable *table, LsmNewRecord *insert,
 	int			n = 0;
 	Size		need = 0;
 
+	/* the records of a change go to one page: this many locks can come along */
+	for (int i = 0; i < nversions; i++)
+		need += MAXALIGN(versions[i].len) + sizeof(ItemIdData);
+	if (need > LSM_PAGE_PAYLOAD || nversions > LSM_MAX_OFFSET)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("too many transactions hold locks on a row of table \"%s\" that is to move",
+						RelationGetRelationName(rel)),
+				 errdetail("An update of an indexed column takes at most about %d locks of other transactions along.",
+						   (int) (LSM_PAGE_PAYLOAD / (SizeOfLsmRecord + sizeof(ItemIdData)) - 1))));
 	if (insert != NULL)
 	{
-		if (!lsm_rowlog_lock_page(rel, table, LSM_ROOT_PAGES, insert->len, &batches[n]))
+		if (!lsm_rowlog_lock_page(rel, table, LSM_ROOT_PAGES, insert->len, 1, &batches[n]))
 			return LSM_APPEND_NO_ROOM;
 		batches[n].records = insert;
 		batches[n].nrecords = 1;
 		lsm_batch_set_tids(&batches[n]);
 		n++;
 	}
-	for (int i = 0; i < nversions; i++)
-		need += MAXALIGN(versions[i].len) + sizeof(ItemIdData);
-	if (!lsm_rowlog_lock_page(rel, table, LSM_VERSION_PAGES, need, &batches[n]))
+	if (!lsm_rowlog_lock_page(rel, table, LSM_VERSION_PAGES, need, nversions, &batches[n]))
 	{
 		if (n > 0)
 			UnlockReleaseBuffer(batches[0].buffer);
 		return LSM_APPEND_NO_ROOM;
 	}
-	if (batches[n].first + nversions - 1 > LSM_MAX_OFFSET)
-		elog(ERROR, "too many records in one change");
 	batches[n].records = versions;
 	batches[n].nrecords = nversions;
 	lsm_batch_set_tids(&batches[n]);

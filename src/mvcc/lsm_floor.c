@@ -94,7 +94,7 @@ lsm_floor(void)
 void
 lsm_floor_xact_end(void)
 {
-	if (lsm_my_floor != 0 && !IsParallelWorker())
+	if (lsm_my_floor != 0)
 		pg_atomic_write_u64(&lsm_floors[lsm_compat_procno(MyProc)], 0);
 	lsm_my_floor = 0;
 	lsm_next_xid = 0;

@@ -350,6 +350,15 @@ lsm_newer_set(LsmNewer *newer, const LsmRowHead *head, LsmXidState state)
 static void
 lsm_judge_locker(LsmJudgement *judgement, const LsmRowHead *head)
 {
+	/* one record speaks for a transaction: the strongest */
+	for (int i = 0; i < judgement->nlockers; i++)
+	{
+		if (judgement->lockers[i].xid != head->xid)
+			continue;
+		judgement->lockers[i].strength = Max(judgement->lockers[i].strength,
+											 head->info & LSM_REC_STRENGTH_MASK);
+		return;
+	}
 	if (judgement->lockers == NULL)
 		judgement->lockers = palloc(sizeof(*judgement->lockers) * 64);
 	else if (judgement->nlockers >= 64 && (judgement->nlockers & (judgement->nlockers - 1)) == 0)

@@ -68,12 +68,12 @@ lsm_redo_meta(XLogReaderState *record)
 	((PageHeader) page)->pd_lower = MAXALIGN(SizeOfPageHeaderData) + len;
 	PageSetLSN(page, record->EndRecPtr);
 	MarkBufferDirty(buffer);
-	if (shared != NULL)
+	if (shared != NULL && shared->known)
 	{
-		if (shared->known && shared->incarnation != meta->incarnation)
+		/* those who have it pinned do not look at block 0 again */
+		if (shared->incarnation != meta->incarnation)
 			lsm_table_reset_shared(shared);
-		if (shared->known)
-			lsm_table_adopt_meta(shared, meta);
+		lsm_table_adopt_meta(shared, meta);
 	}
 	UnlockReleaseBuffer(buffer);
 	if (shared != NULL)
@@ -244,7 +244,7 @@ static const char *
 lsm_op_name(uint8 op)
 {
 	static const char *const names[] = {
-		"none", "create", "range", "switch", "alloc", "flush", "minor", "major", "vacuum", "free"
+		"none", "none", "range", "switch", "alloc", "flush", "minor", "major", "vacuum", "free"
 	};
 
 	return op < lengthof(names) ? names[op] : "unknown";

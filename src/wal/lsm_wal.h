@@ -26,7 +26,6 @@
 #define XLOG_LSM_SPECULATIVE	0x30	/* a speculative INSERT is decided */
 
 /* Why a metapage changed; for rm_desc only. */
-#define LSM_OP_CREATE			1
 #define LSM_OP_RANGE			2	/* new row-log range */
 #define LSM_OP_SWITCH			3	/* new generation */
 #define LSM_OP_ALLOC			4	/* pages given to an operation */

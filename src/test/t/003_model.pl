@@ -10,7 +10,9 @@
 # between.  Sessions never wait for each other: lock_timeout ends a wait, in
 # both tables or in neither.
 #
-# Environment: LSM_MODEL_SEED repeats a run, LSM_MODEL_STEPS sets its length.
+# Environment: LSM_MODEL_SEED repeats a run, LSM_MODEL_STEPS sets its length,
+# and LSM_MODEL_EVERY=1 compares after every step, in every session, to find
+# the step at which something goes wrong.
 # When a step fails, the statements so far are in model.sql, in the test's log
 # directory, each with the session that ran it.
 
@@ -866,6 +868,10 @@ for (my $step = 1; $step <= $steps; $step++)
 
 	compare_contents(pick($writer, $maintenance)) if $step % 8 == 0;
 	check_structure() if $step % 150 == 0;
+	if ($ENV{LSM_MODEL_EVERY})
+	{
+		compare_contents($_) foreach ($writer0, $writer1, $reader, $maintenance);
+	}
 	restart('immediate') if $step % $third == 0 && $step < $steps;
 	restart('fast') if $step == int($third / 2);
 
