@@ -82,6 +82,7 @@ ISOLATION = \
 	uncommitted \
 	unique-insert \
 	upsert-flush \
+	upsert-leftover \
 	vacuum-running \
 	vacuum-snapshot
 
