@@ -93,7 +93,8 @@ PROVE_TESTS = \
 	src/test/t/004_concurrent.pl \
 	src/test/t/005_recovery_consistency.pl \
 	src/test/t/006_damage.pl \
-	src/test/t/007_many_lockers.pl
+	src/test/t/007_many_lockers.pl \
+	src/test/t/008_publication.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm

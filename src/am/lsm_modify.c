@@ -18,6 +18,7 @@
 #include "access/htup_details.h"
 #include "access/sysattr.h"
 #include "access/xact.h"
+#include "catalog/pg_publication.h"
 #include "lsm_am.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -33,6 +34,26 @@ static const LOCKMODE lsm_tuple_lock_modes[] = {
 	ExclusiveLock,				/* LockTupleNoKeyExclusive */
 	AccessExclusiveLock			/* LockTupleExclusive */
 };
+
+/*
+ * Changes of lsm tables are not decoded: where they would be published, say so
+ * rather than lose them on the way.
+ */
+static void
+lsm_modify_check_publication(Relation rel)
+{
+	PublicationDesc desc;
+
+	if (!RelationIsLogicallyLogged(rel))
+		return;
+	RelationBuildPublicationDesc(rel, &desc);
+	if (desc.pubactions.pubinsert || desc.pubactions.pubupdate || desc.pubactions.pubdelete)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("publishing changes of table \"%s\" is not supported by access method \"lsm\"",
+						RelationGetRelationName(rel)),
+				 errhint("Take the table out of its publications, or use access method heap for it.")));
+}
 
 /* ---- INSERT ---- */
 
@@ -57,6 +78,7 @@ lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid
 	LsmNewRecord *records = palloc(nslots * sizeof(LsmNewRecord));
 
 	(void) lsm_floor();
+	lsm_modify_check_publication(rel);
 	if (lsm_rowlog_full(table))
 		lsm_flush_for_room(rel);
 	for (int i = 0; i < nslots; i++)
@@ -92,6 +114,7 @@ lsm_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid, int op
 	LsmNewRecord new;
 
 	(void) lsm_floor();
+	lsm_modify_check_publication(rel);
 	if (lsm_rowlog_full(table))
 		lsm_flush_for_room(rel);
 	new.record = lsm_insert_form(rel, slot, xid, token, &new.len);
@@ -272,6 +295,7 @@ lsm_change_create(Relation rel)
 	change->table = lsm_table_open(rel);
 	change->have_tuple_lock = false;
 	(void) lsm_floor();
+	lsm_modify_check_publication(rel);
 	if (lsm_rowlog_full(change->table))
 		lsm_flush_for_room(rel);
 	return change;
