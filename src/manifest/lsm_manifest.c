@@ -712,6 +712,10 @@ lsm_manifest_spare(LsmEdit *edit, int n)
 			spare[found++] = block;
 	}
 	pfree(used);
+
+	/* after a crash or promotion the end of an extent may not be there yet */
+	for (int i = 0; i < n; i++)
+		lsm_space_ensure(edit->rel, spare[i] + 1);
 	return spare;
 }
 
