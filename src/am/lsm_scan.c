@@ -244,8 +244,7 @@ lsm_scan_load_page(LsmScan scan, LsmView *view, LsmRowRange *range, BlockNumber 
 
 /* Pin a block and list its rows; false: the view is old. */
 static bool
-lsm_scan_load_block(LsmScan scan, LsmView *view, LsmManifestEntry *entry, LsmTid tid,
-					bool forward)
+lsm_scan_load_block(LsmScan scan, LsmManifestEntry *entry, LsmTid tid, bool forward)
 {
 	Relation	rel = scan->base.rs_rd;
 	LsmSegmentReader *reader = lsm_reader_get(rel, scan->table, entry);
@@ -468,7 +467,7 @@ lsm_scan_load(LsmScan scan, LsmTid tid, bool forward)
 		}
 		if (range != NULL)
 			lsm_scan_load_page(scan, view, range, LSM_TID_LB(first));
-		else if (!lsm_scan_load_block(scan, view, entry, first, forward))
+		else if (!lsm_scan_load_block(scan, entry, first, forward))
 			continue;
 		if (!lsm_scan_mark_changed(scan, view))
 			continue;
