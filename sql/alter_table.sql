@@ -139,6 +139,36 @@ SELECT * FROM al_many ORDER BY id;
 SELECT count(*) AS major FROM lsm_major_compact('al_many');
 SELECT md5(string_agg(m::text, ';' ORDER BY id)) FROM al_many m;
 
+-- a column is dropped for good when its transaction commits: whatever is
+-- compacted before may be rolled back to
+CREATE TABLE al_undrop (id int PRIMARY KEY, a text, b int) USING lsm;
+INSERT INTO al_undrop SELECT i, 'row ' || i, i FROM generate_series(1, 100) i;
+SELECT count(*) AS flush FROM lsm_flush('al_undrop');
+ALTER TABLE al_undrop ADD COLUMN c int DEFAULT 7;
+UPDATE al_undrop SET a = 'changed', c = 8 WHERE id <= 10;
+SELECT count(*) AS flush FROM lsm_flush('al_undrop');
+BEGIN;
+ALTER TABLE al_undrop DROP COLUMN a;
+UPDATE al_undrop SET b = b + 1 WHERE id BETWEEN 6 AND 15;
+SELECT count(*) AS flush FROM lsm_flush('al_undrop');
+SELECT count(*) > 0 AS minor FROM lsm_minor_compact('al_undrop');
+SAVEPOINT s;
+ALTER TABLE al_undrop DROP COLUMN c;
+SELECT count(*) > 0 AS major FROM lsm_major_compact('al_undrop');
+ROLLBACK TO s;
+SELECT sum(c) FROM al_undrop;
+ROLLBACK;
+SELECT a, c, count(*), sum(b) FROM al_undrop WHERE id <= 12 GROUP BY a, c ORDER BY min(id);
+SELECT count(*), count(a), sum(c) FROM al_undrop;
+BEGIN;
+ALTER TABLE al_undrop DROP COLUMN a;
+SELECT count(*) > 0 AS major FROM lsm_major_compact('al_undrop');
+COMMIT;
+SELECT count(*) > 0 AS major FROM lsm_major_compact('al_undrop');
+SELECT sum(b), sum(c) FROM al_undrop;
+SELECT c AS problem FROM lsm_check('al_undrop') c;
+DROP TABLE al_undrop;
+
 SELECT c AS problem FROM lsm_check('al2') c;
 SELECT c AS problem FROM lsm_check('al_many') c;
 DROP TABLE al_many;

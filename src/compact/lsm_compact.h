@@ -94,6 +94,7 @@ typedef struct LsmMerge
 	bool	   *isnull;
 	Datum	   *base_values;
 	bool	   *base_isnull;
+	bool	   *dropped;		/* columns whose values are left out */
 } LsmMerge;
 
 extern LsmMerge *lsm_merge_create(Relation rel, LsmTable *table, uint16 owner,

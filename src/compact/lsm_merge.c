@@ -18,10 +18,13 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "access/xact.h"
 #include "lsm_compact.h"
 #include "lsm_wal.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
 
 #define LSM_BLOCK_BYTES			32768
 #define LSM_COMPRESSION_LEVEL	3
@@ -154,6 +157,29 @@ lsm_output_add(LsmOutput *output, const LsmRowHead *head, const Datum *values,
 
 /* ---- merging ---- */
 
+/*
+ * Has a column been dropped for good?  Our own transaction may have dropped it
+ * and may still be rolled back; that of another is over, because it had the
+ * table locked.
+ */
+static bool
+lsm_merge_is_dropped(Relation rel, AttrNumber attnum)
+{
+	HeapTuple	tuple;
+	bool		ours;
+
+	if (!TupleDescAttr(RelationGetDescr(rel), attnum - 1)->attisdropped)
+		return false;
+	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(RelationGetRelid(rel)),
+							Int16GetDatum(attnum));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for attribute %d of relation %u",
+			 attnum, RelationGetRelid(rel));
+	ours = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
+	ReleaseSysCache(tuple);
+	return !ours;
+}
+
 LsmMerge *
 lsm_merge_create(Relation rel, LsmTable *table, uint16 owner, uint32 gen_lo, uint32 gen_hi,
 				 uint32 expected_pages)
@@ -178,6 +204,9 @@ lsm_merge_create(Relation rel, LsmTable *table, uint16 owner, uint32 gen_lo, uin
 	merge->isnull = palloc(natts * sizeof(bool));
 	merge->base_values = palloc(natts * sizeof(Datum));
 	merge->base_isnull = palloc(natts * sizeof(bool));
+	merge->dropped = palloc(natts * sizeof(bool));
+	for (int i = 0; i < merge->tupdesc->natts; i++)
+		merge->dropped[i] = lsm_merge_is_dropped(rel, i + 1);
 	return merge;
 }
 
@@ -224,7 +253,7 @@ lsm_merge_load(LsmMerge *merge, const LsmMergeRecord *record, Datum *values, boo
 		}
 	}
 	for (int i = 0; i < natts; i++)
-		if (TupleDescAttr(merge->tupdesc, i)->attisdropped)
+		if (merge->dropped[i])
 			isnull[i] = true;
 }
 
