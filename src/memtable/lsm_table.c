@@ -8,6 +8,10 @@
  * table's metapage, so that unpinned entries may be thrown out at any time: more
  * tables than entries work.
  *
+ * A backend that comes back to a table pins the entry where it was.  That it is
+ * the same table's, and has not been started afresh, is proven by its epoch,
+ * which no two entries ever share.
+ *
  * LOCKING
  *	  table_lock guards the hash table.  A table's gen_lock, shared, keeps its
  *	  counter, generations and memtable indexes as they are; whoever changes one
@@ -19,6 +23,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "common/hashfn.h"
 #include "lsm_manifest.h"
 #include "lsm_table.h"
@@ -172,7 +177,10 @@ lsm_table_evict(void)
 	hash_seq_init(&scan, lsm_shared_tables);
 	while ((shared = hash_seq_search(&scan)) != NULL)
 	{
-		if (pg_atomic_read_u32(&shared->pins) == 0)
+		uint32		pins = 0;
+
+		/* lsm_table_repin() pins without table_lock */
+		if (pg_atomic_compare_exchange_u32(&shared->pins, &pins, LSM_PINS_EVICTED))
 		{
 			lsm_table_reset_shared(shared);
 			hash_search(lsm_shared_tables, &shared->key, HASH_REMOVE, NULL);
@@ -212,6 +220,27 @@ lsm_table_pin(const LsmTableKey *key)
 	pg_atomic_fetch_add_u32(&shared->pins, 1);
 	LWLockRelease(&lsm_shared->table_lock);
 	return shared;
+}
+
+/* Pin the entry that the backend knows, if it is still the table's. */
+static bool
+lsm_table_repin(LsmTable *table)
+{
+	LsmTableShared *shared = table->shared;
+	uint32		pins;
+
+	if (table->verified == 0)
+		return false;
+	pins = pg_atomic_read_u32(&shared->pins);
+	do
+	{
+		if (pins == LSM_PINS_EVICTED)
+			return false;
+	} while (!pg_atomic_compare_exchange_u32(&shared->pins, &pins, pins + 1));
+	if (pg_atomic_read_u64(&shared->epoch) == table->verified)
+		return true;
+	lsm_table_release(shared);
+	return false;
 }
 
 /* The entry of a table if there is one, pinned; for redo. */
@@ -287,33 +316,38 @@ lsm_table_adopt_meta(LsmTableShared *shared, const LsmMeta *meta)
 	pg_atomic_write_u64(&shared->counter, meta->counter);
 }
 
+static bool
+lsm_table_agrees(LsmTableShared *shared, const LsmMeta *meta)
+{
+	return shared->known && shared->incarnation == meta->incarnation &&
+		pg_atomic_read_u64(&shared->counter) == meta->counter;
+}
+
 /*
  * Make the entry agree with block 0.  It can disagree if the entry is new, or
- * if the file was changed behind it (a database that was moved away and back).
+ * if the file was changed behind it: a database that was moved away and back
+ * before this backend connected to it; on a standby, a file made anew.
  */
 static void
-lsm_table_verify(Relation rel, LsmTableShared *shared)
+lsm_table_verify(Relation rel, LsmTable *table)
 {
+	LsmTableShared *shared = table->shared;
 	LsmMeta    *meta;
-	bool		same;
 
 	LWLockAcquire(&shared->gen_lock, LW_SHARED);
 	meta = lsm_meta_peek(rel);
-	same = shared->known && shared->incarnation == meta->incarnation &&
-		pg_atomic_read_u64(&shared->counter) == meta->counter;
-	LWLockRelease(&shared->gen_lock);
-	if (same)
-		return;
-
-	LWLockAcquire(&shared->gen_lock, LW_EXCLUSIVE);
-	meta = lsm_meta_read(rel);
-	same = shared->known && shared->incarnation == meta->incarnation &&
-		pg_atomic_read_u64(&shared->counter) == meta->counter;
-	if (!same)
+	if (!lsm_table_agrees(shared, meta))
 	{
-		lsm_table_reset_shared(shared);
-		lsm_table_adopt_meta(shared, meta);
+		LWLockRelease(&shared->gen_lock);
+		LWLockAcquire(&shared->gen_lock, LW_EXCLUSIVE);
+		meta = lsm_meta_read(rel);
+		if (!lsm_table_agrees(shared, meta))
+		{
+			lsm_table_reset_shared(shared);
+			lsm_table_adopt_meta(shared, meta);
+		}
 	}
+	table->verified = RecoveryInProgress() ? 0 : pg_atomic_read_u64(&shared->epoch);
 	LWLockRelease(&shared->gen_lock);
 }
 
@@ -327,6 +361,7 @@ lsm_table_open(Relation rel)
 	static LsmTable *last = NULL;
 	LsmTable   *table;
 	LsmTableKey key = {LSM_RD_LOCATOR(rel), rel->rd_backend};
+	bool		verify = true;
 	bool		found;
 
 	if (last != NULL && last->pinned == lsm_xact_number &&
@@ -349,6 +384,7 @@ lsm_table_open(Relation rel)
 	{
 		table->pinned = 0;
 		table->shared = NULL;
+		table->verified = 0;
 		table->view = NULL;
 		table->readers = NULL;
 	}
@@ -365,10 +401,14 @@ lsm_table_open(Relation rel)
 				pinned_tables = repalloc(pinned_tables, n * sizeof(LsmTable *));
 			maxpinned = n;
 		}
-		table->shared = lsm_table_pin(&key);
+		if (lsm_table_repin(table))
+			verify = false;
+		else
+			table->shared = lsm_table_pin(&key);
 		table->pinned = lsm_xact_number;
 		pinned_tables[npinned++] = table;
-		lsm_table_verify(rel, table->shared);
+		if (verify)
+			lsm_table_verify(rel, table);
 	}
 	last = table;
 	return table;

@@ -37,6 +37,8 @@ typedef struct LsmRangeRest
 	uint32		npages;
 } LsmRangeRest;
 
+#define LSM_PINS_EVICTED		PG_UINT32_MAX	/* no table's entry */
+
 /* A table's file: its locator and, for temporary tables, the backend. */
 typedef struct LsmTableKey
 {
@@ -47,7 +49,7 @@ typedef struct LsmTableKey
 typedef struct LsmTableShared
 {
 	LsmTableKey key;			/* hash key */
-	pg_atomic_uint32 pins;		/* backends whose transaction uses it */
+	pg_atomic_uint32 pins;		/* transactions that use it, or LSM_PINS_EVICTED */
 	LWLock		edit_lock;		/* one editor of metapage and manifest */
 	LWLock		gen_lock;		/* see lsm_table.c */
 
@@ -100,6 +102,7 @@ typedef struct LsmTable
 	Oid			relid;
 	uint64		pinned;			/* lsm_xact_number when it was pinned */
 	LsmTableShared *shared;
+	uint64		verified;		/* epoch of the entry found right, or 0 */
 	LsmView    *view;
 	HTAB	   *readers;		/* opened segments by uid */
 } LsmTable;
