@@ -49,6 +49,7 @@ REGRESS = \
 	persistence \
 	prepared \
 	vacuum \
+	visibility_map \
 	ring \
 	segment \
 	segments \
@@ -84,7 +85,8 @@ ISOLATION = \
 	upsert-flush \
 	upsert-leftover \
 	vacuum-running \
-	vacuum-snapshot
+	vacuum-snapshot \
+	visibility-map
 
 PROVE_TESTS = \
 	src/test/t/001_crash.pl \
@@ -94,7 +96,8 @@ PROVE_TESTS = \
 	src/test/t/005_recovery_consistency.pl \
 	src/test/t/006_damage.pl \
 	src/test/t/007_many_lockers.pl \
-	src/test/t/008_publication.pl
+	src/test/t/008_publication.pl \
+	src/test/t/015_visibility_map.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm

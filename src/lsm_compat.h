@@ -241,17 +241,17 @@ lsm_compat_index_vacuum_info(IndexVacuumInfo *info, Relation index, Relation rel
 }
 
 static inline void
-lsm_compat_update_relstats(Relation rel, BlockNumber pages, double rows, bool hasindex,
-						   TransactionId frozenxid, MultiXactId minmulti)
+lsm_compat_update_relstats(Relation rel, BlockNumber pages, double rows, BlockNumber visible,
+						   bool hasindex, TransactionId frozenxid, MultiXactId minmulti)
 {
 	bool		frozenxid_updated;
 	bool		minmulti_updated;
 
 #if PG_VERSION_NUM < 180000
-	vac_update_relstats(rel, pages, rows, 0, hasindex, frozenxid, minmulti,
+	vac_update_relstats(rel, pages, rows, visible, hasindex, frozenxid, minmulti,
 						&frozenxid_updated, &minmulti_updated, false);
 #else
-	vac_update_relstats(rel, pages, rows, 0, 0, hasindex, frozenxid, minmulti,
+	vac_update_relstats(rel, pages, rows, visible, 0, hasindex, frozenxid, minmulti,
 						&frozenxid_updated, &minmulti_updated, false);
 #endif
 }

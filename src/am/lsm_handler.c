@@ -351,6 +351,7 @@ lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *
 	double		npages = 1;
 	double		rowlog_pages = 0;
 	double		rows = 0;
+	double		lbs = 0;
 
 	for (int i = 0; i < view->nbase; i++)
 	{
@@ -380,7 +381,13 @@ lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *
 	}
 	*pages = (BlockNumber) Min(npages, (double) MaxBlockNumber);
 	*tuples = rows;
-	*allvisfrac = 0;
+
+	/* LBs that hold rows: what lies before the first and in the row log aside */
+	if (view->nbase > 0)
+		lbs = LSM_TID_LB(view->base[view->nbase - 1]->last_tid) -
+			LSM_TID_LB(view->base[0]->first_tid) + 1.0;
+	lbs += Max(rowlog_pages, 0);
+	*allvisfrac = lbs <= 0 ? 0 : Min(rel->rd_rel->relallvisible / lbs, 1.0);
 }
 
 /* ---- ANALYZE: samples root LBs, reports root TIDs ---- */

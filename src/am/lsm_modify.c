@@ -17,11 +17,13 @@
 
 #include "access/htup_details.h"
 #include "access/sysattr.h"
+#include "access/visibilitymap.h"
 #include "access/xact.h"
 #include "catalog/pg_publication.h"
 #include "lsm_am.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "storage/predicate.h"
 #include "utils/datum.h"
@@ -231,19 +233,25 @@ lsm_change_append(LsmChange *change, LsmNewRecord *insert, LsmNewRecord *version
 	LsmTid		root = change->judgement.root;
 	LWLock	   *stripe = lsm_stripe_lock(table, root);
 	bool		locks_follow = insert != NULL && nversions > 1;
+	int			kind = LSM_REC_KIND(versions[0].record->info);
+	bool		ends = kind == LSM_REC_DELETE || kind == LSM_REC_MOVED;
+	bool		done = false;
+	bool		index_full = false;
+	bool		pages_full = false;
+	Buffer		vm = InvalidBuffer;
 	LsmMemIndex *index;
 	ItemPointerData pointer;
 	uint32		node;
 	uint32		new_node = 0;
 
+	/* read before any lock is taken; VACUUM may lengthen the map meanwhile */
+	if (ends && LSM_TID_LB(root) < shared->vm_lbs)
+		visibilitymap_pin(change->rel, LSM_TID_LB(root), &vm);
 	LWLockAcquire(stripe, LW_EXCLUSIVE);
 	LWLockAcquire(&shared->gen_lock, LW_SHARED);
-	if (!lsm_versions_unchanged(&change->judgement.iter))
-	{
-		LWLockRelease(&shared->gen_lock);
-		LWLockRelease(stripe);
-		return false;
-	}
+	if (!lsm_versions_unchanged(&change->judgement.iter) ||
+		(ends && !BufferIsValid(vm) && LSM_TID_LB(root) < shared->vm_lbs))
+		goto release;
 	lsm_tid_to_pointer(root, &pointer);
 	CheckForSerializableConflictIn(change->rel, &pointer, LSM_TID_LB(root));
 
@@ -253,28 +261,33 @@ lsm_change_append(LsmChange *change, LsmNewRecord *insert, LsmNewRecord *version
 	if (locks_follow)
 		new_node = lsm_memindex_reserve(index, LSM_INVALID_TID);
 	if (node == 0 || (locks_follow && new_node == 0))
+		index_full = true;
+	else if (lsm_rowlog_append(change->rel, table, insert, versions, nversions, vm,
+							   LSM_TID_LB(root)) == LSM_APPEND_NO_ROOM)
+		pages_full = true;
+	else
 	{
-		LWLockRelease(&shared->gen_lock);
-		LWLockRelease(stripe);
-		lsm_index_make_room(change->rel, table);
-		return false;
+		/* the new root's locks first: who follows MOVED must find them */
+		if (locks_follow)
+			lsm_memindex_publish(index, new_node, insert->tid, versions[nversions - 1].tid);
+		lsm_memindex_publish(index, node, root, versions[0].tid);
+		done = true;
 	}
-	if (lsm_rowlog_append(change->rel, table, insert, versions, nversions) == LSM_APPEND_NO_ROOM)
+
+release:
+	LWLockRelease(&shared->gen_lock);
+	LWLockRelease(stripe);
+	if (BufferIsValid(vm))
+		ReleaseBuffer(vm);
+	if (index_full)
+		lsm_index_make_room(change->rel, table);
+	if (pages_full)
 	{
-		LWLockRelease(&shared->gen_lock);
-		LWLockRelease(stripe);
 		lsm_rowlog_make_room(change->rel, table, LSM_VERSION_PAGES);
 		if (insert != NULL)
 			lsm_rowlog_make_room(change->rel, table, LSM_ROOT_PAGES);
-		return false;
 	}
-	/* the new root's locks first: who follows MOVED must find them */
-	if (locks_follow)
-		lsm_memindex_publish(index, new_node, insert->tid, versions[nversions - 1].tid);
-	lsm_memindex_publish(index, node, root, versions[0].tid);
-	LWLockRelease(&shared->gen_lock);
-	LWLockRelease(stripe);
-	return true;
+	return done;
 }
 
 /* Does the version also hold for the snapshot that RI checks against? */
@@ -608,7 +621,8 @@ lsm_lock_successors(LsmChange *change, LsmTid next, CommandId cid, LockTupleMode
 			break;
 		if (judgement->target == LSM_INVALID_TID)
 		{
-			result = TM_Ok;		/* the update that made it has been rolled back */
+			result = TM_Ok;		/* the update that made it has been rolled
+								 * back */
 			break;
 		}
 		if (!judgement->own_lock && !lsm_lock_write(onward, cid, mode))

@@ -18,6 +18,7 @@
 #include "access/heapam.h"
 #include "access/multixact.h"
 #include "access/transam.h"
+#include "access/visibilitymap.h"
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "catalog/index.h"
@@ -34,9 +35,6 @@
 #include "utils/lsyscache.h"
 #include "utils/pg_rusage.h"
 #include "utils/timestamp.h"
-
-/* Row-log pages below which an ordinary VACUUM leaves a memtable alone. */
-#define LSM_VACUUM_MIN_PAGES	4
 
 /* Dead roots of one pass over the indexes. */
 typedef struct LsmDeadRoots
@@ -167,17 +165,16 @@ lsm_vacuum_oldest_xid(Relation rel, LsmTable *table, uint64 limit)
 	return oldest;
 }
 
-/* Is there anything in the memtable that is worth a flush? */
+/* Is there anything in the memtable? */
 static bool
-lsm_vacuum_should_flush(Relation rel, LsmTable *table, bool aggressive)
+lsm_vacuum_should_flush(Relation rel, LsmTable *table)
 {
 	LsmView    *view = lsm_view_get(rel, table);
-	uint32		pages = 0;
 
 	for (uint32 i = 0; i < view->meta.nranges; i++)
 		if (view->meta.ranges[i].kind != LSM_RANGE_FREE)
-			pages += view->meta.ranges[i].pages.npages;
-	return pages > 0 && (aggressive || pages >= LSM_VACUUM_MIN_PAGES);
+			return true;
+	return false;
 }
 
 /* Live rows, as far as the manifest tells. */
@@ -241,6 +238,7 @@ lsm_vacuum_rel(Relation rel, VacuumParams *params, BufferAccessStrategy strategy
 	TimestampTz start = GetCurrentTimestamp();
 	PGRUsage	ru0;
 	uint64		oldest_xid;
+	BlockNumber visible;
 	double		rows;
 	double		versions;
 	bool		cleanup = params->index_cleanup != VACOPTVALUE_DISABLED;
@@ -252,7 +250,7 @@ lsm_vacuum_rel(Relation rel, VacuumParams *params, BufferAccessStrategy strategy
 
 	/* 1. drop what is dead */
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_SCAN_HEAP);
-	if (lsm_vacuum_should_flush(rel, table, cutoffs.aggressive))
+	if (lsm_vacuum_should_flush(rel, table))
 		lsm_flush(rel, &flushed);
 	lsm_major(rel, &compacted);
 
@@ -300,15 +298,17 @@ lsm_vacuum_rel(Relation rel, VacuumParams *params, BufferAccessStrategy strategy
 		results[i] = index_vacuum_cleanup(&info, results[i]);
 		if (results[i] != NULL && !results[i]->estimated_count)
 			lsm_compat_update_relstats(indexes[i], results[i]->num_pages,
-									   results[i]->num_index_tuples, false,
+									   results[i]->num_index_tuples, 0, false,
 									   InvalidTransactionId, InvalidMultiXactId);
 	}
 	vac_close_indexes(nindexes, indexes, NoLock);
 
 	oldest_xid = lsm_vacuum_oldest_xid(rel, table, lsm_full_xid(cutoffs.oldest_xmin));
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_FINAL_CLEANUP);
+	lsm_vm_update(rel, table);
+	visibilitymap_count(rel, &visible, NULL);
 	lsm_compat_update_relstats(rel, (BlockNumber) Min(lsm_vacuum_pages(rel), MaxBlockNumber), rows,
-							   nindexes > 0, (TransactionId) oldest_xid, cutoffs.oldest_mxact);
+							   visible, nindexes > 0, (TransactionId) oldest_xid, cutoffs.oldest_mxact);
 	lsm_compat_report_vacuum(rel, rows, versions, start);
 	pgstat_progress_end_command();
 

@@ -13,6 +13,7 @@
 
 #include "access/genam.h"
 #include "access/relscan.h"
+#include "access/visibilitymap.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/index.h"
@@ -183,10 +184,22 @@ lsm_check_pages(LsmCheck *check, void *arg)
 	pfree(owners);
 }
 
+/* ---- the visibility map ---- */
+
+/* A row that ends, or may end, is in an LB without its bit (I14). */
+static void
+lsm_check_not_visible(LsmCheck *check, LsmTid root, int kind, Buffer *vm)
+{
+	if ((kind == LSM_REC_DELETE || kind == LSM_REC_MOVED) &&
+		VM_ALL_VISIBLE(check->rel, LSM_TID_LB(root), vm))
+		lsm_check_problem(check, "row (%u,%u) has a record of kind %d, and the visibility map has the bit of its LB",
+						  LSM_TID_LB(root), LSM_TID_OFFSET(root), kind);
+}
+
 /* ---- the row log ---- */
 
 static void
-lsm_check_row_page(LsmCheck *check, LsmRowRange *range, BlockNumber lb, char *copy)
+lsm_check_row_page(LsmCheck *check, LsmRowRange *range, BlockNumber lb, char *copy, Buffer *vm)
 {
 	Page		page = (Page) copy;
 
@@ -212,6 +225,8 @@ lsm_check_row_page(LsmCheck *check, LsmRowRange *range, BlockNumber lb, char *co
 			lsm_check_problem(check, "record (%u,%u) of the row log has wrong links", lb, offset);
 		else if (record->xid == 0)
 			lsm_check_problem(check, "record (%u,%u) of the row log has no xid", lb, offset);
+		else if (kind != LSM_REC_INSERT)
+			lsm_check_not_visible(check, record->root, kind, vm);
 	}
 }
 
@@ -219,6 +234,7 @@ static void
 lsm_check_rowlog(LsmCheck *check, void *arg)
 {
 	PGAlignedBlock copy;
+	Buffer		vm = InvalidBuffer;
 
 	for (uint32 i = 0; i < check->meta.nranges; i++)
 	{
@@ -242,9 +258,11 @@ lsm_check_rowlog(LsmCheck *check, void *arg)
 			CHECK_FOR_INTERRUPTS();
 			if (lsm_rowlog_copy_page(check->rel, lsm_view_get(check->rel, check->table), range,
 									 range->lb + j, copy.data))
-				lsm_check_row_page(check, range, range->lb + j, copy.data);
+				lsm_check_row_page(check, range, range->lb + j, copy.data, &vm);
 		}
 	}
+	if (BufferIsValid(vm))
+		ReleaseBuffer(vm);
 }
 
 /* ---- segments ---- */
@@ -283,6 +301,7 @@ lsm_check_segment(LsmCheck *check, void *arg)
 	uint64		versions = 0;
 	uint64		nforwards;
 	LsmForward *forwards;
+	Buffer		vm = InvalidBuffer;
 
 	if (nblocks != entry->blocks)
 		lsm_check_problem(check, "segment " UINT64_FORMAT " has %u blocks, the manifest says %u",
@@ -325,6 +344,7 @@ lsm_check_segment(LsmCheck *check, void *arg)
 				lsm_check_problem(check, "row (%u,%u) of segment " UINT64_FORMAT " has a record of kind %d",
 								  LSM_TID_LB(root), LSM_TID_OFFSET(root), entry->segment_id,
 								  LSM_REC_KIND(head.info));
+			lsm_check_not_visible(check, root, LSM_REC_KIND(head.info), &vm);
 			if (root != previous)
 				rows++;
 			versions++;
@@ -339,6 +359,9 @@ lsm_check_segment(LsmCheck *check, void *arg)
 	if (rows > 0 && previous != entry->last_tid)
 		lsm_check_problem(check, "segment " UINT64_FORMAT " does not end where the manifest says",
 						  entry->segment_id);
+
+	if (BufferIsValid(vm))
+		ReleaseBuffer(vm);
 
 	/* each FORWARD entry leads to a row of this segment that has the version */
 	reader = lsm_check_reader(check, entry);

@@ -25,6 +25,7 @@
 #include "access/xloginsert.h"
 #include "lsm_rowlog.h"
 #include "lsm_stop.h"
+#include "lsm_vmpage.h"
 #include "lsm_wal.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
@@ -142,8 +143,9 @@ lsm_rowlog_lock_page(Relation rel, LsmTable *table, int kind, Size len, int nrec
 			continue;			/* someone else has put another page there */
 
 		/*
-		 * Race: another backend may look at the page before it is locked here.
-		 * It cannot prove it, takes it for full and puts another page there.
+		 * Race: another backend may look at the page before it is locked
+		 * here. It cannot prove it, takes it for full and puts another page
+		 * there.
 		 */
 		batch->buffer = ReadBufferExtended(rel, MAIN_FORKNUM, fresh.block,
 										   RBM_ZERO_AND_LOCK, NULL);
@@ -156,10 +158,12 @@ lsm_rowlog_lock_page(Relation rel, LsmTable *table, int kind, Size len, int nrec
 
 /*
  * Put the records on their locked pages and log it: one WAL record.  Fills in
- * the TIDs.  The pages stay locked.
+ * the TIDs.  The pages stay locked.  vm: page of the visibility map where the bit
+ * of vm_lb is cleared, or InvalidBuffer.
  */
 static void
-lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatches)
+lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatches,
+				 Buffer vm, BlockNumber vm_lb)
 {
 	static char *scratch = NULL;
 	LsmTableShared *shared = table->shared;
@@ -168,10 +172,16 @@ lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatc
 	Size		used = 0;
 	Size		begin[2];
 	bool		needs_wal = RelationNeedsWAL(rel);
+	bool		clears;
 
 	Assert(nbatches <= 2);
 	if (scratch == NULL)
 		scratch = MemoryContextAlloc(TopMemoryContext, 3 * BLCKSZ);
+
+	/* gen_lock is held: nobody sets the bit now */
+	clears = BufferIsValid(vm) && lsm_vm_page_test(BufferGetPage(vm), vm_lb);
+	if (clears)
+		LockBuffer(vm, BUFFER_LOCK_EXCLUSIVE);
 
 	START_CRIT_SECTION();
 	for (int i = 0; i < nbatches; i++)
@@ -202,6 +212,11 @@ lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatc
 		xlpages[i].init = batch->init;
 		xlpages[i].reserved = 0;
 	}
+	if (clears)
+	{
+		lsm_vm_page_clear(BufferGetPage(vm), vm_lb);
+		MarkBufferDirty(vm);
+	}
 
 	if (needs_wal)
 	{
@@ -211,6 +226,7 @@ lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatc
 		xlrec.version = LSM_WAL_VERSION;
 		xlrec.npages = nbatches;
 		xlrec.generation = shared->generation;
+		xlrec.flags = clears ? LSM_APPEND_CLEARS_VISIBLE : 0;
 		XLogBeginInsert();
 		XLogSetRecordFlags(XLOG_INCLUDE_ORIGIN);
 		XLogRegisterData((char *) &xlrec, sizeof(xlrec));
@@ -222,11 +238,21 @@ lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatc
 			XLogRegisterBufData(i, scratch + begin[i],
 								(i + 1 < nbatches ? begin[i + 1] : used) - begin[i]);
 		}
+		if (clears)
+		{
+			XLogRegisterData((char *) &vm_lb, sizeof(vm_lb));
+			/* not REGBUF_STANDARD: the map lies where that one has free space */
+			XLogRegisterBuffer(nbatches, vm, 0);
+		}
 		lsn = XLogInsert(LSM_RMGR_ID, XLOG_LSM_APPEND);
 		for (int i = 0; i < nbatches; i++)
 			PageSetLSN(BufferGetPage(batches[i].buffer), lsn);
+		if (clears)
+			PageSetLSN(BufferGetPage(vm), lsn);
 	}
 	END_CRIT_SECTION();
+	if (clears)
+		LockBuffer(vm, BUFFER_LOCK_UNLOCK);
 }
 
 static void
@@ -422,7 +448,7 @@ lsm_rowlog_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n,
 		CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
 		if (speculative)
 			lsm_speculative_begin(shared, LSM_TID(batch.lb, batch.first));
-		lsm_rowlog_write(rel, table, &batch, 1);
+		lsm_rowlog_write(rel, table, &batch, 1, InvalidBuffer, 0);
 		UnlockReleaseBuffer(batch.buffer);
 		LWLockRelease(&shared->gen_lock);
 	}
@@ -434,11 +460,13 @@ lsm_rowlog_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n,
  * exclusively and gen_lock shared, has linked each version to its row's newest
  * record, and publishes them afterwards.  Where insert is given, the first
  * version is its MOVED: base becomes the new root, and so does the root of the
- * versions that follow (locks that are copied to the new row).
+ * versions that follow (locks that are copied to the new row).  vm: page of the
+ * visibility map for vm_lb, pinned, if the change ends its row and the map is as
+ * long as that.
  */
 LsmAppendResult
 lsm_rowlog_append(Relation rel, LsmTable *table, LsmNewRecord *insert,
-				  LsmNewRecord *versions, int nversions)
+				  LsmNewRecord *versions, int nversions, Buffer vm, BlockNumber vm_lb)
 {
 	LsmPageBatch batches[2];
 	int			n = 0;
@@ -487,7 +515,7 @@ lsm_rowlog_append(Relation rel, LsmTable *table, LsmNewRecord *insert,
 			versions[i].record->prev = versions[i - 1].tid;
 	}
 
-	lsm_rowlog_write(rel, table, batches, n);
+	lsm_rowlog_write(rel, table, batches, n, vm, vm_lb);
 	for (int i = 0; i < n; i++)
 		UnlockReleaseBuffer(batches[i].buffer);
 	return LSM_APPEND_DONE;

@@ -46,7 +46,8 @@ extern bool lsm_rowlog_undecided(LsmTableShared *shared, const LsmRowRange *rang
 extern void lsm_rowlog_xact_end(void);
 extern LsmAppendResult lsm_rowlog_append(Relation rel, LsmTable *table,
 										 LsmNewRecord *insert,
-										 LsmNewRecord *versions, int nversions);
+										 LsmNewRecord *versions, int nversions,
+										 Buffer vm, BlockNumber vm_lb);
 extern void lsm_rowlog_make_room(Relation rel, LsmTable *table, int kind);
 
 /* compact/lsm_flush.c: flush because the row log has no place left */

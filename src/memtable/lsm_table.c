@@ -27,6 +27,7 @@
 #include "common/hashfn.h"
 #include "lsm_manifest.h"
 #include "lsm_table.h"
+#include "lsm_vmpage.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/ipc.h"
@@ -145,6 +146,7 @@ lsm_table_reset_shared(LsmTableShared *shared)
 	shared->known = false;
 	shared->incarnation = 0;
 	shared->generation = shared->flushing = 0;
+	shared->vm_lbs = MaxBlockNumber;
 	for (int i = 0; i < 2; i++)
 		lsm_memindex_reset(&shared->index[i], LSM_INDEX_ABSENT, 0);
 	lsm_table_reset_pages(shared, 0);
@@ -345,6 +347,7 @@ lsm_table_verify(Relation rel, LsmTable *table)
 		{
 			lsm_table_reset_shared(shared);
 			lsm_table_adopt_meta(shared, meta);
+			shared->vm_lbs = lsm_vm_size(rel);
 		}
 	}
 	table->verified = RecoveryInProgress() ? 0 : pg_atomic_read_u64(&shared->epoch);

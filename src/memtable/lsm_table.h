@@ -60,6 +60,7 @@ typedef struct LsmTableShared
 	uint64		incarnation;	/* 0: file has no metapage */
 	uint32		generation;
 	uint32		flushing;
+	BlockNumber vm_lbs;			/* LBs from here on have no bit in the visibility map */
 	LsmMemIndex index[2];		/* of a generation: [generation % 2] */
 
 	/* guarded by mutex */

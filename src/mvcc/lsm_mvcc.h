@@ -180,6 +180,9 @@ typedef struct LsmJudgement
 	}		   *lockers;
 } LsmJudgement;
 
+/* lsm_vm.c */
+extern void lsm_vm_update(Relation rel, LsmTable *table);
+
 extern void lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
 						  LockTupleMode mode, TupleTableSlot *slot, LsmJudgement *judgement);
 

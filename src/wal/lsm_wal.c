@@ -17,6 +17,7 @@
 #include "access/xlogutils.h"
 #include "lsm_manifest.h"
 #include "lsm_mvcc.h"
+#include "lsm_vmpage.h"
 #include "lsm_wal.h"
 #include "storage/bufmgr.h"
 #include "storage/standby.h"
@@ -50,7 +51,7 @@ lsm_redo_meta(XLogReaderState *record)
 	Page		page;
 	Size		len;
 	char	   *data;
-	LsmMeta	   *meta;
+	LsmMeta    *meta;
 
 	lsm_redo_check_version(xlrec->version);
 	XLogRecGetBlockTag(record, 0, &locator, &fork, &block);
@@ -165,6 +166,21 @@ lsm_redo_append_index(XLogReaderState *record, int block_id, LsmTableShared *sha
 }
 
 static void
+lsm_redo_clear_visible(XLogReaderState *record, int block_id, BlockNumber lb)
+{
+	Buffer		buffer;
+
+	if (lsm_vm_redo_page(record, block_id, &buffer))
+	{
+		lsm_vm_page_clear(BufferGetPage(buffer), lb);
+		PageSetLSN(BufferGetPage(buffer), record->EndRecPtr);
+		MarkBufferDirty(buffer);
+	}
+	if (BufferIsValid(buffer))
+		UnlockReleaseBuffer(buffer);
+}
+
+static void
 lsm_redo_append(XLogReaderState *record)
 {
 	xl_lsm_append *xlrec = (xl_lsm_append *) XLogRecGetData(record);
@@ -183,6 +199,9 @@ lsm_redo_append(XLogReaderState *record)
 		LWLockAcquire(&shared->gen_lock, LW_EXCLUSIVE);
 	for (int i = 0; i < xlrec->npages; i++)
 		lsm_redo_append_page(record, i, xlrec, &xlpages[i]);
+	if (xlrec->flags & LSM_APPEND_CLEARS_VISIBLE)
+		lsm_redo_clear_visible(record, xlrec->npages,
+							   *(BlockNumber *) &xlpages[xlrec->npages]);
 	if (shared != NULL)
 	{
 		if (shared->known && shared->incarnation == xlrec->incarnation)
@@ -214,6 +233,40 @@ lsm_redo_speculative(XLogReaderState *record)
 }
 
 static void
+lsm_redo_visible(XLogReaderState *record)
+{
+	xl_lsm_visible *xlrec = (xl_lsm_visible *) XLogRecGetData(record);
+	xl_lsm_visible_run *runs = (xl_lsm_visible_run *) (xlrec + 1);
+	RelFileLocator locator;
+	ForkNumber	fork;
+	BlockNumber block;
+	LsmTableShared *shared;
+	Buffer		buffer;
+
+	lsm_redo_check_version(xlrec->version);
+	XLogRecGetBlockTag(record, 0, &locator, &fork, &block);
+	if (lsm_vm_redo_page(record, 0, &buffer))
+	{
+		for (int i = 0; i < xlrec->nruns; i++)
+			lsm_vm_page_set(BufferGetPage(buffer), runs[i].lb, runs[i].nlbs);
+		PageSetLSN(BufferGetPage(buffer), record->EndRecPtr);
+		MarkBufferDirty(buffer);
+	}
+	if (BufferIsValid(buffer))
+		UnlockReleaseBuffer(buffer);
+
+	/* who writes after a promotion goes by it */
+	shared = lsm_table_lookup(locator, -1);
+	if (shared != NULL)
+	{
+		LWLockAcquire(&shared->gen_lock, LW_EXCLUSIVE);
+		shared->vm_lbs = MaxBlockNumber;
+		LWLockRelease(&shared->gen_lock);
+		lsm_table_release(shared);
+	}
+}
+
+static void
 lsm_redo(XLogReaderState *record)
 {
 	switch (XLogRecGetInfo(record) & ~XLR_INFO_MASK)
@@ -226,6 +279,9 @@ lsm_redo(XLogReaderState *record)
 			break;
 		case XLOG_LSM_SPECULATIVE:
 			lsm_redo_speculative(record);
+			break;
+		case XLOG_LSM_VISIBLE:
+			lsm_redo_visible(record);
 			break;
 		case XLOG_LSM_CONFLICT:
 			{
@@ -273,6 +329,9 @@ lsm_desc(StringInfo buf, XLogReaderState *record)
 					appendStringInfo(buf, ", lb: %u, first: %u, records: %u%s", xlpages[i].lb,
 									 xlpages[i].first, xlpages[i].nrecords,
 									 xlpages[i].init ? ", new page" : "");
+				if (xlrec->flags & LSM_APPEND_CLEARS_VISIBLE)
+					appendStringInfo(buf, ", not all visible: %u",
+									 *(BlockNumber *) &xlpages[xlrec->npages]);
 				break;
 			}
 		case XLOG_LSM_SPECULATIVE:
@@ -281,6 +340,16 @@ lsm_desc(StringInfo buf, XLogReaderState *record)
 
 				appendStringInfo(buf, "offset: %u, %s", xlrec->offset,
 								 xlrec->succeeded ? "confirmed" : "killed");
+				break;
+			}
+		case XLOG_LSM_VISIBLE:
+			{
+				xl_lsm_visible *xlrec = (xl_lsm_visible *) XLogRecGetData(record);
+				xl_lsm_visible_run *runs = (xl_lsm_visible_run *) (xlrec + 1);
+
+				for (int i = 0; i < xlrec->nruns; i++)
+					appendStringInfo(buf, "%slb: %u, lbs: %u", i > 0 ? ", " : "",
+									 runs[i].lb, runs[i].nlbs);
 				break;
 			}
 		case XLOG_LSM_CONFLICT:
@@ -303,6 +372,8 @@ lsm_identify(uint8 info)
 			return "CONFLICT";
 		case XLOG_LSM_SPECULATIVE:
 			return "SPECULATIVE";
+		case XLOG_LSM_VISIBLE:
+			return "VISIBLE";
 		default:
 			return NULL;
 	}
@@ -315,6 +386,8 @@ lsm_mask(char *pagedata, BlockNumber block)
 	Page		page = (Page) pagedata;
 
 	mask_page_lsn_and_checksum(page);
+	if (PageGetSpecialSize(page) == 0)
+		return;					/* of the visibility map, all of which counts */
 	mask_page_hint_bits(page);
 	mask_unused_space(page);
 	if (LSM_PAGE_SPECIAL(page)->kind != LSM_PAGE_ROWLOG)
@@ -327,7 +400,8 @@ lsm_mask(char *pagedata, BlockNumber block)
 	}
 }
 
-static LSM_RMGR_CONST RmgrData lsm_rmgr = {
+static LSM_RMGR_CONST RmgrData lsm_rmgr =
+{
 	.rm_name = LSM_RMGR_NAME,
 	.rm_redo = lsm_redo,
 	.rm_desc = lsm_desc,

@@ -24,6 +24,7 @@
 #define XLOG_LSM_APPEND			0x10	/* records to row-log pages */
 #define XLOG_LSM_CONFLICT		0x20	/* rows are removed from indexes */
 #define XLOG_LSM_SPECULATIVE	0x30	/* a speculative INSERT is decided */
+#define XLOG_LSM_VISIBLE		0x40	/* bits of the visibility map are set */
 
 /* Why a metapage changed; for rm_desc only. */
 #define LSM_OP_RANGE			2	/* new row-log range */
@@ -59,6 +60,8 @@ typedef struct xl_lsm_append
 } xl_lsm_append;
 
 #define LSM_APPEND_LOGICAL		0x0001	/* reserved: rows for logical decoding follow */
+#define LSM_APPEND_CLEARS_VISIBLE 0x0002	/* the last block is of the visibility map;
+											 * its LB (uint32) ends the main data */
 
 typedef struct xl_lsm_append_page
 {
@@ -85,6 +88,20 @@ typedef struct xl_lsm_speculative
 	uint8		succeeded;
 	uint8		version;
 } xl_lsm_speculative;
+
+/* XLOG_LSM_VISIBLE: main data is this and the runs; block 0, of the visibility map. */
+typedef struct xl_lsm_visible
+{
+	uint8		version;
+	uint8		reserved;
+	uint16		nruns;
+} xl_lsm_visible;
+
+typedef struct xl_lsm_visible_run
+{
+	BlockNumber lb;
+	uint32		nlbs;
+} xl_lsm_visible_run;
 
 extern void lsm_wal_register(void);
 
