@@ -7,7 +7,7 @@
  * to the newest record of that row in the generation, in one shared arena of
  * chunks that is fixed at server start.  A whole index is dropped at once;
  * single nodes never are, which is what makes readers without locks simple.
- * A filter by root LB answers "nothing here" for most rows.
+ * A filter by root answers "nothing here" for most rows.
  *
  * Addresses are offsets into the arena in units of 8 bytes; 0 is none.
  *
@@ -26,7 +26,7 @@
 
 #define LSM_CHUNK_BYTES			32768
 #define LSM_MAX_HEIGHT			12
-#define LSM_FILTER_BITS			65536
+#define LSM_FILTER_BITS			131072
 #define LSM_FILTER_BYTES		(LSM_FILTER_BITS / 8)
 
 typedef struct LsmArena
@@ -188,11 +188,11 @@ lsm_node_create(LsmMemIndex *index, LsmTid root, int height)
 	return address;
 }
 
-/* The filter's word and bit for an LB. */
+/* The filter's word and bit for a root. */
 static inline pg_atomic_uint32 *
 lsm_filter_word(LsmMemIndex *index, LsmTid root, uint32 *bit)
 {
-	uint32		hash = murmurhash32(LSM_TID_LB(root)) % LSM_FILTER_BITS;
+	uint32		hash = murmurhash32(LSM_TID_LB(root) ^ LSM_TID_OFFSET(root) * 0x9E3779B1) % LSM_FILTER_BITS;
 
 	*bit = (uint32) 1 << (hash % 32);
 	return (pg_atomic_uint32 *) (arena_chunks + (Size) index->filter * 8) + hash / 32;
