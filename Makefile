@@ -97,7 +97,8 @@ PROVE_TESTS = \
 	src/test/t/006_damage.pl \
 	src/test/t/007_many_lockers.pl \
 	src/test/t/008_publication.pl \
-	src/test/t/015_visibility_map.pl
+	src/test/t/015_visibility_map.pl \
+	src/test/t/016_standby_conflict.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm

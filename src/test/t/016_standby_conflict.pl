@@ -1,0 +1,133 @@
+# Snapshots of a standby for which the primary has removed, frozen or marked
+# something: they are cancelled rather than answered wrongly, and with feedback
+# the primary waits for them.  Sessions that opened a table while it was empty, or
+# before it was made anew, go on with what replay brings.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use LsmNode;
+
+my $primary = LsmNode->new('primary');
+
+$primary->setup(conf => "autovacuum = off\n");
+$primary->safe_psql(
+	'postgres', q{
+CREATE TABLE t (id int PRIMARY KEY, v int) USING lsm;
+INSERT INTO t SELECT i, 0 FROM generate_series(1, 500) i;
+CREATE TABLE empty (id int PRIMARY KEY, v int) USING lsm;
+});
+$primary->backup('base');
+
+my $standby = LsmNode->new('standby');
+
+$standby->init_from_backup($primary, 'base', has_streaming => 1);
+$standby->append_conf('postgresql.conf',
+	"max_standby_streaming_delay = 0\nhot_standby_feedback = off\nwal_receiver_status_interval = 1\n");
+$standby->start;
+
+sub catch_up
+{
+	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
+	return;
+}
+
+# Runs each statement by itself: VACUUM must not be in a transaction.
+sub on_primary
+{
+	$primary->safe_psql('postgres', $_) foreach @_;
+	return;
+}
+
+my $by_index = 'SET enable_seqscan = off; SET enable_bitmapscan = off;';
+my $conflict = qr/due to conflict with recovery/;
+
+# An old snapshot on the standby, then the primary's changes: what the session
+# gets for its query is the old answer or nothing, never a new answer.
+sub old_snapshot
+{
+	my ($label, $query, $must_cancel, @changes) = @_;
+	my $session = $standby->session('postgres');
+	my $log_start = -s $standby->logfile;
+	my ($old, $answer, $cancelled);
+
+	$session->query_safe("$by_index BEGIN ISOLATION LEVEL REPEATABLE READ");
+	$old = $session->query_safe($query);
+	on_primary(@changes);
+	catch_up();
+
+	# psql ends where the server has ended the session
+	$answer = eval { $session->query($query) };
+	$cancelled = $standby->log_contains($conflict, $log_start);
+	if ($must_cancel)
+	{
+		ok($cancelled, "$label: cancelled");
+	}
+	else
+	{
+		ok($cancelled || $answer eq $old, "$label: the old answer or none")
+		  or diag("before: $old, after: $answer");
+	}
+	eval { $session->quit };
+	is($standby->safe_psql('postgres', "$by_index $query"),
+		$primary->safe_psql('postgres', "$by_index $query"), "$label: the standby has the new answer");
+	return;
+}
+
+my $sums = 'SELECT count(*), sum(v) FROM t';
+
+old_snapshot('rows removed by VACUUM', $sums, 1, 'DELETE FROM t WHERE id <= 100', 'VACUUM t');
+old_snapshot('versions settled by compaction', $sums, 1,
+	'UPDATE t SET v = v + 1', q{SELECT lsm_flush('t')}, 'UPDATE t SET v = v + 1',
+	q{SELECT lsm_flush('t')}, q{SELECT lsm_major_compact('t')});
+old_snapshot('versions that a minor compaction dropped', $sums, 1,
+	'UPDATE t SET v = v + 1', q{SELECT lsm_flush('t')}, 'UPDATE t SET v = v + 1',
+	q{SELECT lsm_flush('t')}, q{SELECT lsm_minor_compact('t')});
+old_snapshot('rows marked as visible to all', 'SELECT count(id) FROM t WHERE id > 0', 0,
+	'INSERT INTO t SELECT i, 0 FROM generate_series(1001, 2000) i', 'VACUUM t');
+old_snapshot('changes that remove nothing', $sums, 0, 'UPDATE t SET v = v + 1 WHERE id < 300');
+
+# With feedback nothing is removed that the standby's snapshot sees.
+$standby->append_conf('postgresql.conf', "hot_standby_feedback = on\nmax_standby_streaming_delay = -1\n");
+$standby->reload;
+{
+	my $session = $standby->session('postgres');
+
+	$session->query_safe("$by_index BEGIN ISOLATION LEVEL REPEATABLE READ");
+	my $old = $session->query_safe($sums);
+
+	$primary->wait_until('postgres', 'SELECT count(*) > 0 FROM pg_stat_replication WHERE backend_xmin IS NOT NULL');
+	on_primary('DELETE FROM t WHERE id % 2 = 0', 'UPDATE t SET v = v + 7', 'VACUUM t', q{SELECT lsm_major_compact('t')});
+	catch_up();
+	is($session->query_safe($sums), $old, 'with feedback the old answer stays');
+	$session->query_safe('COMMIT');
+	is($session->query_safe($sums), $primary->safe_psql('postgres', $sums), 'and then the new one comes');
+	$session->quit;
+}
+
+# A file that is empty, then has rows; then another file.
+{
+	my $session = $standby->session('postgres');
+
+	is($session->query_safe('SELECT count(*) FROM empty'), '0', 'an empty table on the standby');
+	on_primary('INSERT INTO empty SELECT i, i FROM generate_series(1, 10) i');
+	catch_up();
+	is($session->query_safe('SELECT count(*), sum(v) FROM empty'), '10|55', 'its first rows');
+	on_primary(q{SELECT lsm_flush('empty')}, 'UPDATE empty SET v = v + 1', 'TRUNCATE empty',
+		'INSERT INTO empty VALUES (1, 1)');
+	catch_up();
+	is($session->query_safe('SELECT count(*), sum(v) FROM empty'), '1|1', 'rows of its next file');
+	on_primary('BEGIN; TRUNCATE empty; INSERT INTO empty VALUES (7, 7); ROLLBACK');
+	catch_up();
+	is($session->query_safe('SELECT count(*), sum(v) FROM empty'), '1|1', 'a TRUNCATE that was rolled back');
+	$session->quit;
+}
+
+$standby->promote;
+$standby->check_ok('postgres', 'after promotion');
+$standby->safe_psql('postgres', 'INSERT INTO empty VALUES (2, 2); UPDATE t SET v = 0; VACUUM t');
+$standby->check_ok('postgres', 'after changes');
+$standby->stop('fast');
+$primary->stop('fast');
+done_testing();
