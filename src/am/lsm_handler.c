@@ -165,7 +165,14 @@ lsm_fetch_row_version(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTab
 static bool
 lsm_tid_valid(TableScanDesc scan, ItemPointer tid)
 {
-	return ItemPointerIsValid(tid) && ItemPointerGetOffsetNumber(tid) <= LSM_MAX_OFFSET;
+	BlockNumber lb = ItemPointerGetBlockNumberNoCheck(tid);
+	BlockNumber next_root_lb;
+
+	if (!ItemPointerIsValid(tid) || ItemPointerGetOffsetNumber(tid) > LSM_MAX_OFFSET)
+		return false;
+	next_root_lb = lsm_view_get(scan->rs_rd, lsm_table_open(scan->rs_rd))->meta.next_root_lb;
+	return lb < next_root_lb ||
+		(next_root_lb > 0 && lb >= LSM_FIRST_VERSION_LB && lb < LSM_END_VERSION_LB);
 }
 
 /* The name of the newest version that the scan's snapshot sees. */
@@ -177,9 +184,18 @@ lsm_get_latest_tid(TableScanDesc sscan, ItemPointer tid)
 	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &LsmSlotOps);
 	LsmTid		root;
 
-	if (lsm_find_root(rel, table, lsm_tid_from_pointer(tid), &root) &&
-		lsm_row_fetch(rel, table, root, sscan->rs_snapshot, slot, NULL))
-		*tid = slot->tts_tid;
+	if (!lsm_find_root(rel, table, lsm_tid_from_pointer(tid), &root))
+		root = LSM_INVALID_TID;
+	while (root != LSM_INVALID_TID)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (lsm_row_fetch(rel, table, root, sscan->rs_snapshot, slot, NULL))
+		{
+			*tid = slot->tts_tid;
+			break;
+		}
+		root = lsm_row_successor(rel, table, root, sscan->rs_snapshot);
+	}
 	ExecDropSingleTupleTableSlot(slot);
 }
 
@@ -190,23 +206,52 @@ lsm_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snapshot)
 							   snapshot, NULL);
 }
 
+/* Rows that are looked up for one bottom-up deletion, at most. */
+#define LSM_BOTTOMUP_ROWS		100
+
 /*
- * A horizon for index entries that are known to be dead.  None is removed that
- * the index did not mark so itself; the xid is conservative.
+ * Which of these index entries are dead, and from which xid on must a standby's
+ * snapshots be to allow their removal?  Of those that the index has marked only
+ * the latter is asked.  A root is not used again: to find an entry dead that is
+ * removed by someone else meanwhile does no harm.
+ *
+ * Bottom-up deletion (delstate->bottomup) makes room on a page about to be split,
+ * from entries that the index suspects; others are not looked at.
  */
 static TransactionId
 lsm_index_delete_tuples(Relation rel, TM_IndexDeleteOp *delstate)
 {
-	TransactionId horizon;
+	LsmTable   *table = lsm_table_open(rel);
+	uint64		newest = 0;
+	int			looked_up = 0;
+	int			freed = 0;
+	bool		any = false;
 
-	if (delstate->bottomup)
+	(void) lsm_floor();
+	for (int i = 0; i < delstate->ndeltids; i++)
 	{
-		delstate->ndeltids = 0;
-		return InvalidTransactionId;
+		TM_IndexDelete *deltid = &delstate->deltids[i];
+		TM_IndexStatus *status = &delstate->status[deltid->id];
+		uint64		xid;
+
+		if (delstate->bottomup)
+		{
+			if (!status->promising)
+				continue;
+			if (looked_up++ >= LSM_BOTTOMUP_ROWS || freed >= delstate->bottomupfreespace)
+				break;
+		}
+		if (!lsm_row_is_dead(rel, table, lsm_tid_from_pointer(&deltid->tid),
+							 status->knowndeletable, &xid) && !status->knowndeletable)
+			continue;
+		status->knowndeletable = true;
+		newest = Max(newest, xid);
+		freed += status->freespace;
+		any = true;
 	}
-	horizon = GetOldestNonRemovableTransactionId(rel);
-	TransactionIdRetreat(horizon);
-	return horizon;
+	if (!any && delstate->bottomup)
+		delstate->ndeltids = 0;
+	return (TransactionId) newest;
 }
 
 /* ---- changes that are not supported yet ---- */
@@ -335,13 +380,19 @@ lsm_relation_size(Relation rel, ForkNumber fork)
 	return (uint64) lsm_meta_peek(rel)->next_root_lb * BLCKSZ;
 }
 
+#define LSM_NEW_TABLE_PAGES		10
+
 static bool
 lsm_needs_toast_table(Relation rel)
 {
 	return false;
 }
 
-/* Rows and cost-equivalent pages, from the manifest. */
+/*
+ * Rows and cost-equivalent pages, from the manifest.  A table that was never
+ * analyzed is taken for ten pages at least, as heap does: it is small because it
+ * is new, and plans are kept.
+ */
 static void
 lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *tuples,
 				  double *allvisfrac)
@@ -350,6 +401,7 @@ lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *
 	LsmView    *view = lsm_view_get(rel, table);
 	double		npages = 1;
 	double		rowlog_pages = 0;
+	double		assumed_pages = 0;
 	double		rows = 0;
 	double		lbs = 0;
 
@@ -371,13 +423,19 @@ lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *
 	SpinLockAcquire(&table->shared->mutex);
 	rowlog_pages -= table->shared->rest[LSM_ROOT_PAGES].npages;
 	SpinLockRelease(&table->shared->mutex);
-	if (rowlog_pages > 0)
+	if (npages < LSM_NEW_TABLE_PAGES && rel->rd_rel->reltuples < 0 &&
+		!rel->rd_rel->relhassubclass)
+	{
+		assumed_pages = LSM_NEW_TABLE_PAGES - npages;
+		npages = LSM_NEW_TABLE_PAGES;
+	}
+	if (rowlog_pages + assumed_pages > 0)
 	{
 		int32		width = get_rel_data_width(rel, attr_widths);
 
-		rows += rint(rowlog_pages * Min(LSM_MAX_OFFSET, LSM_PAGE_PAYLOAD /
-										(MAXALIGN(width) + SizeOfLsmInsertRecord +
-										 sizeof(ItemIdData))));
+		rows += rint((rowlog_pages + assumed_pages) *
+					 Min(LSM_MAX_OFFSET, LSM_PAGE_PAYLOAD / (MAXALIGN(width) + SizeOfLsmInsertRecord +
+															 sizeof(ItemIdData))));
 	}
 	*pages = (BlockNumber) Min(npages, (double) MaxBlockNumber);
 	*tuples = rows;

@@ -89,7 +89,7 @@ lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid
 	for (int i = 0; i < nslots; i++)
 	{
 		slots[i]->tts_tableOid = RelationGetRelid(rel);
-		lsm_slot_set_inserted(slots[i], records[i].tid, xid, cid);
+		lsm_slot_set_inserted(slots[i], records[i].tid, xid, cid, 0);
 		pfree(records[i].record);
 	}
 	pfree(records);
@@ -123,7 +123,7 @@ lsm_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid, int op
 	new.record->info |= LSM_REC_SPECULATIVE;
 	lsm_rowlog_insert(rel, table, &new, 1, true);
 	slot->tts_tableOid = RelationGetRelid(rel);
-	lsm_slot_set_inserted(slot, new.tid, xid, cid);
+	lsm_slot_set_inserted(slot, new.tid, xid, cid, 0);
 	pfree(new.record);
 	pgstat_count_heap_insert(rel, 1);
 }
@@ -198,7 +198,7 @@ lsm_change_failed(LsmChange *change, ItemPointer tid, TM_FailureData *tmfd)
 	LsmJudgement *judgement = &change->judgement;
 
 	tmfd->ctid = *tid;
-	if (judgement->partition_move && judgement->result == TM_Deleted)
+	if (judgement->partition_move)
 		ItemPointerSetMovedPartitions(&tmfd->ctid);
 	else if (judgement->next != LSM_INVALID_TID)
 		lsm_tid_to_pointer(judgement->next, &tmfd->ctid);
@@ -445,6 +445,22 @@ lsm_update_form(LsmChange *change, const LsmUpdatePlan *plan, TupleTableSlot *sl
 	return record;
 }
 
+/*
+ * The xmax of a new version: whoever locks it, as the old version's lockers lock
+ * it too.  INSERT ... ON CONFLICT DO UPDATE locks before it updates, by which its
+ * users know an update from an insert.
+ */
+static uint64
+lsm_update_locker(LsmChange *change)
+{
+	LsmJudgement *judgement = &change->judgement;
+
+	for (int i = 0; i < judgement->nlockers; i++)
+		if (TransactionIdIsCurrentTransactionId((TransactionId) judgement->lockers[i].xid))
+			return judgement->lockers[i].xid;
+	return judgement->nlockers > 0 ? judgement->lockers[0].xid : 0;
+}
+
 /* Update that keeps the root. */
 static bool
 lsm_update_in_place(LsmChange *change, const LsmUpdatePlan *plan, TupleTableSlot *slot,
@@ -456,7 +472,7 @@ lsm_update_in_place(LsmChange *change, const LsmUpdatePlan *plan, TupleTableSlot
 	new.record = lsm_update_form(change, plan, slot, cid, &new.len);
 	done = lsm_change_append(change, NULL, &new, 1);
 	if (done)
-		lsm_slot_set_inserted(slot, new.tid, new.record->xid, cid);
+		lsm_slot_set_inserted(slot, new.tid, new.record->xid, cid, lsm_update_locker(change));
 	pfree(new.record);
 	return done;
 }
@@ -495,7 +511,7 @@ lsm_update_moving(LsmChange *change, const LsmUpdatePlan *plan, TupleTableSlot *
 	}
 	done = lsm_change_append(change, &insert, versions, n);
 	if (done)
-		lsm_slot_set_inserted(slot, insert.tid, head.xid, cid);
+		lsm_slot_set_inserted(slot, insert.tid, head.xid, cid, lsm_update_locker(change));
 	for (int i = 0; i < n; i++)
 		pfree(versions[i].record);
 	pfree(versions);
@@ -606,32 +622,70 @@ lsm_lock_successors(LsmChange *change, LsmTid next, CommandId cid, LockTupleMode
 		CHECK_FOR_INTERRUPTS();
 		lsm_tid_to_pointer(next, &tid);
 		lsm_row_judge(change->rel, change->table, next, cid, mode, NULL, judgement);
-		result = judgement->result;
-		if (result == TM_BeingModified)
-		{
-			if (wait_policy != LockWaitBlock)
-			{
-				result = TM_WouldBlock;
-				break;
-			}
-			XactLockTableWait(judgement->wait_for, change->rel, &tid, XLTW_LockUpdated);
-			continue;
-		}
-		if (result != TM_Ok && result != TM_Invisible)
-			break;
-		if (judgement->target == LSM_INVALID_TID)
-		{
-			result = TM_Ok;		/* the update that made it has been rolled
-								 * back */
-			break;
-		}
-		if (!judgement->own_lock && !lsm_lock_write(onward, cid, mode))
-			continue;
 		result = TM_Ok;
+		if (judgement->target == LSM_INVALID_TID)
+			break;				/* the update that made it has been rolled back */
+		if (!judgement->own_change)
+		{
+			/* whether our snapshot sees that version is of no importance */
+			result = judgement->unseen_result;
+			if (result == TM_BeingModified)
+			{
+				if (wait_policy != LockWaitBlock)
+				{
+					result = TM_WouldBlock;
+					break;
+				}
+				XactLockTableWait(judgement->wait_for, change->rel, &tid, XLTW_LockUpdated);
+				continue;
+			}
+			if (result != TM_Ok)
+				break;
+			if (!judgement->own_lock && !lsm_lock_write(onward, cid, mode))
+				continue;
+		}
 		next = judgement->next_moved ? judgement->next : LSM_INVALID_TID;
 	}
 	pfree(onward);
 	return result;
+}
+
+/*
+ * The version to be locked, or the one before it, has been found to be outdated.
+ * With TUPLE_LOCK_FLAG_FIND_LAST_VERSION: go on with the next one.  True: tid has
+ * been set to it.
+ *
+ * Versions between the first and the last are passed as under SnapshotDirty in
+ * heap: what our own transaction did to them does not stop us, whichever command
+ * it was.  The last one does, if this command does not see it: the executor
+ * learns from its cmin who made it.
+ */
+static bool
+lsm_lock_traverse(LsmChange *change, ItemPointer tid, TM_FailureData *tmfd)
+{
+	LsmJudgement *judgement = &change->judgement;
+
+	if (tmfd->traversed && judgement->own_change)
+		judgement->result = judgement->next != LSM_INVALID_TID || judgement->partition_move ?
+			TM_Updated : TM_Deleted;
+	else if (tmfd->traversed && judgement->result == TM_Invisible)
+	{
+		judgement->result = TM_SelfModified;
+		judgement->xmax = judgement->target_xid;
+		judgement->cmax = judgement->target_cid;
+	}
+	if (judgement->result != TM_Updated)
+		return false;
+	if (judgement->partition_move)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("tuple to be locked was already moved to another partition due to concurrent update")));
+	if (judgement->next == LSM_INVALID_TID)
+		return false;
+	lsm_change_unqueue(change);
+	lsm_tid_to_pointer(judgement->next, tid);
+	tmfd->traversed = true;
+	return true;
 }
 
 static void
@@ -688,24 +742,9 @@ lsm_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot 
 			result = judgement->result = TM_WouldBlock;
 			break;
 		}
-		if (result == TM_Invisible && tmfd->traversed)
-		{
-			/* the newest version is one that this very command has made */
-			result = judgement->result = TM_SelfModified;
-			judgement->cmax = cid;
-			break;
-		}
-		if (follow && result == TM_Deleted && judgement->partition_move)
-			ereport(ERROR,
-					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-					 errmsg("tuple to be locked was already moved to another partition due to concurrent update")));
-		if (follow && result == TM_Updated)
-		{
-			lsm_change_unqueue(change);
-			lsm_tid_to_pointer(judgement->next, tid);
-			tmfd->traversed = true;
+		if (follow && lsm_lock_traverse(change, tid, tmfd))
 			continue;
-		}
+		result = judgement->result;
 		if (result != TM_Ok)
 			break;
 		if (judgement->next_moved && (flags & TUPLE_LOCK_FLAG_LOCK_UPDATE_IN_PROGRESS))
@@ -713,11 +752,11 @@ lsm_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot 
 			result = lsm_lock_successors(change, judgement->next, cid, mode, wait_policy);
 			if (result == TM_WouldBlock && wait_policy == LockWaitError)
 				lsm_lock_not_available(rel);
+			judgement->result = result;
+			if (follow && lsm_lock_traverse(change, tid, tmfd))
+				continue;
 			if (result != TM_Ok)
-			{
-				judgement->result = result;
 				break;
-			}
 		}
 		if (judgement->own_lock || lsm_lock_write(change, cid, mode))
 			break;

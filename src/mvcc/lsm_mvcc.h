@@ -121,7 +121,8 @@ extern void lsm_slot_store(TupleTableSlot *slot, Relation rel, const LsmVersion 
 						   uint64 xmax, uint32 cmax);
 extern void lsm_slot_store_delta(TupleTableSlot *slot, const LsmVersion *delta);
 extern void lsm_slot_set_name(TupleTableSlot *slot, LsmTid tid);
-extern void lsm_slot_set_inserted(TupleTableSlot *slot, LsmTid tid, uint64 xid, uint32 cid);
+extern void lsm_slot_set_inserted(TupleTableSlot *slot, LsmTid tid, uint64 xid, uint32 cid,
+								  uint64 xmax);
 extern void lsm_slot_store_row(TupleTableSlot *slot, Relation rel, LsmCachedBlock *cached,
 							   int row, const LsmRowHead *head, bool whole_columns);
 
@@ -142,6 +143,9 @@ extern int	lsm_record_deform_from(TupleDesc tupdesc, const LsmRecord *record, in
 extern bool lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 						  TupleTableSlot *slot, bool *all_dead);
 
+extern bool lsm_row_is_dead(Relation rel, LsmTable *table, LsmTid root, bool marked, uint64 *xid);
+extern LsmTid lsm_row_successor(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot);
+
 /* Fetch exactly the version with that name. */
 extern bool lsm_row_fetch_named(Relation rel, LsmTable *table, LsmTid tid, Snapshot snapshot,
 								TupleTableSlot *slot);
@@ -153,12 +157,16 @@ typedef struct LsmJudgement
 	LsmTid		root;
 	LsmTid		name;			/* of the version judged */
 	LsmTid		target;			/* its version TID */
+	TransactionId target_xid;	/* who made it */
+	uint32		target_cid;
+	TM_Result	unseen_result;	/* Invisible: what it would be else */
 	TransactionId wait_for;		/* BeingModified: whose end to wait for */
 	uint32		cmax;			/* SelfModified, Deleted, Updated */
 	TransactionId xmax;
 	LsmTid		next;			/* Updated: name of the next version */
 	bool		next_moved;		/* it has another root */
-	bool		partition_move; /* Deleted: moved to another partition */
+	bool		own_change;		/* what ended the version is our own */
+	bool		partition_move; /* Updated: moved to another partition */
 	bool		own_lock;		/* we hold a lock at least as strong */
 	bool		own_any_lock;
 	bool		lockers_below;	/* a new record must say so */

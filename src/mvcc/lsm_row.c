@@ -105,19 +105,18 @@ lsm_record_effect(Relation rel, const LsmRowHead *head, Snapshot snapshot)
 	return LSM_EFFECT_NONE;		/* keep compiler quiet */
 }
 
-/* Note in the row log what became of a record's xid. */
+/* Note what became of a record's xid: here, and in the row log. */
 static void
 lsm_version_hint(LsmVersionIter *iter, LsmVersion *version)
 {
-	uint16		hint;
+	uint16		hint = lsm_hint_for(&version->head);
 
-	if (version->record == NULL ||
-		(version->head.info & (LSM_REC_COMMITTED | LSM_REC_ABORTED)))
+	if (hint == 0)
 		return;
-	hint = lsm_hint_for(&version->head);
-	if (hint != 0)
+	if (version->record != NULL)
 		lsm_rowlog_hint(iter->rel, iter->table->view, version->head.vtid, hint,
 						(TransactionId) version->head.xid);
+	version->head.info |= hint;
 }
 
 static void
@@ -170,12 +169,12 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 	LsmVersionIter iter;
 	LsmVersion *version;
 	bool		ssi = IsMVCCSnapshot(snapshot);
+	bool		live;
 
 	if (all_dead != NULL)
 		*all_dead = false;
 	do
 	{
-		bool		any = false;
 		uint64		xmax = 0;
 		uint32		cmax = 0;
 
@@ -184,6 +183,7 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 			snapshot->xmin = snapshot->xmax = InvalidTransactionId;
 			snapshot->speculativeToken = 0;
 		}
+		live = false;
 		lsm_versions_begin(&iter, rel, table, root);
 		while ((version = lsm_versions_next(&iter)) != NULL)
 		{
@@ -203,17 +203,16 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 			switch (lsm_record_effect(rel, head, snapshot))
 			{
 				case LSM_EFFECT_NONE:
+					if (head->info & LSM_REC_ABORTED)
+						continue;
 					if (ssi)
 						lsm_check_conflict_out(rel, snapshot, head->xid);
-					if (!(head->info & LSM_REC_ABORTED))
-					{
-						xmax = head->xid;
-						cmax = head->cid;
-					}
-					any = true;
+					xmax = head->xid;
+					cmax = head->cid;
+					live = true;
 					continue;
 				case LSM_EFFECT_GONE:
-					if (all_dead != NULL && !any && lsm_xid_state(head) == LSM_XID_COMMITTED)
+					if (all_dead != NULL && !live && lsm_xid_state(head) == LSM_XID_COMMITTED)
 						*all_dead = lsm_xid_removable(rel, head->xid);
 					lsm_versions_end(&iter);
 					return false;
@@ -231,7 +230,75 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 		}
 		lsm_versions_end(&iter);
 	} while (iter.stale);
+	if (all_dead != NULL)
+		*all_dead = !live;		/* rolled back, or dropped from the table (I12) */
 	return false;
+}
+
+/*
+ * Is the row whose root an index holds gone for everybody?  *xid is then the
+ * newest xid of which a snapshot must know for that, 0 if it takes none: the
+ * INSERT was rolled back, or a job has dropped the row and told the standbys.
+ * marked: the index has found it to be dead before.
+ */
+bool
+lsm_row_is_dead(Relation rel, LsmTable *table, LsmTid root, bool marked, uint64 *xid)
+{
+	LsmVersionIter iter;
+	LsmVersion *version;
+
+	do
+	{
+		*xid = 0;
+		lsm_versions_begin(&iter, rel, table, root);
+		while ((version = lsm_versions_next(&iter)) != NULL)
+		{
+			LsmRowHead *head = &version->head;
+			bool		dead;
+
+			if (LSM_REC_KIND(head->info) == LSM_REC_LOCK || lsm_xid_state(head) == LSM_XID_ABORTED)
+				continue;
+			dead = !lsm_kind_is_version(LSM_REC_KIND(head->info)) &&
+				lsm_xid_state(head) == LSM_XID_COMMITTED &&
+				(marked || lsm_xid_removable(rel, head->xid));
+			*xid = head->xid;
+			lsm_versions_end(&iter);
+			return dead;
+		}
+		lsm_versions_end(&iter);
+	} while (iter.stale);
+	return true;
+}
+
+/*
+ * The root under which a row goes on that for snapshot has left this one;
+ * LSM_INVALID_TID if it does not.
+ */
+LsmTid
+lsm_row_successor(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot)
+{
+	LsmVersionIter iter;
+	LsmVersion *version;
+	LsmTid		next;
+
+	do
+	{
+		next = LSM_INVALID_TID;
+		lsm_versions_begin(&iter, rel, table, root);
+		while ((version = lsm_versions_next(&iter)) != NULL)
+		{
+			LsmRowHead *head = &version->head;
+
+			if (LSM_REC_KIND(head->info) == LSM_REC_LOCK ||
+				lsm_record_effect(rel, head, snapshot) == LSM_EFFECT_NONE)
+				continue;
+			if (LSM_REC_KIND(head->info) == LSM_REC_MOVED)
+				next = head->base;
+			break;
+		}
+		lsm_versions_end(&iter);
+	} while (iter.stale);
+	return next;
 }
 
 /* Is it the version that this transaction calls by that name? */
@@ -395,7 +462,8 @@ lsm_judge_full(LsmJudgement *judgement, const LsmVersion *version, TupleTableSlo
 /* From what was seen to a result. */
 static void
 lsm_judge_result(LsmJudgement *judgement, const LsmNewer *next, const LsmNewer *running,
-				 const LsmNewer *committed, uint64 locker, LockTupleMode mode, uint32 cid)
+				 const LsmNewer *committed, LsmTid moved_to, uint64 locker,
+				 LockTupleMode mode, uint32 cid)
 {
 	const LsmNewer *newer = next;
 
@@ -413,8 +481,9 @@ lsm_judge_result(LsmJudgement *judgement, const LsmNewer *next, const LsmNewer *
 			newer = committed;
 		else
 		{
-			judgement->next = next->kind == LSM_REC_MOVED ? next->name : LSM_INVALID_TID;
-			judgement->next_moved = next->kind == LSM_REC_MOVED;
+			/* the row may have moved by a later change than the next one */
+			judgement->next = moved_to;
+			judgement->next_moved = moved_to != LSM_INVALID_TID;
 			newer = NULL;
 		}
 	}
@@ -431,6 +500,7 @@ lsm_judge_result(LsmJudgement *judgement, const LsmNewer *next, const LsmNewer *
 	switch (newer->state)
 	{
 		case LSM_XID_OWN:
+			judgement->own_change = true;
 			judgement->result = newer->cid >= cid ? TM_SelfModified : TM_Invisible;
 			break;
 		case LSM_XID_RUNNING:
@@ -438,7 +508,9 @@ lsm_judge_result(LsmJudgement *judgement, const LsmNewer *next, const LsmNewer *
 			judgement->wait_for = (TransactionId) newer->xid;
 			break;
 		default:
-			judgement->result = newer->kind == LSM_REC_DELETE ? TM_Deleted : TM_Updated;
+			/* heap calls a row updated that has moved to another partition */
+			judgement->result = newer->kind == LSM_REC_DELETE && !judgement->partition_move ?
+				TM_Deleted : TM_Updated;
 			break;
 	}
 	if (newer->kind != LSM_REC_DELETE)
@@ -468,7 +540,9 @@ lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
 		LsmNewer	running = {0};
 		LsmNewer	committed = {0};
 		uint64		locker = 0;
+		LsmTid		moved_to = LSM_INVALID_TID;
 		bool		found = false;	/* the version itself */
+		bool		invisible = false;
 		bool		complete = false;	/* and the one it builds on */
 		bool		first = true;
 		LsmTid		base = LSM_INVALID_TID;
@@ -533,6 +607,8 @@ lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
 				if (!lsm_version_is_named(version, tid, state))
 				{
 					lsm_newer_set(&next, head, state);
+					if (next.kind == LSM_REC_MOVED)
+						moved_to = next.name;
 					if (lsm_lock_modes_conflict(mode, lsm_record_strength(head)))
 					{
 						if (state == LSM_XID_RUNNING)
@@ -545,9 +621,10 @@ lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
 				{
 					found = true;
 					judgement->target = head->vtid;
-					if (state == LSM_XID_RUNNING ||
-						(state == LSM_XID_OWN && head->cid >= cid))
-						judgement->result = TM_Invisible;
+					judgement->target_cid = head->cid;
+					judgement->target_xid = (TransactionId) head->xid;
+					invisible = state == LSM_XID_RUNNING ||
+						(state == LSM_XID_OWN && head->cid >= cid);
 					if (head->info & LSM_REC_DELTA)
 					{
 						base = head->base;
@@ -586,10 +663,15 @@ lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
 			{
 				judgement->xmax = (TransactionId) next.xid;
 				judgement->cmax = next.cid;
+				judgement->partition_move = (next.info & LSM_REC_PARTITION_MOVE) != 0;
+				if (judgement->partition_move)
+					judgement->result = TM_Updated;
 			}
 			return;
 		}
-		if (judgement->result != TM_Invisible)
-			lsm_judge_result(judgement, &next, &running, &committed, locker, mode, cid);
+		lsm_judge_result(judgement, &next, &running, &committed, moved_to, locker, mode, cid);
+		judgement->unseen_result = judgement->result;
+		if (invisible)
+			judgement->result = TM_Invisible;
 	} while (iter->stale);
 }

@@ -520,9 +520,9 @@ lsm_slot_set_name(TupleTableSlot *slot, LsmTid tid)
 	lsm_tid_to_pointer(tid, &slot->tts_tid);
 }
 
-/* A slot whose columns have just been stored as a version with that TID. */
+/* A slot whose columns have just been stored as a version with that TID; xmax: its locker. */
 void
-lsm_slot_set_inserted(TupleTableSlot *slot, LsmTid tid, uint64 xid, uint32 cid)
+lsm_slot_set_inserted(TupleTableSlot *slot, LsmTid tid, uint64 xid, uint32 cid, uint64 xmax)
 {
 	lsm_slot_set_name(slot, tid);
 	if (slot->tts_ops == &LsmSlotOps)
@@ -533,7 +533,7 @@ lsm_slot_set_inserted(TupleTableSlot *slot, LsmTid tid, uint64 xid, uint32 cid)
 		lslot->stored = true;
 		lslot->xid = xid;
 		lslot->cid = cid;
-		lslot->xmax = 0;
+		lslot->xmax = xmax;
 		lslot->cmax = 0;
 	}
 }
