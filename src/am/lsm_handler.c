@@ -26,7 +26,6 @@
 #include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
-#include "storage/predicate.h"
 #include "storage/procarray.h"
 #include "storage/smgr.h"
 #include "utils/builtins.h"
@@ -103,26 +102,6 @@ lsm_index_fetch_end(IndexFetchTableData *scan)
 	pfree(scan);
 }
 
-/*
- * A serializable reader makes its predicate lock known, then waits out a
- * writer that may have looked for it before: what it reads after that has that
- * writer's record in it (I10).
- */
-static void
-lsm_predicate_lock_row(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot)
-{
-	ItemPointerData tid;
-	LWLock	   *stripe;
-
-	if (!IsolationIsSerializable() || !IsMVCCSnapshot(snapshot))
-		return;
-	lsm_tid_to_pointer(root, &tid);
-	PredicateLockTID(rel, &tid, snapshot, InvalidTransactionId);
-	stripe = lsm_stripe_lock(table, root);
-	LWLockAcquire(stripe, LW_SHARED);
-	LWLockRelease(stripe);
-}
-
 static bool
 lsm_index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot snapshot,
 					  TupleTableSlot *slot, bool *call_again, bool *all_dead)
@@ -131,7 +110,6 @@ lsm_index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot snaps
 	LsmTid		root = lsm_tid_from_pointer(tid);
 
 	*call_again = false;
-	lsm_predicate_lock_row(scan->rel, fetch->table, root, snapshot);
 	if (!lsm_row_fetch(scan->rel, fetch->table, root, snapshot, slot, all_dead))
 		return false;
 	*tid = slot->tts_tid;
@@ -146,14 +124,6 @@ lsm_fetch_row_version(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTab
 	LsmTable   *table = lsm_table_open(rel);
 
 	(void) lsm_floor();
-	if (IsMVCCSnapshot(snapshot))
-	{
-		LsmTid		root;
-
-		if (!lsm_find_root(rel, table, lsm_tid_from_pointer(tid), &root))
-			return false;
-		lsm_predicate_lock_row(rel, table, root, snapshot);
-	}
 	if (!lsm_row_fetch_named(rel, table, lsm_tid_from_pointer(tid), snapshot, slot))
 	{
 		ExecClearTuple(slot);

@@ -25,7 +25,6 @@
 #include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
-#include "storage/predicate.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
@@ -240,7 +239,6 @@ lsm_change_append(LsmChange *change, LsmNewRecord *insert, LsmNewRecord *version
 	bool		pages_full = false;
 	Buffer		vm = InvalidBuffer;
 	LsmMemIndex *index;
-	ItemPointerData pointer;
 	uint32		node;
 	uint32		new_node = 0;
 
@@ -252,8 +250,9 @@ lsm_change_append(LsmChange *change, LsmNewRecord *insert, LsmNewRecord *version
 	if (!lsm_versions_unchanged(&change->judgement.iter) ||
 		(ends && !BufferIsValid(vm) && LSM_TID_LB(root) < shared->vm_lbs))
 		goto release;
-	lsm_tid_to_pointer(root, &pointer);
-	CheckForSerializableConflictIn(change->rel, &pointer, LSM_TID_LB(root));
+	/* to lock a row is not to write to it */
+	if (kind != LSM_REC_LOCK)
+		lsm_check_conflict_in(change->rel, root, change->judgement.target);
 
 	/* a table that nobody has written to since it was made has no generation */
 	index = lsm_table_index(shared, shared->generation);

@@ -104,6 +104,9 @@ typedef enum LsmXidState
 extern LsmXidState lsm_xid_state(const LsmRowHead *head);
 extern bool lsm_visible_mvcc(const LsmRowHead *head, Snapshot snapshot);
 extern uint16 lsm_hint_for(const LsmRowHead *head);
+extern void lsm_predicate_lock_version(Relation rel, LsmTable *table, const LsmRowHead *head,
+									   Snapshot snapshot);
+extern void lsm_check_conflict_in(Relation rel, LsmTid root, LsmTid vtid);
 extern void lsm_check_conflict_out(Relation rel, Snapshot snapshot, uint64 xid);
 
 /* The name by which this transaction knows a version. */

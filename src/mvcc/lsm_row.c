@@ -159,6 +159,28 @@ lsm_row_store(LsmVersionIter *iter, LsmVersion *version, TupleTableSlot *slot, L
 }
 
 /*
+ * The iterator has found the version that a snapshot sees.  A serializable reader
+ * locks it the first time; false: the row has got new records meanwhile, begin
+ * anew to see whether they are in conflict.
+ */
+static bool
+lsm_row_read(LsmVersionIter *iter, const LsmRowHead *head, Snapshot snapshot, bool *locked)
+{
+	bool		unchanged;
+
+	if (*locked || !IsolationIsSerializable() || !IsMVCCSnapshot(snapshot))
+		return true;
+	lsm_predicate_lock_version(iter->rel, iter->table, head, snapshot);
+	*locked = true;
+	LWLockAcquire(&iter->table->shared->gen_lock, LW_SHARED);
+	unchanged = lsm_versions_unchanged(iter);
+	LWLockRelease(&iter->table->shared->gen_lock);
+	if (!unchanged)
+		iter->stale = true;
+	return unchanged;
+}
+
+/*
  * Fetch the version of a row that snapshot sees into slot (may be NULL).  False:
  * it sees none; *all_dead then says whether that is certain for everybody.
  */
@@ -169,6 +191,7 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 	LsmVersionIter iter;
 	LsmVersion *version;
 	bool		ssi = IsMVCCSnapshot(snapshot);
+	bool		locked = false;
 	bool		live;
 
 	if (all_dead != NULL)
@@ -219,6 +242,8 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 				case LSM_EFFECT_SEEN:
 					break;
 			}
+			if (!lsm_row_read(&iter, head, snapshot, &locked))
+				break;
 			if (slot == NULL)
 			{
 				lsm_versions_end(&iter);
@@ -327,6 +352,8 @@ lsm_row_fetch_named(Relation rel, LsmTable *table, LsmTid tid, Snapshot snapshot
 	LsmVersion *version;
 	LsmTid		root;
 	bool		any = snapshot->snapshot_type == SNAPSHOT_ANY;
+	bool		ssi = IsMVCCSnapshot(snapshot);
+	bool		locked = false;
 
 	do
 	{
@@ -358,13 +385,22 @@ lsm_row_fetch_named(Relation rel, LsmTable *table, LsmTid tid, Snapshot snapshot
 					break;
 				if (state != LSM_XID_ABORTED)
 				{
+					if (ssi)
+						lsm_check_conflict_out(rel, snapshot, head->xid);
 					xmax = head->xid;
 					cmax = head->cid;
 				}
 				continue;
 			}
-			if (state == LSM_XID_ABORTED ||
-				(!any && lsm_record_effect(rel, head, snapshot) != LSM_EFFECT_SEEN))
+			if (state == LSM_XID_ABORTED)
+				break;
+			if (!any && lsm_record_effect(rel, head, snapshot) != LSM_EFFECT_SEEN)
+			{
+				if (ssi)
+					lsm_check_conflict_out(rel, snapshot, head->xid);
+				break;
+			}
+			if (!lsm_row_read(&iter, head, snapshot, &locked))
 				break;
 			if (slot == NULL)
 			{

@@ -75,6 +75,66 @@ lsm_hint_for(const LsmRowHead *head)
 }
 
 /*
+ * What a predicate lock on a version is taken on: its version TID, and for the
+ * bottom of a row the root TID.  A version that a reader has locked by its version
+ * TID may become the bottom while the lock is held: it outlasts the reader's floor.
+ * So each lock on a version TID comes with one on this TID, which no row has, and a
+ * writer that replaces a bottom looks for that too.
+ */
+#define LSM_SSI_OFFSET			0x4000
+
+static void
+lsm_ssi_version_mark(LsmTid root, ItemPointer tid)
+{
+	lsm_tid_to_pointer(LSM_TID(LSM_TID_LB(root), LSM_TID_OFFSET(root) | LSM_SSI_OFFSET), tid);
+}
+
+/*
+ * A serializable reader is about to use a version that its snapshot sees.  It
+ * makes its predicate locks known, then waits out a writer that has looked for
+ * them before; after that it must look whether the row has got new records (I10).
+ */
+void
+lsm_predicate_lock_version(Relation rel, LsmTable *table, const LsmRowHead *head,
+						   Snapshot snapshot)
+{
+	LWLock	   *stripe = lsm_stripe_lock(table, head->root);
+	ItemPointerData tid;
+
+	lsm_tid_to_pointer(head->vtid, &tid);
+	PredicateLockTID(rel, &tid, snapshot, (TransactionId) head->xid);
+	if (head->vtid != head->root)
+	{
+		lsm_ssi_version_mark(head->root, &tid);
+		PredicateLockTID(rel, &tid, snapshot, (TransactionId) head->xid);
+	}
+	LWLockAcquire(stripe, LW_SHARED);
+	LWLockRelease(stripe);
+}
+
+/*
+ * A serializable writer is about to replace a version, with the stripe held: who
+ * has read it?  Readers of older versions are in conflict with whoever made this
+ * one, which is enough.  The page lock of the root's LB is one that an index-only
+ * scan takes, whatever version it is about.
+ */
+void
+lsm_check_conflict_in(Relation rel, LsmTid root, LsmTid vtid)
+{
+	ItemPointerData tid;
+
+	lsm_tid_to_pointer(vtid, &tid);
+	CheckForSerializableConflictIn(rel, &tid, LSM_TID_LB(vtid));
+	if (vtid == root)
+	{
+		lsm_ssi_version_mark(root, &tid);
+		CheckForSerializableConflictIn(rel, &tid, LSM_TID_LB(root));
+	}
+	else
+		CheckForSerializableConflictIn(rel, NULL, LSM_TID_LB(root));
+}
+
+/*
  * A serializable reader has met a change that its snapshot does not see: what
  * HeapCheckForSerializableConflictOut does after its visibility test.
  */
@@ -88,6 +148,10 @@ lsm_check_conflict_out(Relation rel, Snapshot snapshot, uint64 full_xid)
 	if (TransactionIdIsCurrentTransactionId(xid))
 		return;
 	if (full_xid < lsm_full_xid(TransactionXmin))
+		return;
+
+	/* a subtransaction that was rolled back is none of its parent's doing */
+	if (!TransactionIdIsInProgress(xid) && !TransactionIdDidCommit(xid))
 		return;
 	xid = SubTransGetTopmostTransaction(xid);
 	if (TransactionIdPrecedes(xid, TransactionXmin))
