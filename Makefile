@@ -65,6 +65,7 @@ ISOLATION = \
 	deadlock \
 	deferred-trigger \
 	epq-join \
+	epq-self \
 	epq-update \
 	fk-orphan \
 	flush-race \
@@ -77,9 +78,11 @@ ISOLATION = \
 	minor-race \
 	multiple-versions \
 	old-snapshot \
+	partition-move \
 	repeatable-read \
 	savepoint-lock \
 	serializable \
+	serializable-versions \
 	uncommitted \
 	unique-insert \
 	upsert-flush \
