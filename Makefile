@@ -36,6 +36,7 @@ REGRESS = \
 	system_columns \
 	savepoint \
 	row_lock \
+	row_change \
 	tid_scan \
 	cursor \
 	merge \
@@ -44,6 +45,7 @@ REGRESS = \
 	foreign_key \
 	index \
 	index_build \
+	index_dead \
 	alter_table \
 	truncate \
 	persistence \
