@@ -72,11 +72,14 @@ ISOLATION = \
 	fk-orphan \
 	flush-race \
 	index-build-race \
+	index-build-snapshot \
 	lock-chain \
+	lock-nowait \
 	lock-strengths \
 	lock-update \
 	lost-update \
 	major-race \
+	merge-concurrent \
 	minor-race \
 	multiple-versions \
 	old-snapshot \
@@ -89,6 +92,7 @@ ISOLATION = \
 	unique-insert \
 	upsert-flush \
 	upsert-leftover \
+	vacuum-index-scan \
 	vacuum-running \
 	vacuum-snapshot \
 	visibility-map
