@@ -87,6 +87,7 @@ ISOLATION = \
 	repeatable-read \
 	savepoint-lock \
 	serializable \
+	serializable-flush \
 	serializable-versions \
 	uncommitted \
 	unique-insert \
@@ -106,6 +107,7 @@ PROVE_TESTS = \
 	src/test/t/006_damage.pl \
 	src/test/t/007_many_lockers.pl \
 	src/test/t/008_publication.pl \
+	src/test/t/009_row_changes.pl \
 	src/test/t/015_visibility_map.pl \
 	src/test/t/016_standby_conflict.pl
 

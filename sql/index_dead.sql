@@ -93,8 +93,8 @@ BEGIN
 END $$;
 CALL dead_move(5);
 SELECT pg_relation_size('dead_v') AS size \gset
-CALL dead_move(100);
-SELECT pg_relation_size('dead_v') < 4 * :size AS bounded;
+CALL dead_move(60);
+SELECT pg_relation_size('dead_v') < 3 * :size AS bounded;
 SELECT count(*), min(other), max(other) FROM dead_u WHERE id > 0;
 SELECT c AS problem FROM lsm_check('dead_u') c;
 VACUUM dead_u;
