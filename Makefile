@@ -46,6 +46,10 @@ REGRESS = \
 	index \
 	index_build \
 	index_dead \
+	bitmap_scan \
+	bitmap_brin \
+	bitmap_logical \
+	tablesample \
 	alter_table \
 	truncate \
 	persistence \
@@ -62,6 +66,10 @@ REGRESS = \
 	not_supported
 
 ISOLATION = \
+	bitmap-cursor \
+	bitmap-epq \
+	bitmap-names \
+	bitmap-serializable \
 	ctid-join \
 	cursor-compaction \
 	deadlock \
@@ -109,7 +117,8 @@ PROVE_TESTS = \
 	src/test/t/008_publication.pl \
 	src/test/t/009_row_changes.pl \
 	src/test/t/015_visibility_map.pl \
-	src/test/t/016_standby_conflict.pl
+	src/test/t/016_standby_conflict.pl \
+	src/test/t/030_autovacuum.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm

@@ -7,14 +7,11 @@ CREATE TABLE ns (id int PRIMARY KEY, v int) USING lsm;
 INSERT INTO ns VALUES (1, 1), (2, 2);
 VACUUM FULL ns;
 CLUSTER ns USING ns_pkey;
-SELECT count(*) FROM ns TABLESAMPLE SYSTEM (100);
-SELECT count(*) FROM ns TABLESAMPLE BERNOULLI (100);
 
 -- the same with rows in segments
 SELECT count(*) AS flush FROM lsm_flush('ns');
 VACUUM FULL ns;
 CLUSTER ns USING ns_pkey;
-SELECT count(*) FROM ns TABLESAMPLE SYSTEM (100);
 SELECT * FROM ns ORDER BY id;
 SELECT c AS problem FROM lsm_check('ns') c;
 DROP TABLE ns;

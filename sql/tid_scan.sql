@@ -78,6 +78,69 @@ DELETE FROM ti WHERE ctid < :'middle';
 DELETE FROM ti WHERE ctid >= :'middle';
 SELECT count(*) FROM ti;
 
+-- by a range scan and by a filter on all rows: the same rows, by the names that
+-- the transaction uses, which lie in the ring for what it has changed itself
+CREATE TABLE tr (id int, v int) USING lsm;
+INSERT INTO tr SELECT i, 0 FROM generate_series(1, 2000) i;
+CREATE FUNCTION tr_ask(OUT scans bigint, OUT rows bigint, OUT wrong bigint, OUT ring bigint) LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+	condition text;
+	a text;
+	b text;
+BEGIN
+	scans := 0; rows := 0; wrong := 0;
+	FOREACH condition IN ARRAY ARRAY['ctid >= ''(2,5)'' AND ctid < ''(5,0)''', 'ctid > ''(3,1)'' AND ctid <= ''(3,1)''',
+		'ctid > ''(3,1)'' AND ctid <= ''(3,2)''', 'ctid < ''(4,17)''', 'ctid >= ''(4,17)''', 'ctid > ''(3758096384,0)''',
+		'ctid < ''(3758096384,0)''', 'ctid BETWEEN ''(7,200)'' AND ''(3758096384,3)''', 'ctid <= ''(4294967295,65535)''',
+		'ctid >= ''(9,0)'' AND ctid < ''(2,0)'''] LOOP
+		PERFORM set_config('enable_seqscan', 'off', true), set_config('enable_tidscan', 'on', true);
+		FOR line IN EXECUTE 'EXPLAIN SELECT * FROM tr WHERE ' || condition LOOP
+			scans := scans + (line LIKE '%Tid Range Scan on tr%')::int;
+		END LOOP;
+		EXECUTE 'SELECT string_agg(id || '' '' || ctid, '','' ORDER BY id), count(*) + $1 FROM tr WHERE ' || condition
+			INTO a, rows USING rows;
+		PERFORM set_config('enable_seqscan', 'on', true), set_config('enable_tidscan', 'off', true);
+		EXECUTE 'SELECT string_agg(id || '' '' || ctid, '','' ORDER BY id) FROM tr WHERE ' || condition INTO b;
+		IF a IS DISTINCT FROM b THEN
+			wrong := wrong + 1;
+		END IF;
+	END LOOP;
+	PERFORM set_config('enable_tidscan', 'on', true);
+	SELECT count(*) INTO ring FROM tr WHERE ctid >= '(3758096384,0)';
+END $$;
+SELECT scans, rows > 6000 AS rows, wrong, ring FROM tr_ask();
+BEGIN;
+UPDATE tr SET v = v + 1 WHERE id % 10 = 0;
+SELECT scans, rows > 6000 AS rows, wrong, ring FROM tr_ask();
+SELECT count(*) AS flush FROM lsm_flush('tr');
+SELECT scans, rows > 6000 AS rows, wrong, ring FROM tr_ask();
+DELETE FROM tr WHERE id % 20 = 0;
+SELECT count(*) AS flush FROM lsm_flush('tr');
+SELECT count(*) AS major FROM lsm_major_compact('tr');
+SELECT scans, rows > 6000 AS rows, wrong, ring FROM tr_ask();
+UPDATE tr SET v = v + 1 WHERE ctid >= '(3758096384,0)';
+SELECT scans, rows > 6000 AS rows, wrong, ring FROM tr_ask();
+COMMIT;
+SELECT scans, rows > 6000 AS rows, wrong, ring FROM tr_ask();
+SELECT count(*) AS flush FROM lsm_flush('tr');
+SELECT count(*) AS major FROM lsm_major_compact('tr');
+SELECT scans, rows > 6000 AS rows, wrong, ring FROM tr_ask();
+-- forwards and backwards
+BEGIN;
+DECLARE c SCROLL CURSOR FOR SELECT id FROM tr WHERE ctid > '(1,3)' AND ctid < '(1,9)';
+FETCH ALL FROM c;
+SELECT count(*) AS flush FROM lsm_flush('tr');
+FETCH BACKWARD ALL FROM c;
+FETCH 2 FROM c;
+FETCH BACKWARD 1 FROM c;
+COMMIT;
+-- with bounds from another table, anew for each
+SELECT b, (SELECT count(*) FROM tr WHERE ctid >= b AND ctid < '(6,0)') > 0 AS some FROM (VALUES ('(0,0)'::tid), ('(5,1)'), (NULL), ('(7,0)')) x (b);
+SELECT c AS problem FROM lsm_check('tr') c;
+DROP FUNCTION tr_ask();
+DROP TABLE tr;
+
 SELECT c AS problem FROM lsm_check('ti') c;
 DROP FUNCTION ti_ask();
 DROP TABLE ti;

@@ -117,6 +117,17 @@ lsm_compat_stream_next(ReadStream *stream)
 }
 #endif
 
+/*
+ * Bitmap scans: until 17 the executor goes through the bitmap, hands over one
+ * page of it after the other, and prefetches by block numbers, which are
+ * logical here.
+ */
+#if PG_VERSION_NUM < 180000
+#define LSM_BITMAP_BY_BLOCK 1
+#else
+#define LSM_BITMAP_BY_BLOCK 0
+#endif
+
 /* Slot operations that came later. */
 #if PG_VERSION_NUM < 170000
 #define LSM_SLOT_IS_CURRENT_XACT(function)

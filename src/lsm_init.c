@@ -82,6 +82,11 @@ lsm_init_settings(void)
 							"0 uses all of the ring.",
 							&lsm_debug_ring_lbs, 0, 0, LSM_END_VERSION_LB - LSM_FIRST_VERSION_LB,
 							PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.debug_first_lb",
+							"Sets the first root LB of tables made in the session (for tests).",
+							NULL,
+							&lsm_debug_first_lb, 0, 0, PG_INT32_MAX,
+							PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	DefineCustomStringVariable("lsm.debug_stop",
 							   "Makes the engine wait, fail or crash at named points (for tests).",
 							   NULL,
@@ -106,4 +111,5 @@ _PG_init(void)
 	previous_shmem_startup = shmem_startup_hook;
 	shmem_startup_hook = lsm_init_shmem_startup;
 	RegisterXactCallback(lsm_xact_callback, NULL);
+	lsm_executor_install();
 }

@@ -53,6 +53,8 @@ typedef struct LsmScanData
 	LsmTable   *table;
 	LsmTid		begin;			/* of the whole scan or the worker's range */
 	LsmTid		end;			/* inclusive */
+	bool		some;			/* of one LB: rows with these offsets only */
+	uint64		offsets[LSM_MAX_OFFSET / 64 + 1];	/* a bit for each */
 	LsmTid		position;		/* forward: first root not yet looked at; backward:
 								 * last one */
 	LsmTid		current;		/* last root looked at, 0 before and after all */
@@ -61,6 +63,7 @@ typedef struct LsmScanData
 	bool		any;			/* deliver every root, whoever sees it */
 	/* the unit: a row-log page or a segment block */
 	bool		have_unit;
+	uint64		units;			/* loaded so far */
 	LsmTid		unit_lo;		/* roots that it covers */
 	LsmTid		unit_hi;
 	char	   *page;			/* copy of a row-log page */
@@ -72,6 +75,18 @@ typedef struct LsmScanData
 	int			maxrows;
 	LsmScanRow *rows;
 	int			at;				/* next row to deliver */
+	bool		whole_columns;	/* of blocks: most rows will be asked for */
+	/* bitmap and sample scans: rows of one LB */
+	LsmScanRow *picked;
+	int			npicked;
+	int			picked_at;		/* next one to deliver */
+	bool		recheck;		/* bitmap: what the bitmap says of them */
+	bool		prefetch_off;	/* bitmap: see lsm_executor.c */
+	BlockNumber sample_lb;		/* sample: InvalidBlockNumber before the first */
+	BlockNumber sample_lbs;		/* sample: number of LBs to sample from */
+	/* TID range scans */
+	LsmTid		name_lo;
+	LsmTid		name_hi;
 	/* the last xid judged */
 	uint64		judged_xid;
 	uint32		judged_cid;
@@ -87,14 +102,41 @@ extern void lsm_scan_rescan(TableScanDesc scan, struct ScanKeyData *key, bool se
 							bool allow_strat, bool allow_sync, bool allow_pagemode);
 extern bool lsm_scan_getnextslot(TableScanDesc scan, ScanDirection direction,
 								 TupleTableSlot *slot);
+extern void lsm_scan_set_tidrange(TableScanDesc scan, ItemPointer min, ItemPointer max);
+extern bool lsm_scan_getnextslot_tidrange(TableScanDesc scan, ScanDirection direction,
+										  TupleTableSlot *slot);
 extern bool lsm_scan_next_row(LsmScan scan, ScanDirection direction, LsmScanRow *row);
 extern bool lsm_scan_next_range(LsmScan scan);
 extern void lsm_scan_store(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot);
+extern bool lsm_scan_deliver(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot);
+extern BlockNumber lsm_scan_next_lb(LsmScan scan, BlockNumber lb);
+extern void lsm_scan_pick_lb(LsmScan scan, BlockNumber lb, const OffsetNumber *offsets, int n);
+extern void lsm_scan_pick_roots(LsmScan scan, BlockNumber lb, const OffsetNumber *offsets,
+								int n);
 extern void lsm_scan_row_head(LsmScan scan, const LsmScanRow *row, LsmRowHead *head);
 extern void lsm_scan_set_range(LsmScan scan, LsmTid begin, LsmTid end);
 extern Size lsm_parallelscan_estimate(Relation rel);
 extern Size lsm_parallelscan_initialize(Relation rel, ParallelTableScanDesc pscan);
 extern void lsm_parallelscan_reinitialize(Relation rel, ParallelTableScanDesc pscan);
+
+/* ---- lsm_bitmap.c ---- */
+#if LSM_BITMAP_BY_BLOCK
+extern bool lsm_bitmap_next_block(TableScanDesc scan, struct TBMIterateResult *page);
+extern bool lsm_bitmap_next_tuple(TableScanDesc scan, struct TBMIterateResult *page,
+								  TupleTableSlot *slot);
+#else
+extern bool lsm_bitmap_next_tuple(TableScanDesc scan, TupleTableSlot *slot, bool *recheck,
+								  uint64 *lossy_pages, uint64 *exact_pages);
+#endif
+
+/* ---- lsm_sample.c ---- */
+extern bool lsm_sample_next_block(TableScanDesc scan, struct SampleScanState *state);
+extern bool lsm_sample_next_tuple(TableScanDesc scan, struct SampleScanState *state,
+								  TupleTableSlot *slot);
+
+/* ---- lsm_executor.c ---- */
+extern void lsm_executor_install(void);
+extern void lsm_executor_no_prefetch(LsmScan scan);
 
 /* ---- lsm_index.c ---- */
 extern double lsm_index_build_range_scan(Relation rel, Relation index,
@@ -115,5 +157,7 @@ extern void lsm_vacuum_rel(Relation rel, struct VacuumParams *params,
 /* ---- lsm_handler.c ---- */
 extern void lsm_restore_prefetch(void);
 extern bool lsm_relation_is_lsm(Relation rel);
+extern void lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
+							  double *tuples, double *allvisfrac);
 
 #endif							/* LSM_AM_H */

@@ -33,6 +33,7 @@
 
 PG_FUNCTION_INFO_V1(lsm_handler);
 
+/* see lsm_planner_size() */
 static const TableAmRoutine lsm_methods;
 
 bool
@@ -235,20 +236,6 @@ lsm_copy_for_cluster(Relation rel, Relation new_rel, Relation index, bool use_so
 	lsm_not_supported(rel, "CLUSTER or VACUUM FULL");
 }
 
-static bool
-lsm_sample_next_block(TableScanDesc scan, struct SampleScanState *state)
-{
-	lsm_not_supported(scan->rs_rd, "TABLESAMPLE");
-	return false;
-}
-
-static bool
-lsm_sample_next_tuple(TableScanDesc scan, struct SampleScanState *state, TupleTableSlot *slot)
-{
-	lsm_not_supported(scan->rs_rd, "TABLESAMPLE");
-	return false;
-}
-
 /* ---- storage ---- */
 
 static void
@@ -358,12 +345,18 @@ lsm_needs_toast_table(Relation rel)
 	return false;
 }
 
-/*
- * Rows and cost-equivalent pages, from the manifest.  A table that was never
- * analyzed is taken for ten pages at least, as heap does: it is small because it
- * is new, and plans are kept.
- */
-static void
+/* Rows that a page of the row log holds, by their width. */
+static double
+lsm_rows_per_page(Relation rel, int32 *attr_widths)
+{
+	int32		width = get_rel_data_width(rel, attr_widths);
+
+	return Min(LSM_MAX_OFFSET, LSM_PAGE_PAYLOAD /
+			   (MAXALIGN(width) + SizeOfLsmInsertRecord + sizeof(ItemIdData)));
+}
+
+/* Rows and cost-equivalent pages, from the manifest. */
+void
 lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *tuples,
 				  double *allvisfrac)
 {
@@ -371,7 +364,6 @@ lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *
 	LsmView    *view = lsm_view_get(rel, table);
 	double		npages = 1;
 	double		rowlog_pages = 0;
-	double		assumed_pages = 0;
 	double		rows = 0;
 	double		lbs = 0;
 
@@ -393,20 +385,8 @@ lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *
 	SpinLockAcquire(&table->shared->mutex);
 	rowlog_pages -= table->shared->rest[LSM_ROOT_PAGES].npages;
 	SpinLockRelease(&table->shared->mutex);
-	if (npages < LSM_NEW_TABLE_PAGES && rel->rd_rel->reltuples < 0 &&
-		!rel->rd_rel->relhassubclass)
-	{
-		assumed_pages = LSM_NEW_TABLE_PAGES - npages;
-		npages = LSM_NEW_TABLE_PAGES;
-	}
-	if (rowlog_pages + assumed_pages > 0)
-	{
-		int32		width = get_rel_data_width(rel, attr_widths);
-
-		rows += rint((rowlog_pages + assumed_pages) *
-					 Min(LSM_MAX_OFFSET, LSM_PAGE_PAYLOAD / (MAXALIGN(width) + SizeOfLsmInsertRecord +
-															 sizeof(ItemIdData))));
-	}
+	if (rowlog_pages > 0)
+		rows += rint(rowlog_pages * lsm_rows_per_page(rel, attr_widths));
 	*pages = (BlockNumber) Min(npages, (double) MaxBlockNumber);
 	*tuples = rows;
 
@@ -416,6 +396,24 @@ lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *
 			LSM_TID_LB(view->base[0]->first_tid) + 1.0;
 	lbs += Max(rowlog_pages, 0);
 	*allvisfrac = lbs <= 0 ? 0 : Min(rel->rd_rel->relallvisible / lbs, 1.0);
+}
+
+/*
+ * The same for the planner.  A table that was never vacuumed or analyzed counts
+ * as LSM_NEW_TABLE_PAGES at least, as in heap: it will grow, and a plan that is made
+ * now may be kept.
+ */
+static void
+lsm_planner_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *tuples,
+				 double *allvisfrac)
+{
+	lsm_estimate_size(rel, attr_widths, pages, tuples, allvisfrac);
+	if (*pages < LSM_NEW_TABLE_PAGES && rel->rd_rel->reltuples < 0 &&
+		!rel->rd_rel->relhassubclass)
+	{
+		*pages = LSM_NEW_TABLE_PAGES;
+		*tuples = Max(*tuples, rint(LSM_NEW_TABLE_PAGES * lsm_rows_per_page(rel, attr_widths)));
+	}
 }
 
 /* ---- ANALYZE: samples root LBs, reports root TIDs ---- */
@@ -463,6 +461,8 @@ static const TableAmRoutine lsm_methods = {
 	.scan_end = lsm_scan_end,
 	.scan_rescan = lsm_scan_rescan,
 	.scan_getnextslot = lsm_scan_getnextslot,
+	.scan_set_tidrange = lsm_scan_set_tidrange,
+	.scan_getnextslot_tidrange = lsm_scan_getnextslot_tidrange,
 
 	.parallelscan_estimate = lsm_parallelscan_estimate,
 	.parallelscan_initialize = lsm_parallelscan_initialize,
@@ -499,8 +499,12 @@ static const TableAmRoutine lsm_methods = {
 
 	.relation_size = lsm_relation_size,
 	.relation_needs_toast_table = lsm_needs_toast_table,
-	.relation_estimate_size = lsm_estimate_size,
+	.relation_estimate_size = lsm_planner_size,
 
+#if LSM_BITMAP_BY_BLOCK
+	.scan_bitmap_next_block = lsm_bitmap_next_block,
+#endif
+	.scan_bitmap_next_tuple = lsm_bitmap_next_tuple,
 	.scan_sample_next_block = lsm_sample_next_block,
 	.scan_sample_next_tuple = lsm_sample_next_tuple,
 };

@@ -1,13 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * lsm_scan.c
- *	  Sequential scans, in root-TID order.
+ *	  Scans in root-TID order: of a whole table, of a range of roots, of a range
+ *	  of names, and of one LB, which bitmap and sample scans are made of.
  *
  * A scan holds a position, never a set of files: it takes the row-log page or
  * segment block that covers the next root from the newest view, works through
  * it, and looks again (I5).  All versions that its snapshot can see are in every
  * newer view.  Within such a unit most rows have no other record than the one
- * in it; those that have are fetched by root.
+ * in it; those that have are fetched by root.  Only rows of the scan's range are
+ * listed, so that a range of one LB costs that LB and not all of a block.
  *
  * Parallel scans hand out ranges of root LBs.
  *
@@ -44,6 +46,7 @@ lsm_scan_set_range(LsmScan scan, LsmTid begin, LsmTid end)
 {
 	scan->begin = begin;
 	scan->end = end;
+	scan->some = false;
 	scan->current = LSM_INVALID_TID;
 	scan->started = false;
 	scan->have_unit = false;
@@ -65,17 +68,21 @@ lsm_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData *k
 	scan->base.rs_parallel = pscan;
 	lsm_restore_prefetch();
 
-	/* before the manifest is read (I10) */
-	if ((flags & (SO_TYPE_SEQSCAN | SO_TYPE_SAMPLESCAN)) && snapshot != NULL)
+	/* before the manifest is read (I10); bitmap scans lock rows */
+	if ((flags & (SO_TYPE_SEQSCAN | SO_TYPE_SAMPLESCAN | SO_TYPE_TIDRANGESCAN)) &&
+		snapshot != NULL)
 		PredicateLockRelation(rel, snapshot);
 	scan->table = lsm_table_open(rel);
-	if (IsolationIsSerializable() && snapshot != NULL && IsMVCCSnapshot(snapshot))
+	if (IsolationIsSerializable() && snapshot != NULL && IsMVCCSnapshot(snapshot) &&
+		!(flags & SO_TYPE_BITMAPSCAN))
 	{
 		/* wait out writers that may have looked for the lock before (I10) */
 		LWLockAcquire(&scan->table->shared->gen_lock, LW_EXCLUSIVE);
 		LWLockRelease(&scan->table->shared->gen_lock);
 	}
 	scan->any = snapshot == NULL || snapshot->snapshot_type == SNAPSHOT_ANY;
+	scan->whole_columns = true;
+	scan->sample_lb = InvalidBlockNumber;
 	(void) lsm_floor();
 	if (pscan != NULL)
 		lsm_scan_set_range(scan, 1, 0);	/* nothing until a range is taken */
@@ -108,6 +115,8 @@ lsm_scan_end(TableScanDesc sscan)
 		pfree(scan->page);
 	if (scan->rows != NULL)
 		pfree(scan->rows);
+	if (scan->picked != NULL)
+		pfree(scan->picked);
 	if (sscan->rs_flags & SO_TEMP_SNAPSHOT)
 		UnregisterSnapshot(sscan->rs_snapshot);
 	pfree(scan);
@@ -120,6 +129,9 @@ lsm_scan_rescan(TableScanDesc sscan, struct ScanKeyData *key, bool set_params,
 	LsmScan		scan = (LsmScan) sscan;
 
 	lsm_scan_drop_unit(scan);
+	scan->npicked = 0;
+	scan->picked_at = 0;
+	scan->sample_lb = InvalidBlockNumber;
 	if (sscan->rs_parallel != NULL)
 		lsm_scan_set_range(scan, 1, 0);
 	else
@@ -140,6 +152,15 @@ lsm_scan_reserve_rows(LsmScan scan, int n)
 	scan->maxrows = Max(n, 512);
 	scan->rows = MemoryContextAllocHuge(GetMemoryChunkContext(scan),
 										scan->maxrows * sizeof(LsmScanRow));
+}
+
+/* Is a root of the scan's range one that it was asked for? */
+static inline bool
+lsm_scan_wants(LsmScan scan, LsmTid root)
+{
+	int			offset = LSM_TID_OFFSET(root);
+
+	return !scan->some || (scan->offsets[offset / 64] & (UINT64CONST(1) << (offset % 64))) != 0;
 }
 
 /*
@@ -234,9 +255,13 @@ lsm_scan_load_page(LsmScan scan, LsmView *view, LsmRowRange *range, BlockNumber 
 	lsm_scan_reserve_rows(scan, max);
 	for (OffsetNumber offset = FirstOffsetNumber; offset <= max; offset++)
 	{
-		LsmScanRow *row = &scan->rows[scan->nrows++];
+		LsmTid		root = LSM_TID(lb, offset);
+		LsmScanRow *row = &scan->rows[scan->nrows];
 
-		row->root = LSM_TID(lb, offset);
+		if (root < scan->begin || root > scan->end || !lsm_scan_wants(scan, root))
+			continue;
+		scan->nrows++;
+		row->root = root;
 		row->at = offset;
 		row->changed = false;
 	}
@@ -255,6 +280,9 @@ lsm_scan_load_block(LsmScan scan, LsmManifestEntry *entry, LsmTid tid, bool forw
 	uint64		offset;
 	uint32		stored;
 	LsmBlock   *block;
+	LsmTid		lo;
+	LsmTid		hi;
+	int			at;
 
 	if (reader == NULL)
 		return false;
@@ -286,17 +314,24 @@ lsm_scan_load_block(LsmScan scan, LsmManifestEntry *entry, LsmTid tid, bool forw
 	scan->unit_hi = forward ? last : Max(tid, last);
 
 	scan->all_frozen = (entry->flags & LSM_SEGFLAG_ALL_VISIBLE) || lsm_block_all_frozen(block);
-	lsm_scan_reserve_rows(scan, lsm_block_rows(block));
 	scan->nrows = 0;
-	for (int i = 0; i < lsm_block_rows(block); i++)
+	lo = Max(scan->unit_lo, scan->begin);
+	hi = Min(scan->unit_hi, scan->end);
+	at = lsm_block_find(block, lo);
+	lsm_scan_reserve_rows(scan, Min((uint64) (lsm_block_rows(block) - at),
+									LSM_TID_LB(lo) == LSM_TID_LB(hi) ? LSM_MAX_OFFSET :
+									PG_INT32_MAX));
+	for (; at < lsm_block_rows(block); at++)
 	{
-		LsmTid		root = lsm_block_root(block, i);
+		LsmTid		root = lsm_block_root(block, at);
 		LsmScanRow *row = &scan->rows[scan->nrows];
 
-		if (root < scan->unit_lo || root > scan->unit_hi)
+		if (root > hi)
+			break;
+		if (!lsm_scan_wants(scan, root))
 			continue;
 		row->root = root;
-		row->at = i;
+		row->at = at;
 		row->changed = false;
 		scan->nrows++;
 	}
@@ -472,6 +507,7 @@ lsm_scan_load(LsmScan scan, LsmTid tid, bool forward)
 		if (!lsm_scan_mark_changed(scan, view))
 			continue;
 		scan->have_unit = true;
+		scan->units++;
 		return true;
 	}
 }
@@ -509,7 +545,8 @@ lsm_scan_store(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot)
 	lsm_scan_row_head(scan, row, &version.head);
 	if (scan->cached != NULL)
 	{
-		lsm_slot_store_row(slot, scan->base.rs_rd, scan->cached, row->at, &version.head, true);
+		lsm_slot_store_row(slot, scan->base.rs_rd, scan->cached, row->at, &version.head,
+						   scan->whole_columns);
 		return;
 	}
 	version.record = (LsmRecord *)
@@ -688,13 +725,25 @@ lsm_scan_next_range(LsmScan scan)
 	return true;
 }
 
+/* Store the version of a row that the scan's snapshot sees; false: there is none. */
+bool
+lsm_scan_deliver(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot)
+{
+	Snapshot	snapshot = scan->base.rs_snapshot;
+
+	if (row->changed || !IsMVCCSnapshot(snapshot))
+		return lsm_row_fetch(scan->base.rs_rd, scan->table, row->root, snapshot, slot, NULL);
+	if (!row->seen)
+		return false;
+	lsm_scan_store(scan, row, slot);
+	return true;
+}
+
 bool
 lsm_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlot *slot)
 {
 	LsmScan		scan = (LsmScan) sscan;
-	Snapshot	snapshot = sscan->rs_snapshot;
 	LsmScanRow	row;
-	bool		mvcc = IsMVCCSnapshot(snapshot);
 
 	for (;;)
 	{
@@ -704,22 +753,153 @@ lsm_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlo
 				continue;
 			break;
 		}
-		if (row.changed || !mvcc)
-		{
-			if (!lsm_row_fetch(sscan->rs_rd, scan->table, row.root, snapshot, slot, NULL))
-				continue;
-		}
-		else
-		{
-			if (!row.seen)
-				continue;
-			lsm_scan_store(scan, &row, slot);
-		}
+		if (!lsm_scan_deliver(scan, &row, slot))
+			continue;
 		pgstat_count_heap_getnext(sscan->rs_rd);
 		return true;
 	}
 	ExecClearTuple(slot);
 	return false;
+}
+
+/* ---- ranges of names ---- */
+
+/*
+ * A range scan finds rows by what the transaction calls them (I7).  Names among
+ * the root LBs are roots, and the range of roots is all that has to be read.  A
+ * range that reaches into the ring, as one without an upper bound does, may
+ * hold the newest version of any row: then all are read, and those that
+ * have no other record than their bottom are known by their root.
+ */
+void
+lsm_scan_set_tidrange(TableScanDesc sscan, ItemPointer min, ItemPointer max)
+{
+	LsmScan		scan = (LsmScan) sscan;
+
+	scan->name_lo = Max(lsm_tid_from_pointer(min), 1);
+	scan->name_hi = lsm_tid_from_pointer(max);
+	if (scan->name_lo > scan->name_hi || !LSM_TID_IS_VERSION(scan->name_hi))
+		lsm_scan_set_range(scan, scan->name_lo, scan->name_hi);
+	else
+		lsm_scan_set_range(scan, 1, LSM_MAX_TID);
+}
+
+bool
+lsm_scan_getnextslot_tidrange(TableScanDesc sscan, ScanDirection direction,
+							  TupleTableSlot *slot)
+{
+	LsmScan		scan = (LsmScan) sscan;
+	LsmScanRow	row;
+
+	while (lsm_scan_next_row(scan, direction, &row))
+	{
+		LsmTid		name;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!row.changed && (row.root < scan->name_lo || row.root > scan->name_hi))
+			continue;
+		if (!lsm_scan_deliver(scan, &row, slot))
+			continue;
+		name = lsm_tid_from_pointer(&slot->tts_tid);
+		if (name < scan->name_lo || name > scan->name_hi)
+			continue;
+		pgstat_count_heap_getnext(sscan->rs_rd);
+		return true;
+	}
+	ExecClearTuple(slot);
+	return false;
+}
+
+/* ---- single LBs ---- */
+
+/* The first LB from lb on that may hold rows; InvalidBlockNumber: there is none. */
+BlockNumber
+lsm_scan_next_lb(LsmScan scan, BlockNumber lb)
+{
+	for (;;)
+	{
+		LsmView    *view = lsm_view_get(scan->base.rs_rd, scan->table);
+		LsmRowRange *range;
+		LsmManifestEntry *entry;
+		LsmTid		first = lsm_scan_next_source(view, LSM_TID(lb, 1), &range, &entry);
+
+		if (lsm_view_current(scan->table))
+			return first == 0 ? InvalidBlockNumber : LSM_TID_LB(first);
+	}
+}
+
+/* Room for the rows of one LB. */
+static void
+lsm_scan_reserve_picked(LsmScan scan)
+{
+	if (scan->picked == NULL)
+		scan->picked = MemoryContextAlloc(GetMemoryChunkContext(scan),
+										  LSM_MAX_OFFSET * sizeof(LsmScanRow));
+	scan->npicked = 0;
+	scan->picked_at = 0;
+}
+
+/*
+ * Pick the rows of one LB: all, or those with n offsets if that is not
+ * negative.  They are in scan->picked, by offset, until the next call.
+ *
+ * The unit stays loaded, so that lsm_scan_deliver() has it at hand.  Where an LB
+ * is spread over two, rows of the first are fetched by root.
+ */
+void
+lsm_scan_pick_lb(LsmScan scan, BlockNumber lb, const OffsetNumber *offsets, int n)
+{
+	uint64		units = scan->units;
+	LsmScanRow	row;
+
+	lsm_scan_reserve_picked(scan);
+	lsm_scan_drop_unit(scan);
+	lsm_scan_set_range(scan, LSM_TID(lb, 1), LSM_TID(lb, LSM_LAST_OFFSET));
+	if (n >= 0)
+	{
+		scan->some = true;
+		memset(scan->offsets, 0, sizeof(scan->offsets));
+		for (int i = 0; i < n; i++)
+		{
+			Assert(offsets[i] >= 1 && offsets[i] <= LSM_MAX_OFFSET);
+			scan->offsets[offsets[i] / 64] |= UINT64CONST(1) << (offsets[i] % 64);
+		}
+	}
+	for (;;)
+	{
+		bool		found;
+
+		/* do not leave a unit that reaches to the end of the LB */
+		if (scan->have_unit && scan->at >= scan->nrows && scan->unit_hi >= scan->end)
+			return;
+		found = lsm_scan_next_row(scan, ForwardScanDirection, &row);
+		if (!found || scan->units != units)
+			for (int i = 0; i < scan->npicked; i++)
+				scan->picked[i].changed = true;
+		units = scan->units;
+		if (!found)
+			return;
+		Assert(scan->npicked < LSM_MAX_OFFSET);
+		scan->picked[scan->npicked++] = row;
+	}
+}
+
+/*
+ * The same for so few rows that it is cheaper to look each of them up by its
+ * root when it is delivered.
+ */
+void
+lsm_scan_pick_roots(LsmScan scan, BlockNumber lb, const OffsetNumber *offsets, int n)
+{
+	lsm_scan_reserve_picked(scan);
+	for (int i = 0; i < n; i++)
+	{
+		LsmScanRow *row = &scan->picked[scan->npicked++];
+
+		memset(row, 0, sizeof(*row));
+		row->root = LSM_TID(lb, offsets[i]);
+		row->changed = true;
+	}
 }
 
 /* ---- parallel ---- */

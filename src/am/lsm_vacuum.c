@@ -341,6 +341,6 @@ lsm_vacuum_pages(Relation rel)
 	double		tuples;
 	double		allvisfrac;
 
-	rel->rd_tableam->relation_estimate_size(rel, NULL, &pages, &tuples, &allvisfrac);
+	lsm_estimate_size(rel, NULL, &pages, &tuples, &allvisfrac);
 	return pages;
 }

@@ -63,6 +63,7 @@ lsm_page_is(Page page, uint16 kind, uint64 uid, uint32 number, uint32 generation
 		special->version == LSM_FORMAT_VERSION;
 }
 
+int			lsm_debug_first_lb = 0;
 int			lsm_debug_ring_lbs = 0;
 
 /* Copy bytes of the metapage; false if the file is empty. */
@@ -433,6 +434,7 @@ lsm_edit_begin(Relation rel, LsmTable *table, uint8 op)
 		if (!pg_strong_random(&edit->meta.incarnation, sizeof(edit->meta.incarnation)))
 			elog(ERROR, "could not get random numbers");
 		edit->meta.npages = 1;
+		edit->meta.next_root_lb = lsm_debug_first_lb;
 		edit->meta.next_version_lb = LSM_FIRST_VERSION_LB;
 		edit->meta.ring_lbs = LSM_END_VERSION_LB - LSM_FIRST_VERSION_LB;
 		if (lsm_debug_ring_lbs > 0)

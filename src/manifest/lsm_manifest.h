@@ -13,6 +13,7 @@
 #include "lsm_page.h"
 #include "lsm_table.h"
 
+extern int	lsm_debug_first_lb; /* first root LB of tables made now */
 extern int	lsm_debug_ring_lbs;	/* LBs in the ring of tables made now; 0: all */
 
 /* ---- reading ---- */

@@ -1,0 +1,57 @@
+# What autovacuum does to lsm tables: it summarizes ranges of a BRIN index that
+# asks for it, and flushes and cleans tables.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use LsmNode;
+
+my $node = LsmNode->new('autovacuum');
+
+$node->setup(conf => "autovacuum = on\nautovacuum_naptime = 1s\nmax_parallel_workers_per_gather = 0\n");
+
+# Rows that a scan by the index of a table reads in vain: all of those in ranges
+# without a summary.
+$node->safe_psql('postgres', q{
+	CREATE FUNCTION removed(t text) RETURNS bigint LANGUAGE plpgsql AS $$
+	DECLARE
+		plan json;
+	BEGIN
+		SET LOCAL enable_seqscan = off;
+		EXECUTE format('EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) SELECT * FROM %I WHERE id = 1000', t) INTO plan;
+		RETURN plan->0->'Plan'->>'Rows Removed by Index Recheck';
+	END $$;
+	CREATE TABLE sum (id int, pad text) USING lsm WITH (autovacuum_enabled = off);
+	CREATE TABLE plain (LIKE sum) USING lsm WITH (autovacuum_enabled = off);
+	CREATE INDEX ON sum USING brin (id) WITH (pages_per_range = 2, autosummarize = on);
+	CREATE INDEX ON plain USING brin (id) WITH (pages_per_range = 2);
+	INSERT INTO sum SELECT i, repeat('p', 200) FROM generate_series(1, 5000) i;
+	INSERT INTO plain SELECT * FROM sum});
+$node->wait_until('postgres', q{SELECT removed('sum') < 1000});
+is($node->safe_psql('postgres', q{SELECT removed('plain') > 4000}), 't', 'nobody has summarized an index that does not ask for it');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM sum WHERE id BETWEEN 990 AND 1010'), '21', 'rows of summarized ranges are found');
+
+# rows that come after the summary, and ranges of a flushed table
+$node->safe_psql('postgres', q{
+	SELECT lsm_flush('sum');
+	INSERT INTO sum SELECT 10000 + i, repeat('p', 200) FROM generate_series(1, 5000) i;
+	UPDATE sum SET id = 12000 WHERE id = 1001});
+$node->wait_until('postgres', q{SELECT removed('sum') < 1000});
+is($node->safe_psql('postgres', q{SET enable_seqscan = off; SELECT count(*), min(id) FROM sum WHERE id >= 12000}),
+	'3002|12000', 'and of later ones');
+
+# VACUUM by a worker: it writes segments
+$node->safe_psql('postgres', q{
+	CREATE TABLE av (id int PRIMARY KEY, v int, pad text) USING lsm
+		WITH (autovacuum_vacuum_threshold = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_analyze_threshold = 10);
+	INSERT INTO av SELECT i, 0, repeat('a', 200) FROM generate_series(1, 5000) i;
+	UPDATE av SET v = 1;
+	DELETE FROM av WHERE id % 2 = 0});
+$node->wait_until('postgres', q{SELECT autovacuum_count > 0 AND autoanalyze_count > 0 FROM pg_stat_user_tables WHERE relname = 'av'});
+is($node->safe_psql('postgres', q{SELECT count(*) > 0 FROM lsm_segments('av')}), 't', 'a worker has flushed the table');
+is($node->safe_psql('postgres', q{SELECT count(*), sum(v) FROM av}), '2500|2500', 'its rows are there');
+is($node->safe_psql('postgres', q{SET enable_seqscan = off; SELECT count(*) FROM av WHERE id IN (1, 2, 3, 4999)}), '3', 'by the index too');
+$node->check_ok('postgres', 'at the end');
+$node->stop;
+done_testing();
