@@ -62,6 +62,7 @@ REGRESS = \
 	growth \
 	generations \
 	big_transaction \
+	table_options \
 	errors \
 	not_supported
 
@@ -118,6 +119,7 @@ PROVE_TESTS = \
 	src/test/t/009_row_changes.pl \
 	src/test/t/015_visibility_map.pl \
 	src/test/t/016_standby_conflict.pl \
+	src/test/t/017_options.pl \
 	src/test/t/030_autovacuum.pl
 
 REGRESS_OPTS = --load-extension=lsm

@@ -56,3 +56,19 @@ AS 'MODULE_PATHNAME', 'lsm_check_sql'
 LANGUAGE C STRICT;
 COMMENT ON FUNCTION lsm_check(regclass) IS
     'verifies a table: one row for each problem found';
+
+CREATE FUNCTION lsm_options("table" regclass,
+    OUT option text, OUT value text, OUT source text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'lsm_options_sql'
+LANGUAGE C STRICT STABLE;
+COMMENT ON FUNCTION lsm_options(regclass) IS
+    'lists the options of a table';
+
+CREATE VIEW lsm_table_options AS
+    SELECT c.oid::regclass AS "table", o.option, o.value, o.source
+    FROM pg_catalog.pg_class c, LATERAL @extschema@.lsm_options(c.oid) o
+    WHERE c.relkind IN ('r', 'm');
+COMMENT ON VIEW lsm_table_options IS
+    'options of tables of access method lsm';
+GRANT SELECT ON lsm_table_options TO PUBLIC;

@@ -112,4 +112,5 @@ _PG_init(void)
 	shmem_startup_hook = lsm_init_shmem_startup;
 	RegisterXactCallback(lsm_xact_callback, NULL);
 	lsm_executor_install();
+	lsm_ddl_install_hooks();
 }

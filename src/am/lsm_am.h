@@ -159,5 +159,10 @@ extern void lsm_restore_prefetch(void);
 extern bool lsm_relation_is_lsm(Relation rel);
 extern void lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 							  double *tuples, double *allvisfrac);
+extern bool lsm_am_is_lsm(Oid am);
+extern bool lsm_relid_is_lsm(Oid relid);
+
+/* ---- lsm_ddl.c ---- */
+extern void lsm_ddl_install_hooks(void);
 
 #endif							/* LSM_AM_H */

@@ -18,6 +18,7 @@
 #include "lsm_am.h"
 #include "lsm_check.h"
 #include "lsm_compact.h"
+#include "lsm_options.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -27,6 +28,7 @@ PG_FUNCTION_INFO_V1(lsm_minor_compact_sql);
 PG_FUNCTION_INFO_V1(lsm_major_compact_sql);
 PG_FUNCTION_INFO_V1(lsm_segments_sql);
 PG_FUNCTION_INFO_V1(lsm_check_sql);
+PG_FUNCTION_INFO_V1(lsm_options_sql);
 
 /*
  * Open a table for one of the functions: it must be of this access method and
@@ -198,5 +200,34 @@ lsm_check_sql(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	lsm_check(rel, lsm_check_report, rsinfo);
 	relation_close(rel, NoLock);
+	return (Datum) 0;
+}
+
+/*
+ * lsm_options(regclass): a row for each option of a table.  None for relations
+ * that are no tables of this access method, so that it can be joined with
+ * pg_class.  Like storage parameters, options are open to everybody.
+ */
+Datum
+lsm_options_sql(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Oid			relid = PG_GETARG_OID(0);
+	ListCell   *lc;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (!lsm_relid_is_lsm(relid))
+		return (Datum) 0;
+	foreach(lc, lsm_options_show(relid))
+	{
+		LsmOptionShown *shown = lfirst(lc);
+		Datum		values[3];
+		bool		nulls[3] = {false};
+
+		values[0] = CStringGetTextDatum(psprintf(LSM_OPTIONS_NAMESPACE ".%s", shown->name));
+		values[1] = CStringGetTextDatum(shown->value);
+		values[2] = CStringGetTextDatum(shown->given ? "table" : "default");
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
 	return (Datum) 0;
 }

@@ -15,6 +15,8 @@
 #include "access/xact.h"
 #include "catalog/catalog.h"
 #include "catalog/index.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
 #include "catalog/storage.h"
 #include "catalog/storage_xlog.h"
 #include "commands/vacuum.h"
@@ -30,6 +32,7 @@
 #include "storage/smgr.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(lsm_handler);
 
@@ -40,6 +43,39 @@ bool
 lsm_relation_is_lsm(Relation rel)
 {
 	return rel->rd_tableam == &lsm_methods;
+}
+
+/* Is it an access method of this handler? */
+bool
+lsm_am_is_lsm(Oid am)
+{
+	HeapTuple	tuple = SearchSysCache1(AMOID, ObjectIdGetDatum(am));
+	Form_pg_am	form;
+	bool		result;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	form = (Form_pg_am) GETSTRUCT(tuple);
+	result = form->amtype == AMTYPE_TABLE && GetTableAmRoutine(form->amhandler) == &lsm_methods;
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+/* Is it a table or materialized view of this access method? */
+bool
+lsm_relid_is_lsm(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Form_pg_class form;
+	bool		result;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	form = (Form_pg_class) GETSTRUCT(tuple);
+	result = (form->relkind == RELKIND_RELATION || form->relkind == RELKIND_MATVIEW) &&
+		lsm_am_is_lsm(form->relam);
+	ReleaseSysCache(tuple);
+	return result;
 }
 
 static void

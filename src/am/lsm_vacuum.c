@@ -27,6 +27,7 @@
 #include "commands/vacuum.h"
 #include "lsm_am.h"
 #include "lsm_compact.h"
+#include "lsm_options.h"
 #include "lsm_wal.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -221,6 +222,19 @@ restart:
 	return rows;
 }
 
+/*
+ * VACUUM compacts, because nothing else removes rows that are dead.  Autovacuum
+ * does not if the table's owner says so, except where it has to freeze.
+ */
+static bool
+lsm_vacuum_should_compact(Relation rel, bool aggressive)
+{
+	LsmTableOptions options;
+
+	lsm_options_get(rel, &options);
+	return options.auto_compact || aggressive || !AmAutoVacuumWorkerProcess();
+}
+
 void
 lsm_vacuum_rel(Relation rel, VacuumParams *params, BufferAccessStrategy strategy)
 {
@@ -252,7 +266,8 @@ lsm_vacuum_rel(Relation rel, VacuumParams *params, BufferAccessStrategy strategy
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_SCAN_HEAP);
 	if (lsm_vacuum_should_flush(rel, table))
 		lsm_flush(rel, &flushed);
-	lsm_major(rel, &compacted);
+	if (lsm_vacuum_should_compact(rel, cutoffs.aggressive))
+		lsm_major(rel, &compacted);
 
 	/* 2. take dead roots out of the indexes */
 	vac_open_indexes(rel, RowExclusiveLock, &nindexes, &indexes);

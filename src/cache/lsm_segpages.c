@@ -201,9 +201,8 @@ lsm_pagesink_create(Relation rel, LsmTable *table, uint16 owner, uint32 expected
 	sink->owner = owner;
 	sink->expected_pages = expected_pages;
 
-	/* the server's statistics do not expect bulk writes of autovacuum */
-	sink->strategy = GetAccessStrategy(AmAutoVacuumWorkerProcess() ? BAS_VACUUM :
-									   BAS_BULKWRITE);
+	/* the server has no place to count bulk writes of autovacuum workers */
+	sink->strategy = GetAccessStrategy(AmAutoVacuumWorkerProcess() ? BAS_VACUUM : BAS_BULKWRITE);
 	sink->pending = palloc(LSM_SINK_BATCH * LSM_PAGE_PAYLOAD);
 	do
 	{

@@ -20,14 +20,12 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "lsm_compact.h"
+#include "lsm_options.h"
 #include "lsm_wal.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
-
-#define LSM_BLOCK_BYTES			32768
-#define LSM_COMPRESSION_LEVEL	3
 
 int			lsm_segment_size = 64 * 1024;
 
@@ -51,15 +49,17 @@ static void
 lsm_output_open(LsmOutput *output)
 {
 	LsmSegmentOptions options;
+	LsmTableOptions table_options;
 
 	if (output->writer != NULL)
 		return;
+	lsm_options_get(output->rel, &table_options);
 	output->sink = lsm_pagesink_create(output->rel, output->table, output->owner,
 									   output->expected_pages);
 	options.kind = output->kind;
 	options.uid = lsm_pagesink_uid(output->sink);
-	options.block_bytes = LSM_BLOCK_BYTES;
-	options.compression_level = LSM_COMPRESSION_LEVEL;
+	options.block_bytes = table_options.block_size;
+	options.compression_level = lsm_options_writer_level(&table_options);
 	output->writer = lsm_segment_writer_create(RelationGetDescr(output->rel), &options,
 											   lsm_pagesink_sink(output->sink));
 	output->nunresolved = 0;

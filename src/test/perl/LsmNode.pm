@@ -77,19 +77,24 @@ BEGIN
 {
 	my $pg_config = $ENV{PG_CONFIG} || 'pg_config';
 	my $bindir = `$pg_config --bindir`;
+	my $libdir = `$pg_config --libdir`;
 	my $pgxs = `$pg_config --pgxs`;
 
 	die "could not run \"$pg_config\"\n" if $? != 0;
-	chomp($bindir, $pgxs);
+	chomp($bindir, $libdir, $pgxs);
 	my $pgsrc = File::Basename::dirname(File::Basename::dirname($pgxs));
 
 	$ENV{PATH} = "$bindir:$ENV{PATH}";
+
+	# Clients find the libpq of their own version, whatever else is installed.
+	$ENV{LD_LIBRARY_PATH} = join ':', $libdir, $ENV{LD_LIBRARY_PATH} || ();
 	$ENV{PG_REGRESS} ||= "$pgsrc/test/regress/pg_regress";
 	unshift @INC, "$pgsrc/test/perl";
 }
 
-use PostgreSQL::Test::Utils;
-use PostgreSQL::Test::Cluster;
+# Functions imported here would hide methods of that name.
+use PostgreSQL::Test::Utils ();
+use PostgreSQL::Test::Cluster ();
 
 our @ISA = ('PostgreSQL::Test::Cluster');
 
