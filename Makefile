@@ -52,6 +52,7 @@ REGRESS = \
 	tablesample \
 	alter_table \
 	truncate \
+	cluster \
 	persistence \
 	prepared \
 	vacuum \
@@ -94,6 +95,8 @@ ISOLATION = \
 	old-snapshot \
 	partition-move \
 	repeatable-read \
+	rewrite-snapshot \
+	rewrite-wait \
 	savepoint-lock \
 	serializable \
 	serializable-flush \
@@ -105,6 +108,7 @@ ISOLATION = \
 	vacuum-index-scan \
 	vacuum-running \
 	vacuum-snapshot \
+	vacuum-truncate \
 	visibility-map
 
 PROVE_TESTS = \
@@ -117,6 +121,7 @@ PROVE_TESTS = \
 	src/test/t/007_many_lockers.pl \
 	src/test/t/008_publication.pl \
 	src/test/t/009_row_changes.pl \
+	src/test/t/010_rewrite.pl \
 	src/test/t/015_visibility_map.pl \
 	src/test/t/016_standby_conflict.pl \
 	src/test/t/017_options.pl \

@@ -5,13 +5,7 @@
 \set VERBOSITY sqlstate
 CREATE TABLE ns (id int PRIMARY KEY, v int) USING lsm;
 INSERT INTO ns VALUES (1, 1), (2, 2);
-VACUUM FULL ns;
-CLUSTER ns USING ns_pkey;
-
--- the same with rows in segments
 SELECT count(*) AS flush FROM lsm_flush('ns');
-VACUUM FULL ns;
-CLUSTER ns USING ns_pkey;
 SELECT * FROM ns ORDER BY id;
 SELECT c AS problem FROM lsm_check('ns') c;
 DROP TABLE ns;

@@ -76,4 +76,103 @@ INSERT INTO va SELECT i, i, 'third' FROM generate_series(1, 10) i;
 SELECT count(*), sum(k) FROM va;
 
 SELECT c AS problem FROM lsm_check('va') c;
+
+-- a table without rows is an empty file, and begins anew
+DELETE FROM va;
+VACUUM va;
+SELECT pg_relation_size('va') AS bytes;
+SELECT relpages, reltuples FROM pg_class WHERE oid = 'va'::regclass;
+SELECT count(*) FROM va;
+VACUUM va;
+INSERT INTO va SELECT i, i % 7, 'anew' FROM generate_series(1, 100) i;
+SELECT min(ctid) AS first FROM va;
+SET enable_seqscan = off;
+SELECT count(*), sum(id) FROM va WHERE k = 3;
+RESET enable_seqscan;
+UPDATE va SET v = 'changed' WHERE id = 50;
+SELECT * FROM va WHERE id IN (50, 51) ORDER BY id;
+SELECT c AS problem FROM lsm_check('va') c;
+-- not if it is told not to, nor while indexes still have the rows
+DELETE FROM va;
+VACUUM (TRUNCATE off) va;
+SELECT pg_relation_size('va') > 0 AS bytes;
+ALTER TABLE va SET (vacuum_truncate = off);
+VACUUM va;
+SELECT pg_relation_size('va') > 0 AS bytes;
+ALTER TABLE va RESET (vacuum_truncate);
+INSERT INTO va VALUES (1, 1, 'one');
+DELETE FROM va;
+VACUUM (INDEX_CLEANUP off) va;
+SELECT pg_relation_size('va') > 0 AS bytes;
+VACUUM (INDEX_CLEANUP on) va;
+SELECT pg_relation_size('va') AS bytes;
+-- rolled-back inserts count as nothing, too
+BEGIN;
+INSERT INTO va VALUES (1, 1, 'one');
+ROLLBACK;
+VACUUM va;
+SELECT pg_relation_size('va') AS bytes;
+SELECT c AS problem FROM lsm_check('va') c;
 DROP TABLE va;
+
+-- of a table with rows the free end goes
+CREATE TABLE vt (id int PRIMARY KEY, v text) USING lsm WITH (autovacuum_enabled = off);
+INSERT INTO vt SELECT i, md5(i::text) FROM generate_series(1, 20000) i;
+SELECT count(*) AS flush FROM lsm_flush('vt');
+UPDATE vt SET v = md5(v);
+DELETE FROM vt WHERE id > 100;
+SELECT pg_relation_size('vt') AS before \gset
+VACUUM vt;
+SELECT pg_relation_size('vt') < :before / 10 AS shorter FROM vt LIMIT 1;
+SELECT count(*), count(*) FILTER (WHERE v = md5(md5(id::text))) AS good FROM vt;
+SELECT c AS problem FROM lsm_check('vt') c;
+INSERT INTO vt SELECT i, md5(i::text) FROM generate_series(101, 5000) i;
+UPDATE vt SET v = 'changed' WHERE id % 2 = 0;
+VACUUM vt;
+SELECT count(*), count(*) FILTER (WHERE v = 'changed') AS changed FROM vt;
+SELECT c AS problem FROM lsm_check('vt') c;
+DROP TABLE vt;
+
+-- BRIN over a table that begins anew
+CREATE TABLE vb (a int) USING lsm WITH (autovacuum_enabled = off);
+CREATE INDEX vb_a ON vb USING brin (a) WITH (pages_per_range = 1);
+INSERT INTO vb SELECT i FROM generate_series(1, 20000) i;
+DELETE FROM vb;
+VACUUM vb;
+INSERT INTO vb SELECT -i FROM generate_series(1, 20000) i;
+SET enable_seqscan = off;
+SELECT count(*) FROM vb WHERE a BETWEEN -300 AND -201;
+RESET enable_seqscan;
+VACUUM vb;
+SELECT c AS problem FROM lsm_check('vb') c;
+DROP TABLE vb;
+
+-- temporary tables, and indexes in parallel
+CREATE TEMP TABLE vtemp (a int PRIMARY KEY, b int) USING lsm;
+CREATE INDEX vtemp_b ON vtemp (b);
+INSERT INTO vtemp SELECT i, i FROM generate_series(1, 1000) i;
+DELETE FROM vtemp WHERE a > 10;
+VACUUM (PARALLEL 1) vtemp;
+DELETE FROM vtemp;
+VACUUM vtemp;
+SELECT pg_relation_size('vtemp') AS bytes;
+INSERT INTO vtemp VALUES (1, 1);
+SELECT * FROM vtemp;
+DROP TABLE vtemp;
+SET min_parallel_index_scan_size = 0;
+CREATE TABLE vp (a int PRIMARY KEY, b int, c int) USING lsm WITH (autovacuum_enabled = off);
+CREATE INDEX vp_b ON vp (b);
+CREATE INDEX vp_c ON vp USING brin (c);
+INSERT INTO vp SELECT i, i % 100, i FROM generate_series(1, 5000) i;
+DELETE FROM vp WHERE a % 3 = 0;
+VACUUM (PARALLEL 2) vp;
+INSERT INTO vp SELECT i, i % 100, i FROM generate_series(3, 5000, 3) i;
+SET enable_seqscan = off;
+SELECT count(*), sum(a) FROM vp WHERE b = 7;
+RESET enable_seqscan;
+DELETE FROM vp WHERE a % 3 = 1;
+VACUUM (PARALLEL 0) vp;
+SELECT count(*) FROM vp;
+SELECT c AS problem FROM lsm_check('vp') c;
+RESET min_parallel_index_scan_size;
+DROP TABLE vp;

@@ -36,10 +36,15 @@
 
 #include "access/genam.h"
 #include "access/multixact.h"
+#if PG_VERSION_NUM >= 170000
+#include "access/tidstore.h"
+#endif
+#include "commands/progress.h"
 #include "commands/vacuum.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
 #include "storage/smgr.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
 
@@ -64,6 +69,31 @@ lsm_compat_zero_extend(SMgrRelation reln, BlockNumber first, BlockNumber nblocks
 	}
 #endif
 }
+
+/* Drop the buffers of the main fork from nblocks on, and shorten it. */
+static inline void
+lsm_compat_truncate_fork(SMgrRelation reln, ForkNumber fork, BlockNumber old_nblocks,
+						 BlockNumber nblocks)
+{
+#if PG_VERSION_NUM < 180000
+	smgrtruncate(reln, &fork, 1, &nblocks);
+#else
+	smgrtruncate(reln, &fork, 1, &old_nblocks, &nblocks);
+#endif
+}
+
+#if PG_VERSION_NUM < 170000
+#define lsm_compat_set_truncate_locator(xlrec, rel) ((xlrec)->rnode = (rel)->rd_node)
+#define lsm_compat_main_path(rel) relpath(RelationGetSmgr(rel)->smgr_rnode, MAIN_FORKNUM)
+#else
+#define lsm_compat_set_truncate_locator(xlrec, rel) ((xlrec)->rlocator = (rel)->rd_locator)
+#if PG_VERSION_NUM < 180000
+#define lsm_compat_main_path(rel) relpath(RelationGetSmgr(rel)->smgr_rlocator, MAIN_FORKNUM)
+#else
+#define lsm_compat_main_path(rel) \
+	pstrdup(relpath(RelationGetSmgr(rel)->smgr_rlocator, MAIN_FORKNUM).str)
+#endif
+#endif
 
 /* The number of a process among all. */
 #if PG_VERSION_NUM < 170000
@@ -212,7 +242,11 @@ typedef struct LsmCutoffs
 {
 	TransactionId oldest_xmin;
 	MultiXactId oldest_mxact;
+	TransactionId relfrozenxid; /* as it was */
 	bool		aggressive;		/* relfrozenxid has to advance */
+#if PG_VERSION_NUM >= 170000
+	struct VacuumCutoffs limits;
+#endif
 } LsmCutoffs;
 
 static inline void
@@ -229,11 +263,104 @@ lsm_compat_cutoffs(Relation rel, VacuumParams *params, LsmCutoffs *cutoffs)
 												&cutoffs->oldest_xmin, &cutoffs->oldest_mxact,
 												&freeze_limit, &multi_cutoff);
 #else
-	struct VacuumCutoffs limits;
+	cutoffs->aggressive = vacuum_get_cutoffs(rel, params, &cutoffs->limits);
+	cutoffs->oldest_xmin = cutoffs->limits.OldestXmin;
+	cutoffs->oldest_mxact = cutoffs->limits.OldestMxact;
+#endif
+	cutoffs->relfrozenxid = rel->rd_rel->relfrozenxid;
+}
 
-	cutoffs->aggressive = vacuum_get_cutoffs(rel, params, &limits);
-	cutoffs->oldest_xmin = limits.OldestXmin;
-	cutoffs->oldest_mxact = limits.OldestMxact;
+/* Is the table so old that nothing but freezing matters? */
+static inline bool
+lsm_compat_failsafe(Relation rel, const LsmCutoffs *cutoffs)
+{
+#if PG_VERSION_NUM < 170000
+	return vacuum_xid_failsafe_check(rel->rd_rel->relfrozenxid, rel->rd_rel->relminmxid);
+#else
+	return vacuum_xid_failsafe_check(&cutoffs->limits);
+#endif
+}
+
+#if PG_VERSION_NUM < 180000
+#define lsm_compat_vacuum_delay() vacuum_delay_point()
+#else
+#define lsm_compat_vacuum_delay() vacuum_delay_point(false)
+#endif
+
+/* Dead roots in pg_stat_progress_vacuum: a number in 15, bytes later. */
+#if PG_VERSION_NUM < 170000
+#define LSM_PROGRESS_MAX_DEAD PROGRESS_VACUUM_MAX_DEAD_TUPLES
+#define LSM_PROGRESS_NUM_DEAD PROGRESS_VACUUM_NUM_DEAD_TUPLES
+#define lsm_compat_progress_dead(n) ((int64) (n))
+#define lsm_compat_progress_indexes(n) ((void) 0)
+#define lsm_compat_progress_index_done(n) ((void) 0)
+#else
+#define LSM_PROGRESS_MAX_DEAD PROGRESS_VACUUM_MAX_DEAD_TUPLE_BYTES
+#define LSM_PROGRESS_NUM_DEAD PROGRESS_VACUUM_DEAD_TUPLE_BYTES
+#define lsm_compat_progress_dead(n) ((int64) ((n) * sizeof(uint64)))
+#define lsm_compat_progress_index_done(n) \
+	pgstat_progress_update_param(PROGRESS_VACUUM_INDEXES_PROCESSED, n)
+static inline void
+lsm_compat_progress_indexes(int n)
+{
+	const int	params[] = {PROGRESS_VACUUM_INDEXES_TOTAL, PROGRESS_VACUUM_INDEXES_PROCESSED};
+	const int64 values[] = {n, 0};
+
+	pgstat_progress_update_multi_param(2, params, values);
+}
+#endif
+
+/*
+ * Begin to vacuum indexes in parallel, with room for max_dead TIDs; NULL if one
+ * process can do it.
+ */
+static inline ParallelVacuumState *
+lsm_compat_parallel_begin(Relation rel, Relation *indexes, int nindexes, int nworkers,
+						  uint64 max_dead, int work_mem_kb, int elevel,
+						  BufferAccessStrategy strategy)
+{
+#if PG_VERSION_NUM < 170000
+	if (max_dead > MAXDEADITEMS(MaxAllocSize))
+		return NULL;
+	return parallel_vacuum_init(rel, indexes, nindexes, nworkers, Max((int) max_dead, 1), elevel,
+								strategy);
+#else
+	return parallel_vacuum_init(rel, indexes, nindexes, nworkers, work_mem_kb, elevel, strategy);
+#endif
+}
+
+/* Tell the workers which TIDs are dead: sorted, as numbers with the offset below. */
+static inline void
+lsm_compat_parallel_set_dead(ParallelVacuumState *parallel, const uint64 *tids, uint64 n)
+{
+#if PG_VERSION_NUM < 170000
+	VacDeadItems *items = parallel_vacuum_get_dead_items(parallel);
+
+	Assert(n <= (uint64) items->max_items);
+	for (uint64 i = 0; i < n; i++)
+		ItemPointerSet(&items->items[i], (BlockNumber) (tids[i] >> 16),
+					   (OffsetNumber) (tids[i] & 0xFFFF));
+	items->num_items = (int) n;
+#else
+	VacDeadItemsInfo *info;
+	TidStore   *items;
+	OffsetNumber offsets[MaxOffsetNumber];
+
+	parallel_vacuum_reset_dead_items(parallel);
+	items = parallel_vacuum_get_dead_items(parallel, &info);
+	for (uint64 i = 0; i < n;)
+	{
+		uint64		first = i;
+
+		do
+		{
+			offsets[i - first] = (OffsetNumber) (tids[i] & 0xFFFF);
+			i++;
+		} while (i < n && tids[i] >> 16 == tids[first] >> 16);
+		TidStoreSetBlockOffsets(items, (BlockNumber) (tids[first] >> 16), offsets,
+								(int) (i - first));
+	}
+	info->num_items = (int64) n;
 #endif
 }
 

@@ -149,6 +149,12 @@ extern void lsm_index_validate_scan(Relation rel, Relation index,
 									struct IndexInfo *index_info, Snapshot snapshot,
 									struct ValidateIndexState *state);
 
+/* ---- lsm_rewrite.c ---- */
+extern void lsm_copy_for_cluster(Relation rel, Relation new_rel, Relation index, bool use_sort,
+								 TransactionId oldest_xmin, TransactionId *xid_cutoff,
+								 MultiXactId *multi_cutoff, double *num_tuples,
+								 double *tups_vacuumed, double *tups_recently_dead);
+
 /* ---- lsm_vacuum.c ---- */
 extern double lsm_vacuum_pages(Relation rel);
 extern void lsm_vacuum_rel(Relation rel, struct VacuumParams *params,

@@ -78,15 +78,6 @@ lsm_relid_is_lsm(Oid relid)
 	return result;
 }
 
-static void
-lsm_not_supported(Relation rel, const char *what)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("%s is not supported by access method \"lsm\"", what),
-			 errdetail("Table \"%s\" uses it.", RelationGetRelationName(rel))));
-}
-
 static const TupleTableSlotOps *
 lsm_slot_callbacks(Relation rel)
 {
@@ -259,17 +250,6 @@ lsm_index_delete_tuples(Relation rel, TM_IndexDeleteOp *delstate)
 	if (!any && delstate->bottomup)
 		delstate->ndeltids = 0;
 	return (TransactionId) newest;
-}
-
-/* ---- changes that are not supported yet ---- */
-
-static void
-lsm_copy_for_cluster(Relation rel, Relation new_rel, Relation index, bool use_sort,
-					 TransactionId oldest_xmin, TransactionId *xid_cutoff,
-					 MultiXactId *multi_cutoff, double *num_tuples, double *tups_vacuumed,
-					 double *tups_recently_dead)
-{
-	lsm_not_supported(rel, "CLUSTER or VACUUM FULL");
 }
 
 /* ---- storage ---- */

@@ -7,6 +7,9 @@
  * the lists are removed from all indexes; then the lists go.  Nothing else says
  * that a root is dead: that it cannot be found is no proof (I12).
  *
+ * Then the free end of the file and free extents inside go back to the file
+ * system (lsm_truncate.c).
+ *
  * VACUUM has PROC_IN_VACUUM set: it is given no xid and its snapshot protects
  * nothing.  All it does are edits, which need neither.
  *
@@ -25,26 +28,35 @@
 #include "commands/dbcommands.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
+#include "executor/instrument.h"
 #include "lsm_am.h"
 #include "lsm_compact.h"
 #include "lsm_options.h"
 #include "lsm_wal.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
+#include "storage/smgr.h"
 #include "utils/lsyscache.h"
 #include "utils/pg_rusage.h"
 #include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+/* How long VACUUM tries to get the lock for giving the end of the file back. */
+#define LSM_TRUNCATE_WAIT_MS	50
+#define LSM_TRUNCATE_TRIES		100
 
 /* Dead roots of one pass over the indexes. */
 typedef struct LsmDeadRoots
 {
 	LsmTid	   *roots;			/* sorted */
 	uint64		n;
-	uint64		max;
+	uint64		max;			/* for one pass, unless one list is longer */
+	uint64		limit;			/* what parallel workers have room for; 0:
+								 * none */
 	List	   *uids;			/* of the lists that they come from: uint64 * */
-	int64		removed;		/* index entries */
 } LsmDeadRoots;
 
 static int
@@ -76,6 +88,7 @@ lsm_dead_collect(Relation rel, LsmTable *table, LsmDeadRoots *dead)
 
 restart:
 	dead->n = 0;
+	list_free_deep(dead->uids);
 	dead->uids = NIL;
 	view = lsm_view_get(rel, table);
 	for (int i = 0; i < view->nentries; i++)
@@ -90,6 +103,8 @@ restart:
 			continue;
 		if (dead->n > 0 && dead->n + entry->dead > dead->max)
 			continue;
+		if (dead->limit > 0 && dead->n + entry->dead > dead->limit)
+			continue;			/* a list that is newer than the limit */
 		reader = lsm_reader_get(rel, table, entry);
 		if (reader == NULL)
 			goto restart;
@@ -166,6 +181,50 @@ lsm_vacuum_oldest_xid(Relation rel, LsmTable *table, uint64 limit)
 	return oldest;
 }
 
+/*
+ * Rows that only the row log holds, counted by a look at its pages; in *aborted those
+ * of rolled-back transactions.
+ */
+static double
+lsm_vacuum_count_memtable(Relation rel, LsmTable *table, double *aborted)
+{
+	PGAlignedBlock copy;
+	Page		page = (Page) copy.data;
+	double		rows;
+
+restart:
+	rows = *aborted = 0;
+	for (uint32 i = 0; i < lsm_view_get(rel, table)->meta.nranges; i++)
+	{
+		LsmView    *view = lsm_view_get(rel, table);
+		LsmRowRange range = view->meta.ranges[i];
+		uint64		counter = view->counter;
+
+		if (range.kind != LSM_RANGE_ROOT)
+			continue;
+		for (uint32 j = 0; j < range.pages.npages; j++)
+		{
+			view = lsm_view_get(rel, table);
+			if (view->counter != counter)
+				goto restart;
+			if (!lsm_rowlog_copy_page(rel, view, &range, range.lb + j, copy.data))
+				continue;
+			for (OffsetNumber at = FirstOffsetNumber; at <= PageGetMaxOffsetNumber(page); at++)
+			{
+				LsmRowHead	head;
+
+				lsm_record_head((LsmRecord *) PageGetItem(page, PageGetItemId(page, at)),
+								LSM_TID(range.lb + j, at), &head);
+				if (lsm_xid_state(&head) == LSM_XID_ABORTED)
+					*aborted += 1;
+				else
+					rows += 1;
+			}
+		}
+	}
+	return rows;
+}
+
 /* Is there anything in the memtable? */
 static bool
 lsm_vacuum_should_flush(Relation rel, LsmTable *table)
@@ -176,6 +235,19 @@ lsm_vacuum_should_flush(Relation rel, LsmTable *table)
 		if (view->meta.ranges[i].kind != LSM_RANGE_FREE)
 			return true;
 	return false;
+}
+
+/*
+ * VACUUM compacts, because nothing else removes rows that are dead.  Autovacuum
+ * does not if the table's owner says so, except where it has to freeze.
+ */
+static bool
+lsm_vacuum_should_compact(Relation rel, bool aggressive)
+{
+	LsmTableOptions options;
+
+	lsm_options_get(rel, &options);
+	return options.auto_compact || aggressive || !AmAutoVacuumWorkerProcess();
 }
 
 /* Live rows, as far as the manifest tells. */
@@ -193,159 +265,371 @@ lsm_vacuum_count_rows(Relation rel, LsmTable *table, double *dead_versions)
 	return rows;
 }
 
-/* Rows that only the row log holds, counted by a look at its pages. */
-static double
-lsm_vacuum_count_memtable(Relation rel, LsmTable *table)
+/* What one VACUUM works with, and what it has done. */
+typedef struct LsmVacuum
 {
-	PGAlignedBlock copy;
-	double		rows = 0;
-
-restart:
-	rows = 0;
-	for (uint32 i = 0; i < lsm_view_get(rel, table)->meta.nranges; i++)
-	{
-		LsmView    *view = lsm_view_get(rel, table);
-		LsmRowRange range = view->meta.ranges[i];
-		uint64		counter = view->counter;
-
-		if (range.kind != LSM_RANGE_ROOT)
-			continue;
-		for (uint32 j = 0; j < range.pages.npages; j++)
-		{
-			view = lsm_view_get(rel, table);
-			if (view->counter != counter)
-				goto restart;
-			if (lsm_rowlog_copy_page(rel, view, &range, range.lb + j, copy.data))
-				rows += PageGetMaxOffsetNumber((Page) copy.data);
-		}
-	}
-	return rows;
-}
-
-/*
- * VACUUM compacts, because nothing else removes rows that are dead.  Autovacuum
- * does not if the table's owner says so, except where it has to freeze.
- */
-static bool
-lsm_vacuum_should_compact(Relation rel, bool aggressive)
-{
-	LsmTableOptions options;
-
-	lsm_options_get(rel, &options);
-	return options.auto_compact || aggressive || !AmAutoVacuumWorkerProcess();
-}
-
-void
-lsm_vacuum_rel(Relation rel, VacuumParams *params, BufferAccessStrategy strategy)
-{
-	LsmTable   *table = lsm_table_open(rel);
-	bool		verbose = (params->options & VACOPT_VERBOSE) != 0;
+	Relation	rel;
+	LsmTable   *table;
+	VacuumParams *params;
+	BufferAccessStrategy strategy;
 	LsmCutoffs	cutoffs;
-	LsmJobStats flushed = {0};
-	LsmJobStats compacted = {0};
-	LsmDeadRoots dead = {0};
-	Relation   *indexes;
+	bool		verbose;
+	bool		cleanup;		/* indexes and dead lists */
+	bool		truncate;
 	int			nindexes;
+	Relation   *indexes;
+	char	  **index_names;
 	IndexBulkDeleteResult **results;
-	int64		removed = 0;
-	int			passes = 0;
-	TimestampTz start = GetCurrentTimestamp();
-	PGRUsage	ru0;
-	uint64		oldest_xid;
-	BlockNumber visible;
+	ParallelVacuumState *parallel;	/* NULL: one process does it all */
+	LsmDeadRoots dead;
+	LsmJobStats flushed;
+	LsmJobStats compacted;
+	int64		removed;		/* dead roots */
+	int			passes;
 	double		rows;
 	double		versions;
-	bool		cleanup = params->index_cleanup != VACOPTVALUE_DISABLED;
+	BlockNumber pages;			/* of the file */
+	BlockNumber pages_before;	/* it was truncated */
+	uint64		holes;
+	uint64		oldest_xid;
+	PGRUsage	usage;
+	BufferUsage buffers;
+	WalUsage	wal;
+	TimestampTz start;
+} LsmVacuum;
 
-	pg_rusage_init(&ru0);
+static void
+lsm_vacuum_begin(LsmVacuum *vacuum, Relation rel, VacuumParams *params,
+				 BufferAccessStrategy strategy)
+{
+	memset(vacuum, 0, sizeof(*vacuum));
+	pg_rusage_init(&vacuum->usage);
+	vacuum->start = GetCurrentTimestamp();
+	vacuum->buffers = pgBufferUsage;
+	vacuum->wal = pgWalUsage;
+	vacuum->rel = rel;
+	vacuum->table = lsm_table_open(rel);
+	vacuum->params = params;
+	vacuum->strategy = strategy;
+	vacuum->verbose = (params->options & VACOPT_VERBOSE) != 0;
+	vacuum->cleanup = params->index_cleanup != VACOPTVALUE_DISABLED;
+	vacuum->truncate = params->truncate != VACOPTVALUE_DISABLED;
 	(void) lsm_floor();
 	pgstat_progress_start_command(PROGRESS_COMMAND_VACUUM, RelationGetRelid(rel));
-	lsm_compat_cutoffs(rel, params, &cutoffs);
-
-	/* 1. drop what is dead */
-	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_SCAN_HEAP);
-	if (lsm_vacuum_should_flush(rel, table))
-		lsm_flush(rel, &flushed);
-	if (lsm_vacuum_should_compact(rel, cutoffs.aggressive))
-		lsm_major(rel, &compacted);
-
-	/* 2. take dead roots out of the indexes */
-	vac_open_indexes(rel, RowExclusiveLock, &nindexes, &indexes);
-	results = palloc0(Max(nindexes, 1) * sizeof(IndexBulkDeleteResult *));
-	dead.max = Max((uint64) (autovacuum_work_mem >= 0 && AmAutoVacuumWorkerProcess() ?
-							 autovacuum_work_mem : maintenance_work_mem) * 1024 / sizeof(LsmTid),
-				   1024);
-	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_VACUUM_INDEX);
-	while (cleanup)
+	lsm_compat_cutoffs(rel, params, &vacuum->cutoffs);
+	if (params->options & VACOPT_DISABLE_PAGE_SKIPPING)
+		vacuum->cutoffs.aggressive = true;
+	if (vacuum->verbose)
+		ereport(INFO,
+				(vacuum->cutoffs.aggressive ?
+				 errmsg("aggressively vacuuming \"%s.%s.%s\"", get_database_name(MyDatabaseId),
+						get_namespace_name(RelationGetNamespace(rel)),
+						RelationGetRelationName(rel)) :
+				 errmsg("vacuuming \"%s.%s.%s\"", get_database_name(MyDatabaseId),
+						get_namespace_name(RelationGetNamespace(rel)),
+						RelationGetRelationName(rel))));
+	if (lsm_compat_failsafe(rel, &vacuum->cutoffs))
 	{
-		lsm_dead_collect(rel, table, &dead);
-		if (dead.uids == NIL)
-			break;
-		if (nindexes > 0 && dead.n > 0)
-		{
-			lsm_dead_log_conflict(rel);
-			for (int i = 0; i < nindexes; i++)
-			{
-				IndexVacuumInfo info = {0};
-
-				lsm_compat_index_vacuum_info(&info, indexes[i], rel, strategy);
-				info.estimated_count = true;
-				info.num_heap_tuples = rel->rd_rel->reltuples;
-				results[i] = index_bulk_delete(&info, results[i], lsm_dead_callback, &dead);
-			}
-			passes++;
-			removed += dead.n;
-		}
-		lsm_dead_forget(rel, table, &dead);
+		ereport(WARNING,
+				(errmsg("bypassing nonessential maintenance of table \"%s.%s.%s\" as a failsafe after %d index scans",
+						get_database_name(MyDatabaseId),
+						get_namespace_name(RelationGetNamespace(rel)),
+						RelationGetRelationName(rel), 0),
+				 errdetail("The table's relfrozenxid or relminmxid is too far in the past."),
+				 errhint("Consider increasing configuration parameter \"maintenance_work_mem\" or \"autovacuum_work_mem\".\n"
+						 "You might also need to consider other ways for VACUUM to keep up with the allocation of transaction IDs.")));
+		vacuum->cleanup = false;
+		vacuum->truncate = false;
+		VacuumCostActive = false;
+		VacuumCostBalance = 0;
 	}
+	vac_open_indexes(rel, RowExclusiveLock, &vacuum->nindexes, &vacuum->indexes);
+	vacuum->results = palloc0(Max(vacuum->nindexes, 1) * sizeof(IndexBulkDeleteResult *));
+	vacuum->index_names = palloc(Max(vacuum->nindexes, 1) * sizeof(char *));
+	for (int i = 0; i < vacuum->nindexes; i++)
+		vacuum->index_names[i] = pstrdup(RelationGetRelationName(vacuum->indexes[i]));
+}
 
-	/* 3. statistics and freezing */
-	rows = lsm_vacuum_count_rows(rel, table, &versions);
-	rows += lsm_vacuum_count_memtable(rel, table);
-	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_INDEX_CLEANUP);
-	for (int i = 0; i < nindexes && cleanup; i++)
+/* Drop what is dead: it goes, or its roots go to dead lists. */
+static void
+lsm_vacuum_drop_dead(LsmVacuum *vacuum)
+{
+	int64		nblocks = smgrnblocks(RelationGetSmgr(vacuum->rel), MAIN_FORKNUM);
+
+	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_SCAN_HEAP);
+	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS, nblocks);
+	if (lsm_vacuum_should_flush(vacuum->rel, vacuum->table))
+		lsm_flush(vacuum->rel, &vacuum->flushed);
+	if (lsm_vacuum_should_compact(vacuum->rel, vacuum->cutoffs.aggressive))
+		lsm_major(vacuum->rel, &vacuum->compacted);
+	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, nblocks);
+	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_VACUUMED, nblocks);
+}
+
+/* All dead roots there are, and those of the longest list. */
+static uint64
+lsm_vacuum_count_dead(LsmVacuum *vacuum, uint64 *longest)
+{
+	LsmView    *view = lsm_view_get(vacuum->rel, vacuum->table);
+	uint64		n = 0;
+
+	*longest = 0;
+	for (int i = 0; i < view->nentries; i++)
+	{
+		if (view->entries[i].type != LSM_ENTRY_SEGMENT)
+			continue;
+		n += view->entries[i].dead;
+		*longest = Max(*longest, view->entries[i].dead);
+	}
+	return n;
+}
+
+/* Find out how many dead roots come in one pass, and who removes them. */
+static void
+lsm_vacuum_begin_indexes(LsmVacuum *vacuum)
+{
+	int			work_mem_kb = autovacuum_work_mem >= 0 && AmAutoVacuumWorkerProcess() ?
+	autovacuum_work_mem : maintenance_work_mem;
+	int			nworkers = vacuum->params->nworkers;
+	uint64		longest;
+	uint64		n = lsm_vacuum_count_dead(vacuum, &longest);
+
+	vacuum->dead.max = Max((uint64) work_mem_kb * 1024 / sizeof(LsmTid), 1024);
+	pgstat_progress_update_param(LSM_PROGRESS_MAX_DEAD, lsm_compat_progress_dead(vacuum->dead.max));
+	if (nworkers < 0 || vacuum->nindexes < 2 || !vacuum->cleanup)
+		return;
+	if (RelationUsesLocalBuffers(vacuum->rel))
+	{
+		if (nworkers > 0)
+			ereport(WARNING,
+					(errmsg("disabling parallel option of vacuum on \"%s\" --- cannot vacuum temporary tables in parallel",
+							RelationGetRelationName(vacuum->rel))));
+		return;
+	}
+	/* a list is taken whole, also one that is longer than a pass should be */
+	vacuum->dead.limit = Max(Min(n, Max(vacuum->dead.max, longest)), 1);
+	vacuum->parallel = lsm_compat_parallel_begin(vacuum->rel, vacuum->indexes, vacuum->nindexes,
+												 nworkers, vacuum->dead.limit, work_mem_kb,
+												 vacuum->verbose ? INFO : DEBUG2,
+												 vacuum->strategy);
+	if (vacuum->parallel == NULL)
+		vacuum->dead.limit = 0;
+}
+
+/* Remove the roots that were collected from all indexes. */
+static void
+lsm_vacuum_pass(LsmVacuum *vacuum)
+{
+	lsm_dead_log_conflict(vacuum->rel);
+	lsm_compat_progress_indexes(vacuum->nindexes);
+	if (vacuum->parallel != NULL)
+	{
+		lsm_compat_parallel_set_dead(vacuum->parallel, vacuum->dead.roots, vacuum->dead.n);
+		parallel_vacuum_bulkdel_all_indexes(vacuum->parallel,
+											(long) Max(vacuum->rel->rd_rel->reltuples, 0),
+											vacuum->passes);
+	}
+	for (int i = 0; i < vacuum->nindexes && vacuum->parallel == NULL; i++)
 	{
 		IndexVacuumInfo info = {0};
 
-		lsm_compat_index_vacuum_info(&info, indexes[i], rel, strategy);
-		info.estimated_count = versions > 0;
-		info.num_heap_tuples = rows;
-		results[i] = index_vacuum_cleanup(&info, results[i]);
-		if (results[i] != NULL && !results[i]->estimated_count)
-			lsm_compat_update_relstats(indexes[i], results[i]->num_pages,
-									   results[i]->num_index_tuples, 0, false,
-									   InvalidTransactionId, InvalidMultiXactId);
+		lsm_compat_index_vacuum_info(&info, vacuum->indexes[i], vacuum->rel, vacuum->strategy);
+		info.estimated_count = true;
+		info.num_heap_tuples = vacuum->rel->rd_rel->reltuples;
+		vacuum->results[i] = index_bulk_delete(&info, vacuum->results[i], lsm_dead_callback,
+											   &vacuum->dead);
+		lsm_compat_progress_index_done(i + 1);
 	}
-	vac_close_indexes(nindexes, indexes, NoLock);
+	lsm_compat_progress_indexes(0);
+	vacuum->passes++;
+	pgstat_progress_update_param(PROGRESS_VACUUM_NUM_INDEX_VACUUMS, vacuum->passes);
+}
 
-	oldest_xid = lsm_vacuum_oldest_xid(rel, table, lsm_full_xid(cutoffs.oldest_xmin));
+/* Take all dead roots out of the indexes, then forget them. */
+static void
+lsm_vacuum_indexes(LsmVacuum *vacuum)
+{
+	lsm_vacuum_begin_indexes(vacuum);
+	while (vacuum->cleanup)
+	{
+		lsm_compat_vacuum_delay();
+		lsm_dead_collect(vacuum->rel, vacuum->table, &vacuum->dead);
+		if (vacuum->dead.uids == NIL)
+			break;
+		pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_VACUUM_INDEX);
+		pgstat_progress_update_param(LSM_PROGRESS_NUM_DEAD,
+									 lsm_compat_progress_dead(vacuum->dead.n));
+		if (vacuum->nindexes > 0 && vacuum->dead.n > 0)
+			lsm_vacuum_pass(vacuum);
+		vacuum->removed += vacuum->dead.n;
+		pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_VACUUM_HEAP);
+		lsm_dead_forget(vacuum->rel, vacuum->table, &vacuum->dead);
+	}
+}
+
+/* Let the indexes clean up after themselves, and keep what they count. */
+static void
+lsm_vacuum_cleanup_indexes(LsmVacuum *vacuum)
+{
+	bool		estimated = vacuum->versions > 0;
+
+	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_INDEX_CLEANUP);
+	lsm_compat_progress_indexes(vacuum->cleanup ? vacuum->nindexes : 0);
+	if (vacuum->parallel != NULL)
+	{
+		parallel_vacuum_cleanup_all_indexes(vacuum->parallel, (long) vacuum->rows,
+											vacuum->passes, estimated);
+		parallel_vacuum_end(vacuum->parallel, vacuum->results);
+	}
+	for (int i = 0; i < vacuum->nindexes && vacuum->cleanup && vacuum->parallel == NULL; i++)
+	{
+		IndexVacuumInfo info = {0};
+
+		lsm_compat_index_vacuum_info(&info, vacuum->indexes[i], vacuum->rel, vacuum->strategy);
+		info.estimated_count = estimated;
+		info.num_heap_tuples = vacuum->rows;
+		vacuum->results[i] = index_vacuum_cleanup(&info, vacuum->results[i]);
+		lsm_compat_progress_index_done(i + 1);
+	}
+	lsm_compat_progress_indexes(0);
+	for (int i = 0; i < vacuum->nindexes; i++)
+		if (vacuum->results[i] != NULL && !vacuum->results[i]->estimated_count)
+			lsm_compat_update_relstats(vacuum->indexes[i], vacuum->results[i]->num_pages,
+									   vacuum->results[i]->num_index_tuples, 0, false,
+									   InvalidTransactionId, InvalidMultiXactId);
+	vac_close_indexes(vacuum->nindexes, vacuum->indexes, NoLock);
+}
+
+/*
+ * Give the free end of the file back, if the table can be locked exclusively
+ * without keeping others waiting for long.
+ */
+static void
+lsm_vacuum_truncate(LsmVacuum *vacuum)
+{
+	Relation	rel = vacuum->rel;
+	int			tries = 0;
+
+	if (!vacuum->truncate || !lsm_truncate_worth(rel, vacuum->table))
+		return;
+	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_TRUNCATE);
+	while (!ConditionalLockRelation(rel, AccessExclusiveLock))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (++tries > LSM_TRUNCATE_TRIES)
+		{
+			ereport(vacuum->verbose ? INFO : DEBUG2,
+					(errmsg("\"%s\": stopping truncate due to conflicting lock request",
+							RelationGetRelationName(rel))));
+			return;
+		}
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 LSM_TRUNCATE_WAIT_MS, WAIT_EVENT_VACUUM_TRUNCATE);
+		ResetLatch(MyLatch);
+	}
+	vacuum->pages_before = lsm_truncate_tail(rel, vacuum->table, &vacuum->pages);
+	UnlockRelation(rel, AccessExclusiveLock);
+	if (vacuum->pages < vacuum->pages_before)
+		ereport(vacuum->verbose ? INFO : DEBUG2,
+				(errmsg("table \"%s\": truncated %u to %u pages",
+						RelationGetRelationName(rel), vacuum->pages_before, vacuum->pages)));
+}
+
+/* What was done, in the server's words where it has any. */
+static void
+lsm_vacuum_report(LsmVacuum *vacuum)
+{
+	StringInfoData buf;
+	BufferUsage buffers = {0};
+	WalUsage	wal = {0};
+	BlockNumber gone = vacuum->pages_before > vacuum->pages ?
+	vacuum->pages_before - vacuum->pages : 0;
+	bool		logged = AmAutoVacuumWorkerProcess() && vacuum->params->log_min_duration >= 0 &&
+	(vacuum->params->log_min_duration == 0 ||
+	 TimestampDifferenceExceeds(vacuum->start, GetCurrentTimestamp(),
+								vacuum->params->log_min_duration));
+
+	if (!vacuum->verbose && !logged)
+		return;
+	BufferUsageAccumDiff(&buffers, &pgBufferUsage, &vacuum->buffers);
+	WalUsageAccumDiff(&wal, &pgWalUsage, &vacuum->wal);
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "finished vacuuming \"%s.%s.%s\": index scans: %d\n",
+					 get_database_name(MyDatabaseId),
+					 get_namespace_name(RelationGetNamespace(vacuum->rel)),
+					 RelationGetRelationName(vacuum->rel), vacuum->passes);
+	appendStringInfo(&buf, "pages: %u removed, %u remain, " UINT64_FORMAT " given back as holes\n",
+					 gone, vacuum->pages, vacuum->holes);
+	appendStringInfo(&buf, "flushed: %lld records to %lld segments\n",
+					 (long long) vacuum->flushed.rows_in, (long long) vacuum->flushed.segments_out);
+	appendStringInfo(&buf, "compacted: %lld segments with %lld records to %lld segments with %lld records\n",
+					 (long long) vacuum->compacted.segments_in,
+					 (long long) vacuum->compacted.rows_in,
+					 (long long) vacuum->compacted.segments_out,
+					 (long long) vacuum->compacted.rows_out);
+	appendStringInfo(&buf, "tuples: %lld removed, %.0f remain, %.0f are dead but not yet removable\n",
+					 (long long) vacuum->removed, vacuum->rows, vacuum->versions);
+	appendStringInfo(&buf, "removable cutoff: %u, which was %d XIDs old when operation ended\n",
+					 vacuum->cutoffs.oldest_xmin,
+					 (int32) (ReadNextTransactionId() - vacuum->cutoffs.oldest_xmin));
+	appendStringInfo(&buf, "new relfrozenxid: %u, which is %d XIDs ahead of previous value\n",
+					 (TransactionId) vacuum->oldest_xid,
+					 (int32) ((TransactionId) vacuum->oldest_xid - vacuum->cutoffs.relfrozenxid));
+	if (!vacuum->cleanup)
+		appendStringInfoString(&buf, "index scan bypassed\n");
+	for (int i = 0; i < vacuum->nindexes; i++)
+	{
+		IndexBulkDeleteResult *result = vacuum->results[i];
+
+		if (result != NULL)
+			appendStringInfo(&buf, "index \"%s\": pages: %u in total, %u newly deleted, %u currently deleted, %u reusable\n",
+							 vacuum->index_names[i], result->num_pages,
+							 result->pages_newly_deleted, result->pages_deleted,
+							 result->pages_free);
+	}
+	appendStringInfo(&buf, "buffer usage: %lld hits, %lld misses, %lld dirtied\n",
+					 (long long) (buffers.shared_blks_hit + buffers.local_blks_hit),
+					 (long long) (buffers.shared_blks_read + buffers.local_blks_read),
+					 (long long) (buffers.shared_blks_dirtied + buffers.local_blks_dirtied));
+	appendStringInfo(&buf, "WAL usage: %lld records, %lld full page images, %llu bytes\n",
+					 (long long) wal.wal_records, (long long) wal.wal_fpi,
+					 (unsigned long long) wal.wal_bytes);
+	appendStringInfo(&buf, "system usage: %s", pg_rusage_show(&vacuum->usage));
+	ereport(vacuum->verbose ? INFO : LOG, (errmsg_internal("%s", buf.data)));
+	pfree(buf.data);
+}
+
+/* The callback of VACUUM. */
+void
+lsm_vacuum_rel(Relation rel, VacuumParams *params, BufferAccessStrategy strategy)
+{
+	LsmVacuum	vacuum;
+	BlockNumber visible;
+	double		aborted;
+
+	lsm_vacuum_begin(&vacuum, rel, params, strategy);
+	lsm_vacuum_drop_dead(&vacuum);
+	lsm_vacuum_indexes(&vacuum);
+	vacuum.rows = lsm_vacuum_count_rows(rel, vacuum.table, &vacuum.versions);
+	vacuum.rows += lsm_vacuum_count_memtable(rel, vacuum.table, &aborted);
+	vacuum.versions += aborted;
+	lsm_vacuum_cleanup_indexes(&vacuum);
+	vacuum.pages = smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM);
+	lsm_vm_update(rel, vacuum.table);
+	lsm_vacuum_truncate(&vacuum);
+	vacuum.holes = lsm_punch_holes(rel, vacuum.table);
+
+	vacuum.oldest_xid = lsm_vacuum_oldest_xid(rel, vacuum.table,
+											  lsm_full_xid(vacuum.cutoffs.oldest_xmin));
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_FINAL_CLEANUP);
-	lsm_vm_update(rel, table);
 	visibilitymap_count(rel, &visible, NULL);
-	lsm_compat_update_relstats(rel, (BlockNumber) Min(lsm_vacuum_pages(rel), MaxBlockNumber), rows,
-							   visible, nindexes > 0, (TransactionId) oldest_xid, cutoffs.oldest_mxact);
-	lsm_compat_report_vacuum(rel, rows, versions, start);
+	lsm_compat_update_relstats(rel, vacuum.pages == 0 ? 0 :
+							   (BlockNumber) Min(lsm_vacuum_pages(rel), MaxBlockNumber),
+							   vacuum.rows, visible, vacuum.nindexes > 0,
+							   (TransactionId) vacuum.oldest_xid, vacuum.cutoffs.oldest_mxact);
+	lsm_compat_report_vacuum(rel, vacuum.rows, vacuum.versions, vacuum.start);
 	pgstat_progress_end_command();
-
-	if (verbose || (AmAutoVacuumWorkerProcess() && params->log_min_duration >= 0 &&
-					(params->log_min_duration == 0 ||
-					 TimestampDifferenceExceeds(start, GetCurrentTimestamp(),
-												params->log_min_duration))))
-		ereport(verbose ? INFO : LOG,
-				(errmsg("finished vacuuming \"%s.%s.%s\": index scans: %d",
-						get_database_name(MyDatabaseId),
-						get_namespace_name(RelationGetNamespace(rel)),
-						RelationGetRelationName(rel), passes),
-				 errdetail("Flushed %lld records to %lld segments.\n"
-						   "Compacted %lld segments with %lld records to %lld segments with %lld records.\n"
-						   "Removed the index entries of %lld dead rows.\n"
-						   "%.0f rows and %.0f versions remain; new relfrozenxid: %u.\n"
-						   "System usage: %s",
-						   (long long) flushed.rows_in, (long long) flushed.segments_out,
-						   (long long) compacted.segments_in, (long long) compacted.rows_in,
-						   (long long) compacted.segments_out, (long long) compacted.rows_out,
-						   (long long) removed, rows, versions, (TransactionId) oldest_xid,
-						   pg_rusage_show(&ru0))));
+	lsm_vacuum_report(&vacuum);
 }
 
 /* Pages as the planner should count them. */

@@ -118,6 +118,10 @@ lsm_segment_get(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 	{
 		open->source->rel = rel;
 		open->source->ahead = NULL; /* an error may have left it */
+
+		/* VACUUM may have moved it, under an exclusive lock */
+		if (open->source->entry.extents[0].start != entry->extents[0].start)
+			open->source->entry = *entry;
 		return open;
 	}
 	if (hash_get_num_entries(table->readers) >= LSM_MAX_READERS)

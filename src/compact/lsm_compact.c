@@ -333,7 +333,7 @@ lsm_minor_run(Relation rel, LsmTable *table, LsmJobStats *stats)
 	compact.merge->increment.expected_pages = Max(compact.bytes / BLCKSZ, 2);
 	while ((root = lsm_compact_peek(&compact)) != LSM_INVALID_TID)
 	{
-		CHECK_FOR_INTERRUPTS();
+		lsm_compat_vacuum_delay();
 		lsm_compact_take(&compact, root);
 		lsm_compact_row(&compact, root, false, false);
 	}
@@ -448,7 +448,7 @@ lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
 		LsmTid		root = base.root;
 		LsmTid		stray;
 
-		CHECK_FOR_INTERRUPTS();
+		lsm_compat_vacuum_delay();
 		/* records of rows that have gone */
 		while ((stray = lsm_compact_peek(compact)) != LSM_INVALID_TID && stray < root)
 		{
@@ -514,7 +514,7 @@ lsm_major_run(Relation rel, LsmTable *table, LsmJobStats *stats)
 	}
 	while ((root = lsm_compact_peek(&compact)) != LSM_INVALID_TID)
 	{
-		CHECK_FOR_INTERRUPTS();
+		lsm_compat_vacuum_delay();
 		lsm_compact_take(&compact, root);
 		lsm_compact_row(&compact, root, false, !lsm_compact_in_rowlog(&compact, root));
 	}

@@ -97,10 +97,40 @@ typedef struct LsmMerge
 	bool	   *dropped;		/* columns whose values are left out */
 } LsmMerge;
 
+/* What becomes of the records of one row. */
+typedef struct LsmFate
+{
+	LsmXidState *states;		/* of each record */
+	bool	   *keep;			/* it stays, the bottom row apart */
+	int			cut;			/* first version that everybody sees, -1: none */
+	bool		gone;			/* nothing of the row stays */
+	bool		settled;		/* the cut, completed, is the new bottom row */
+} LsmFate;
+
+static inline bool
+lsm_merge_has_columns(const LsmRowHead *head)
+{
+	int			kind = LSM_REC_KIND(head->info);
+
+	return kind == LSM_REC_INSERT || kind == LSM_REC_UPDATE;
+}
+
 extern LsmMerge *lsm_merge_create(Relation rel, LsmTable *table, uint16 owner,
 								  uint32 gen_lo, uint32 gen_hi, uint32 expected_pages);
 extern LsmMergeRecord *lsm_merge_add(LsmMerge *merge);
+extern void lsm_merge_judge(LsmMerge *merge, bool has_bottom, bool bottom_known, LsmFate *fate);
+extern int	lsm_merge_complete(LsmMerge *merge, int i);
+extern int	lsm_merge_base(LsmMerge *merge, int delta, bool has_bottom);
+extern void lsm_merge_load(LsmMerge *merge, const LsmMergeRecord *record, Datum *values,
+						   bool *isnull);
+extern void lsm_merge_mark(LsmMerge *merge, LsmRowHead *head, LsmXidState state);
+extern void lsm_merge_settled_head(const LsmRowHead *version, int natts, LsmRowHead *head);
 extern void lsm_merge_row(LsmMerge *merge, LsmTid root, bool has_bottom, bool bottom_known);
+extern void lsm_output_init(LsmOutput *output, Relation rel, LsmTable *table, uint16 owner,
+							LsmSegmentKind kind, uint32 gen_lo, uint32 gen_hi,
+							uint32 expected_pages);
+extern void lsm_output_add(LsmOutput *output, const LsmRowHead *head, const Datum *values,
+						   const bool *isnull);
 extern void lsm_merge_break(LsmMerge *merge);
 extern void lsm_merge_finish(LsmMerge *merge);
 extern void lsm_merge_publish(LsmMerge *merge, LsmEdit *edit, LsmJobStats *stats);

@@ -31,7 +31,7 @@ int			lsm_segment_size = 64 * 1024;
 
 /* ---- outputs ---- */
 
-static void
+void
 lsm_output_init(LsmOutput *output, Relation rel, LsmTable *table, uint16 owner,
 				LsmSegmentKind kind, uint32 gen_lo, uint32 gen_hi, uint32 expected_pages)
 {
@@ -134,7 +134,7 @@ lsm_output_unresolved(LsmOutput *output, uint64 xid)
 	lsm_segment_writer_add_unresolved(output->writer, xid);
 }
 
-static void
+void
 lsm_output_add(LsmOutput *output, const LsmRowHead *head, const Datum *values,
 			   const bool *isnull)
 {
@@ -228,7 +228,7 @@ lsm_merge_add(LsmMerge *merge)
 }
 
 /* Load the columns of a record; those of dropped columns become null. */
-static void
+void
 lsm_merge_load(LsmMerge *merge, const LsmMergeRecord *record, Datum *values, bool *isnull)
 {
 	int			natts = Min(record->head.natts, merge->tupdesc->natts);
@@ -257,16 +257,8 @@ lsm_merge_load(LsmMerge *merge, const LsmMergeRecord *record, Datum *values, boo
 			isnull[i] = true;
 }
 
-static bool
-lsm_merge_has_columns(const LsmRowHead *head)
-{
-	int			kind = LSM_REC_KIND(head->info);
-
-	return kind == LSM_REC_INSERT || kind == LSM_REC_UPDATE;
-}
-
 /* A committed record, as it is kept: without its xid once nobody asks for it. */
-static void
+void
 lsm_merge_mark(LsmMerge *merge, LsmRowHead *head, LsmXidState state)
 {
 	uint64		frozen = lsm_merge_has_columns(head) ? merge->horizons.settled :
@@ -319,7 +311,7 @@ lsm_merge_keep_bottom(LsmMerge *merge, LsmMergeRecord *record, LsmXidState state
 }
 
 /* The record of the present row that a DELTA builds on; after it in the list. */
-static int
+int
 lsm_merge_base(LsmMerge *merge, int delta, bool has_bottom)
 {
 	LsmTid		base = merge->records[delta].head.base;
@@ -335,42 +327,53 @@ lsm_merge_base(LsmMerge *merge, int delta, bool has_bottom)
 	return has_bottom ? merge->nrecords - 1 : -1;
 }
 
+/* The columns of the i-th record in merge->values, completed; returns how many. */
+int
+lsm_merge_complete(LsmMerge *merge, int i)
+{
+	LsmMergeRecord *record = &merge->records[i];
+	const LsmRowHead *head = &record->head;
+	int			natts = Min(head->natts, merge->tupdesc->natts);
+	LsmMergeRecord *base;
+
+	lsm_merge_load(merge, record, merge->values, merge->isnull);
+	if (!(head->info & LSM_REC_DELTA))
+		return natts;
+	base = &merge->records[lsm_merge_base(merge, i, true)];
+	lsm_merge_load(merge, base, merge->base_values, merge->base_isnull);
+	for (int j = 0; j < natts; j++)
+	{
+		if (j / 8 < head->cols_len && (head->cols[j / 8] & (1 << (j % 8))))
+			continue;
+		if (j < base->head.natts)
+		{
+			merge->values[j] = merge->base_values[j];
+			merge->isnull[j] = merge->base_isnull[j];
+		}
+		else
+			merge->isnull[j] = true;	/* cannot be: a DELTA has these columns */
+	}
+	return natts;
+}
+
+/* What a version is once it is the bottom row that everybody sees. */
+void
+lsm_merge_settled_head(const LsmRowHead *version, int natts, LsmRowHead *head)
+{
+	memset(head, 0, sizeof(*head));
+	head->root = version->root;
+	head->vtid = version->root;
+	head->info = LSM_REC_INSERT;
+	head->natts = natts;
+}
+
 /* A settled version becomes the bottom row. */
 static void
 lsm_merge_settle(LsmMerge *merge, int i)
 {
-	LsmMergeRecord *record = &merge->records[i];
-	LsmRowHead	head = record->head;
-	int			natts = Min(head.natts, merge->tupdesc->natts);
+	LsmRowHead	head;
 
-	merge->conflict_xid = Max(merge->conflict_xid, head.xid);
-	lsm_merge_load(merge, record, merge->values, merge->isnull);
-	if (head.info & LSM_REC_DELTA)
-	{
-		LsmMergeRecord *base = &merge->records[lsm_merge_base(merge, i, true)];
-
-		lsm_merge_load(merge, base, merge->base_values, merge->base_isnull);
-		for (int j = 0; j < natts; j++)
-		{
-			if (j / 8 < head.cols_len && (head.cols[j / 8] & (1 << (j % 8))))
-				continue;
-			if (j < base->head.natts)
-			{
-				merge->values[j] = merge->base_values[j];
-				merge->isnull[j] = merge->base_isnull[j];
-			}
-			else
-				merge->isnull[j] = true;	/* cannot be: a DELTA has these columns */
-		}
-	}
-	head.xid = 0;
-	head.cid = 0;
-	head.info = LSM_REC_INSERT;
-	head.natts = natts;
-	head.vtid = head.root;
-	head.base = LSM_INVALID_TID;
-	head.cols = NULL;
-	head.cols_len = 0;
+	lsm_merge_settled_head(&merge->records[i].head, lsm_merge_complete(merge, i), &head);
 	lsm_output_add(&merge->bottom, &head, merge->values, merge->isnull);
 }
 
@@ -382,22 +385,23 @@ lsm_merge_dead(LsmMerge *merge, LsmTid root)
 }
 
 /*
- * Merge the records that have been added and write what is left of the row.
- * has_bottom: the last one is its INSERT or baseline row.  bottom_known: if there
- * is none here, there is none anywhere.  Then the next row can begin.
+ * Decide what becomes of the records that have been added.  has_bottom: the last
+ * one is the row's INSERT or baseline row.  bottom_known: if there is none here,
+ * there is none anywhere.  What fate points to lives until the next row.
  */
 void
-lsm_merge_row(LsmMerge *merge, LsmTid root, bool has_bottom, bool bottom_known)
+lsm_merge_judge(LsmMerge *merge, bool has_bottom, bool bottom_known, LsmFate *fate)
 {
 	int			n = merge->nrecords;
 	uint64		horizon = merge->horizons.visible;
 	LsmXidState *states = MemoryContextAllocHuge(merge->row_context, n * sizeof(LsmXidState));
 	bool	   *keep = MemoryContextAllocHuge(merge->row_context, n * sizeof(bool));
-	int			cut = -1;		/* first version that everybody sees */
+	int			cut = -1;
 	int			kept = 0;
-	bool		settled = false;
-	bool		gone;
 
+	memset(fate, 0, sizeof(*fate));
+	fate->states = states;
+	fate->keep = keep;
 	for (int i = 0; i < n; i++)
 	{
 		LsmRowHead *head = &merge->records[i].head;
@@ -421,14 +425,13 @@ lsm_merge_row(LsmMerge *merge, LsmTid root, bool has_bottom, bool bottom_known)
 	}
 
 	/* gone for good: deleted for everybody, or its INSERT was rolled back */
-	gone = has_bottom && (kept == 0 ||
-						  (cut >= 0 && !lsm_merge_has_columns(&merge->records[cut].head)));
-	if (gone)
+	fate->gone = has_bottom && (kept == 0 ||
+								(cut >= 0 && !lsm_merge_has_columns(&merge->records[cut].head)));
+	if (fate->gone)
 	{
 		if (cut >= 0)
 			merge->conflict_xid = Max(merge->conflict_xid, merge->records[cut].head.xid);
-		lsm_merge_dead(merge, root);
-		goto done;
+		return;
 	}
 	if (!has_bottom && bottom_known)
 	{
@@ -438,34 +441,51 @@ lsm_merge_row(LsmMerge *merge, LsmTid root, bool has_bottom, bool bottom_known)
 		cut = -1;
 	}
 
-	settled = has_bottom && cut >= 0 && cut < n - 1 &&
+	fate->cut = cut;
+	fate->settled = has_bottom && cut >= 0 && cut < n - 1 &&
 		merge->records[cut].head.xid < merge->horizons.settled;
-	if (settled)
+	if (fate->settled)
+	{
+		merge->conflict_xid = Max(merge->conflict_xid, merge->records[cut].head.xid);
 		keep[cut] = false;
+	}
 	for (int i = 0; i < n; i++)
 	{
 		int			base;
 
 		/* nothing above a settled version needs what is below it */
-		if (!keep[i] || !(merge->records[i].head.info & LSM_REC_DELTA) || settled)
+		if (!keep[i] || !(merge->records[i].head.info & LSM_REC_DELTA) || fate->settled)
 			continue;
 		base = lsm_merge_base(merge, i, has_bottom);
 		if (base >= 0)
 			keep[base] = true;
 	}
+}
 
-	for (int i = 0; i < n; i++)
+/*
+ * Merge the records that have been added and write what is left of the row; see
+ * lsm_merge_judge().  Then the next row can begin.
+ */
+void
+lsm_merge_row(LsmMerge *merge, LsmTid root, bool has_bottom, bool bottom_known)
+{
+	int			n = merge->nrecords;
+	LsmFate		fate;
+
+	lsm_merge_judge(merge, has_bottom, bottom_known, &fate);
+	if (fate.gone)
+		lsm_merge_dead(merge, root);
+	for (int i = 0; i < n && !fate.gone; i++)
 	{
 		bool		bottom = has_bottom && i == n - 1;
 
-		if (bottom && settled)
-			lsm_merge_settle(merge, cut);
+		if (bottom && fate.settled)
+			lsm_merge_settle(merge, fate.cut);
 		else if (bottom)
-			lsm_merge_keep_bottom(merge, &merge->records[i], states[i]);
-		else if (keep[i])
-			lsm_merge_keep(merge, &merge->records[i], states[i]);
+			lsm_merge_keep_bottom(merge, &merge->records[i], fate.states[i]);
+		else if (fate.keep[i])
+			lsm_merge_keep(merge, &merge->records[i], fate.states[i]);
 	}
-done:
 	merge->nrecords = 0;
 	MemoryContextReset(merge->row_context);
 }

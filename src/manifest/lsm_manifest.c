@@ -520,6 +520,16 @@ lsm_edit_change(LsmEdit *edit, uint64 uid)
 void
 lsm_edit_free_extent(LsmEdit *edit, LsmExtent extent)
 {
+	lsm_edit_free_extent_at(edit, extent, GetXLogInsertRecPtr());
+}
+
+/*
+ * The same for pages that were free before.  freed_at: where WAL was when they
+ * became free, 0 if they have been punched since.
+ */
+void
+lsm_edit_free_extent_at(LsmEdit *edit, LsmExtent extent, uint64 freed_at)
+{
 	LsmManifestEntry entry;
 
 	if (extent.npages == 0)
@@ -538,15 +548,52 @@ restart:
 			else if (extent.start + extent.npages != other->extents[0].start)
 				continue;
 			extent.npages += other->extents[0].npages;
+			freed_at = Max(freed_at, LSM_ENTRY_FREED_AT(other));
 			lsm_edit_remove_at(edit, i, j);
 			goto restart;
 		}
 	}
 	memset(&entry, 0, sizeof(entry));
 	entry.type = LSM_ENTRY_FREE;
+	LSM_ENTRY_FREED_AT(&entry) = freed_at;
 	entry.nextents = 1;
 	entry.extents[0] = extent;
 	lsm_edit_add(edit, &entry);
+}
+
+/* Give an extent, which is not in the manifest, to an operation. */
+void
+lsm_edit_add_pending(LsmEdit *edit, uint16 owner, LsmExtent extent)
+{
+	LsmManifestEntry entry;
+
+	memset(&entry, 0, sizeof(entry));
+	entry.type = LSM_ENTRY_PENDING;
+	entry.kind = owner;
+	entry.nextents = 1;
+	entry.extents[0] = extent;
+	lsm_edit_add(edit, &entry);
+}
+
+/*
+ * The manifest goes to another extent, which is not in it; what it has had is
+ * free.  All of it is written by the commit.
+ */
+void
+lsm_edit_move_manifest(LsmEdit *edit, LsmExtent to)
+{
+	LsmExtent	old[LSM_MAX_MANIFEST_EXTENTS];
+	uint32		n = edit->meta.nextents;
+
+	memcpy(old, edit->meta.extents, n * sizeof(LsmExtent));
+	edit->meta.nextents = 1;
+	edit->meta.extents[0] = to;
+	for (uint32 i = 0; i < n; i++)
+		lsm_edit_free_extent(edit, old[i]);
+	for (int i = 0; i < edit->nleaves; i++)
+		if (edit->leaves[i].nentries > 0)
+			lsm_edit_own_leaf(edit, &edit->leaves[i]);
+	edit->manifest_changed = true;
 }
 
 /* Drop a segment and free its pages. */
@@ -577,6 +624,12 @@ lsm_edit_remove_segment(LsmEdit *edit, uint64 uid)
 bool
 lsm_edit_free_pending(LsmEdit *edit, uint16 owner)
 {
+	return lsm_edit_free_pending_at(edit, owner, GetXLogInsertRecPtr());
+}
+
+bool
+lsm_edit_free_pending_at(LsmEdit *edit, uint16 owner, uint64 freed_at)
+{
 	bool		any = false;
 
 restart:
@@ -589,7 +642,7 @@ restart:
 			if (entry.type == LSM_ENTRY_PENDING && entry.kind == owner)
 			{
 				lsm_edit_remove_at(edit, i, j);
-				lsm_edit_free_extent(edit, entry.extents[0]);
+				lsm_edit_free_extent_at(edit, entry.extents[0], freed_at);
 				any = true;
 				goto restart;
 			}
@@ -598,8 +651,8 @@ restart:
 	return any;
 }
 
-/* The free extent that begins at start is free no longer. */
-void
+/* The free extent that begins at start is free no longer; returns its freed_at. */
+uint64
 lsm_edit_take_free(LsmEdit *edit, BlockNumber start)
 {
 	for (int i = 0; i < edit->nleaves; i++)
@@ -607,10 +660,13 @@ lsm_edit_take_free(LsmEdit *edit, BlockNumber start)
 			if (edit->leaves[i].entries[j].type == LSM_ENTRY_FREE &&
 				edit->leaves[i].entries[j].extents[0].start == start)
 			{
+				uint64		freed_at = LSM_ENTRY_FREED_AT(&edit->leaves[i].entries[j]);
+
 				lsm_edit_remove_at(edit, i, j);
-				return;
+				return freed_at;
 			}
 	elog(ERROR, "page %u does not begin a free range", start);
+	return 0;					/* keep compiler quiet */
 }
 
 /*
@@ -707,6 +763,7 @@ lsm_manifest_spare(LsmEdit *edit, int n)
 			elog(ERROR, "the manifest has no room for another extent");
 		extent.start = edit->meta.npages;
 		extent.npages = Max(total, (uint32) (n - found) + 2);
+		lsm_space_reserve(edit->rel, extent);
 		lsm_space_ensure(edit->rel, extent.start + extent.npages);
 		edit->meta.npages += extent.npages;
 		edit->meta.extents[edit->meta.nextents++] = extent;

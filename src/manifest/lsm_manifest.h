@@ -94,8 +94,12 @@ extern LsmManifestEntry *lsm_edit_find(LsmEdit *edit, uint64 uid);
 extern LsmManifestEntry *lsm_edit_change(LsmEdit *edit, uint64 uid);
 extern void lsm_edit_remove_segment(LsmEdit *edit, uint64 uid);
 extern void lsm_edit_free_extent(LsmEdit *edit, LsmExtent extent);
+extern void lsm_edit_free_extent_at(LsmEdit *edit, LsmExtent extent, uint64 freed_at);
 extern bool lsm_edit_free_pending(LsmEdit *edit, uint16 owner);
-extern void lsm_edit_take_free(LsmEdit *edit, BlockNumber start);
+extern bool lsm_edit_free_pending_at(LsmEdit *edit, uint16 owner, uint64 freed_at);
+extern uint64 lsm_edit_take_free(LsmEdit *edit, BlockNumber start);
+extern void lsm_edit_add_pending(LsmEdit *edit, uint16 owner, LsmExtent extent);
+extern void lsm_edit_move_manifest(LsmEdit *edit, LsmExtent to);
 extern void lsm_edit_take_pending(LsmEdit *edit, uint16 owner, LsmExtent extent);
 extern void lsm_edit_commit(LsmEdit *edit);
 extern void lsm_edit_abandon(LsmEdit *edit);
@@ -106,5 +110,12 @@ extern void lsm_space_ensure(Relation rel, BlockNumber nblocks);
 extern LsmExtent lsm_space_alloc(Relation rel, LsmTable *table, uint16 owner, uint32 npages,
 								 uint32 least);
 extern bool lsm_space_new_range(Relation rel, LsmTable *table, int kind);
+
+/* ---- giving space back (lsm_truncate.c) ---- */
+
+extern void lsm_space_reserve(Relation rel, LsmExtent extent);
+extern bool lsm_truncate_worth(Relation rel, LsmTable *table);
+extern BlockNumber lsm_truncate_tail(Relation rel, LsmTable *table, BlockNumber *nblocks);
+extern uint64 lsm_punch_holes(Relation rel, LsmTable *table);
 
 #endif							/* LSM_MANIFEST_H */

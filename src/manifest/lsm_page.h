@@ -25,6 +25,7 @@
 #define LSM_PAGE_MANIFEST_ROOT	0x4C03
 #define LSM_PAGE_MANIFEST_LEAF	0x4C04
 #define LSM_PAGE_SEGMENT		0x4C05
+#define LSM_PAGE_FREE			0x4C06	/* empty: a hole was to be punched */
 
 typedef struct LsmPageSpecial
 {
@@ -121,6 +122,7 @@ StaticAssertDecl(sizeof(LsmMeta) <= LSM_PAGE_PAYLOAD, "the metapage must fit a p
 #define LSM_OWNER_FLUSH			1
 #define LSM_OWNER_MINOR			2
 #define LSM_OWNER_MAJOR			3
+#define LSM_OWNER_PUNCH			4
 
 #define LSM_SEGFLAG_ALL_VISIBLE 0x0001	/* every xid in it counts as frozen */
 
@@ -135,7 +137,8 @@ StaticAssertDecl(sizeof(LsmMeta) <= LSM_PAGE_PAYLOAD, "the metapage must fit a p
 typedef struct LsmManifestEntry
 {
 	uint64		uid;			/* segments: random, never used twice */
-	uint64		segment_id;		/* segments: number for people */
+	uint64		segment_id;		/* segments: number for people; free extents: see
+								 * below */
 	uint16		type;			/* LSM_ENTRY_xxx */
 	uint16		kind;			/* LsmSegmentKind or LSM_OWNER_xxx */
 	uint16		flags;			/* LSM_SEGFLAG_xxx */
@@ -159,6 +162,12 @@ typedef struct LsmManifestEntry
 	uint8		outcomes[LSM_MAX_OUTCOMES / 4];
 	LsmExtent	extents[LSM_SEGMENT_EXTENTS];
 } LsmManifestEntry;
+
+/*
+ * Of a free extent: position of WAL when the last of its pages became free, 0 if
+ * all have been punched since.
+ */
+#define LSM_ENTRY_FREED_AT(entry) ((entry)->segment_id)
 
 StaticAssertDecl(sizeof(LsmManifestEntry) == 232, "manifest entries are part of the disk format");
 

@@ -71,13 +71,14 @@ lsm_space_take(LsmEdit *edit, uint32 npages, uint32 least)
 	if (best != NULL)
 	{
 		LsmExtent	whole = best->extents[0];
+		uint64		freed_at;
 
 		extent.start = whole.start;
 		extent.npages = Min(npages, whole.npages);
-		lsm_edit_take_free(edit, whole.start);
+		freed_at = lsm_edit_take_free(edit, whole.start);
 		whole.start += extent.npages;
 		whole.npages -= extent.npages;
-		lsm_edit_free_extent(edit, whole);
+		lsm_edit_free_extent_at(edit, whole, freed_at);
 	}
 	else
 	{
@@ -90,6 +91,7 @@ lsm_space_take(LsmEdit *edit, uint32 npages, uint32 least)
 							RelationGetRelationName(edit->rel))));
 		edit->meta.npages += npages;
 	}
+	lsm_space_reserve(edit->rel, extent);
 	lsm_space_ensure(edit->rel, extent.start + extent.npages);
 	return extent;
 }
@@ -102,16 +104,10 @@ LsmExtent
 lsm_space_alloc(Relation rel, LsmTable *table, uint16 owner, uint32 npages, uint32 least)
 {
 	LsmEdit    *edit = lsm_edit_begin(rel, table, LSM_OP_ALLOC);
-	LsmManifestEntry entry;
 	LsmExtent	extent;
 
 	extent = lsm_space_take(edit, npages, least);
-	memset(&entry, 0, sizeof(entry));
-	entry.type = LSM_ENTRY_PENDING;
-	entry.kind = owner;
-	entry.nextents = 1;
-	entry.extents[0] = extent;
-	lsm_edit_add(edit, &entry);
+	lsm_edit_add_pending(edit, owner, extent);
 	lsm_edit_commit(edit);
 	LSM_STOP("alloc-range-after");
 	return extent;

@@ -300,7 +300,8 @@ static const char *
 lsm_op_name(uint8 op)
 {
 	static const char *const names[] = {
-		"none", "none", "range", "switch", "alloc", "flush", "minor", "major", "vacuum", "free"
+		"none", "none", "range", "switch", "alloc", "flush", "minor", "major", "vacuum", "free",
+		"rewrite", "truncate", "punch"
 	};
 
 	return op < lengthof(names) ? names[op] : "unknown";

@@ -1,0 +1,710 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_truncate.c
+ *	  Giving space back to the file system: the end of the file, and holes.
+ *
+ * THE END OF THE FILE
+ *	  With the table locked exclusively, by VACUUM.  A table that has no rows and no
+ *	  dead roots becomes an empty file, as if it were new.  Of any other, free pages at
+ *	  the end go; ranges that the row log keeps for later, and the manifest, are first
+ *	  taken out of the way, and so are segments, if all together are small (they are
+ *	  where the last compaction put them, behind what it had read).  A segment that is
+ *	  moved stays the same: its pages say whose they are and which, but not where.
+ *
+ * WHY AN EMPTY TABLE MAY BEGIN ANEW
+ *	  Its next rows get root TIDs that other rows have had.  That is safe once nobody
+ *	  can take one for the other:
+ *	  - No index has an entry of an old root: each was on a dead list, and a list goes
+ *		only when all indexes have been cleaned (I12).  There are no lists now.
+ *	  - No transaction can have a TID of the table but in a column of some other
+ *		table: whoever has read the table holds a lock on it until its end, prepared
+ *		transactions too, and so do triggers that wait for the end of theirs.
+ *	  - No snapshot sees an old row: rows leave only when nobody does.
+ *	  - A predicate lock on an old root may be met by a new row.  That is one
+ *		dependency too many, never one too few.
+ *	  - Memory of the old file has another incarnation, other uids, and an epoch.
+ *
+ * HOLES
+ *	  Free extents inside the file are punched: the file keeps its length, the blocks
+ *	  read as zeroes and take no space, until they are written again.
+ *	  - They are PENDING meanwhile, so nobody takes them.
+ *	  - Recovery must not find zeroes where it applies a change to a page.  So an
+ *		extent is punched only if it was free before the last checkpoint began: no
+ *		recovery begins earlier.  By then its buffers have been written, too.
+ *	  - pg_rewind and incremental backups go by the blocks that WAL names; so each page
+ *		is logged, as an empty one, before it goes.  That is also what a standby's
+ *		pages, and the server's own after a crash, look like then.
+ *	  - Whoever takes free pages reserves their space first (lsm_space_reserve), so
+ *		that a full disk is met there, and not by the checkpointer.
+ *
+ * CRASH SAFETY
+ *	  The metapage stops accounting for pages before the file loses them.  What is
+ *	  beyond the account is used by the next extension.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+
+#include "access/xlog.h"
+#include "access/xlog_internal.h"
+#include "access/xloginsert.h"
+#include "catalog/pg_control.h"
+#include "catalog/storage.h"
+#include "catalog/storage_xlog.h"
+#include "lsm_compact.h"
+#include "lsm_manifest.h"
+#include "lsm_stop.h"
+#include "lsm_wal.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/fd.h"
+#include "storage/proc.h"
+#include "storage/smgr.h"
+
+/* Heap's bounds: less is not worth an exclusive lock. */
+#define LSM_TRUNCATE_MINIMUM	1000
+#define LSM_TRUNCATE_FRACTION	16
+
+/* Smaller free extents are left as they are. */
+#define LSM_PUNCH_MINIMUM		32
+
+#define LSM_PUNCH_BATCH			32	/* pages in one WAL record */
+
+/* Segments are moved if they have no more pages together. */
+#define LSM_MOVE_PAGES			1024
+
+/* ---- the end of the file ---- */
+
+/* Has the table neither rows nor roots that an index may have? */
+static bool
+lsm_view_empty(LsmView *view)
+{
+	if (view->meta.flushing != 0)
+		return false;
+	for (uint32 i = 0; i < view->meta.nranges; i++)
+		if (view->meta.ranges[i].kind != LSM_RANGE_FREE)
+			return false;
+	for (int i = 0; i < view->nentries; i++)
+		if (view->entries[i].type == LSM_ENTRY_SEGMENT)
+			return false;
+	return true;
+}
+
+/* Where the last page is that cannot be taken out of the way, plus 1. */
+static BlockNumber
+lsm_view_used_end(LsmView *view)
+{
+	BlockNumber end = LSM_META_BLOCK + 1;
+
+	for (uint32 i = 0; i < view->meta.nranges; i++)
+		if (view->meta.ranges[i].kind != LSM_RANGE_FREE)
+			end = Max(end, view->meta.ranges[i].pages.start + view->meta.ranges[i].pages.npages);
+	for (int i = 0; i < view->nentries; i++)
+		if (view->entries[i].type == LSM_ENTRY_SEGMENT)
+			for (int j = 0; j < view->entries[i].nextents; j++)
+				end = Max(end, view->entries[i].extents[j].start +
+						  view->entries[i].extents[j].npages);
+	return end;
+}
+
+/* Pages that a manifest of that many leaves needs to be changed in, with some to spare. */
+static uint32
+lsm_manifest_pages(int nleaves)
+{
+	return 2 * (nleaves + 2);
+}
+
+static BlockNumber
+lsm_manifest_end(const LsmMeta *meta)
+{
+	BlockNumber end = 0;
+
+	for (uint32 i = 0; i < meta->nextents; i++)
+		end = Max(end, meta->extents[i].start + meta->extents[i].npages);
+	return end;
+}
+
+/* Pages of a segment. */
+static uint32
+lsm_entry_pages(const LsmManifestEntry *entry)
+{
+	uint32		npages = 0;
+
+	for (int i = 0; i < entry->nextents; i++)
+		npages += entry->extents[i].npages;
+	return npages;
+}
+
+/* Are the segments small enough to be moved? */
+static bool
+lsm_view_movable(LsmView *view, uint32 *npages)
+{
+	*npages = 0;
+	for (int i = 0; i < view->nentries; i++)
+	{
+		if (view->entries[i].type != LSM_ENTRY_SEGMENT)
+			continue;
+		*npages += lsm_entry_pages(&view->entries[i]);
+		if (*npages > LSM_MOVE_PAGES)
+			return false;
+	}
+	return true;
+}
+
+/* Is it worth it to shorten a file from nblocks to end? */
+static inline bool
+lsm_truncate_enough(BlockNumber nblocks, BlockNumber end)
+{
+	return nblocks > end &&
+		(nblocks - end >= LSM_TRUNCATE_MINIMUM ||
+		 nblocks - end >= nblocks / LSM_TRUNCATE_FRACTION);
+}
+
+/*
+ * Is there enough to be given back?  Taken without locks: a guess.  *move: only
+ * if segments are moved.
+ */
+static bool
+lsm_truncate_guess(Relation rel, LsmTable *table, bool *move)
+{
+	BlockNumber nblocks = smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM);
+	LsmView    *view = lsm_view_get(rel, table);
+	BlockNumber manifest = lsm_manifest_pages(view->nleaves);
+	BlockNumber unmoved = Min(lsm_view_used_end(view) + manifest, nblocks);
+	BlockNumber end = LSM_META_BLOCK + 1;
+	uint32		npages;
+
+	*move = false;
+	if (nblocks == 0)
+		return false;
+	if (lsm_view_empty(view))
+		return true;
+	if (lsm_view_movable(view, &npages))
+	{
+		/* segments and manifest after each other; the row log is where it is */
+		for (uint32 i = 0; i < view->meta.nranges; i++)
+		{
+			LsmExtent	pages = view->meta.ranges[i].pages;
+
+			if (view->meta.ranges[i].kind == LSM_RANGE_FREE)
+				continue;
+			npages += pages.npages;
+			end = Max(end, pages.start + pages.npages);
+		}
+		end = Max(end, LSM_META_BLOCK + 1 + npages + manifest);
+		*move = lsm_truncate_enough(unmoved, end);
+	}
+	return *move || lsm_truncate_enough(nblocks, unmoved);
+}
+
+bool
+lsm_truncate_worth(Relation rel, LsmTable *table)
+{
+	bool		move;
+
+	return lsm_truncate_guess(rel, table, &move);
+}
+
+/* The free extent of at least npages that comes first; npages 0: none. */
+static LsmExtent
+lsm_edit_first_free(LsmEdit *edit, uint32 npages)
+{
+	LsmExtent	first = {0, 0};
+
+	for (int i = 0; i < edit->nleaves; i++)
+	{
+		for (int j = 0; j < edit->leaves[i].nentries; j++)
+		{
+			LsmManifestEntry *entry = &edit->leaves[i].entries[j];
+
+			if (entry->type == LSM_ENTRY_FREE && entry->extents[0].npages >= npages &&
+				(first.npages == 0 || entry->extents[0].start < first.start))
+				first = entry->extents[0];
+		}
+	}
+	return first;
+}
+
+/* Free what dead operations have left, and ranges from that page on that the row log keeps. */
+static void
+lsm_truncate_release(Relation rel, LsmTable *table, BlockNumber from)
+{
+	LsmEdit    *edit = lsm_edit_begin(rel, table, LSM_OP_TRUNCATE);
+	LsmMeta    *meta = &edit->meta;
+
+	for (uint16 owner = LSM_OWNER_FLUSH; owner <= LSM_OWNER_PUNCH; owner++)
+		(void) lsm_edit_free_pending(edit, owner);
+	for (uint32 i = meta->nranges; i > 0; i--)
+	{
+		if (meta->ranges[i - 1].kind != LSM_RANGE_FREE || meta->ranges[i - 1].pages.start < from)
+			continue;
+		lsm_edit_free_extent(edit, meta->ranges[i - 1].pages);
+		meta->ranges[i - 1] = meta->ranges[--meta->nranges];
+	}
+	lsm_edit_commit(edit);
+}
+
+/*
+ * Take the first npages of the first free extent that has as many, if it lies
+ * before that page.  False: there is none.
+ */
+static bool
+lsm_truncate_place(LsmEdit *edit, uint32 npages, BlockNumber before, LsmExtent *place)
+{
+	LsmExtent	rest;
+	uint64		freed_at;
+
+	*place = rest = lsm_edit_first_free(edit, npages);
+	if (place->npages == 0 || place->start >= before)
+		return false;
+	freed_at = lsm_edit_take_free(edit, place->start);
+	rest.start += npages;
+	rest.npages -= npages;
+	lsm_edit_free_extent_at(edit, rest, freed_at);
+	place->npages = npages;
+	lsm_space_reserve(edit->rel, *place);
+	lsm_space_ensure(edit->rel, place->start + npages);
+	return true;
+}
+
+/* Copy a segment's pages to another extent. */
+static void
+lsm_truncate_copy(Relation rel, const LsmManifestEntry *entry, LsmExtent place)
+{
+	BlockNumber to = place.start;
+
+	for (int i = 0; i < entry->nextents; i++)
+	{
+		for (uint32 j = 0; j < entry->extents[i].npages; j++)
+		{
+			Buffer		from = ReadBuffer(rel, entry->extents[i].start + j);
+			Buffer		buffer = ReadBufferExtended(rel, MAIN_FORKNUM, to++, RBM_ZERO_AND_LOCK,
+													NULL);
+
+			CHECK_FOR_INTERRUPTS();
+			LockBuffer(from, BUFFER_LOCK_SHARE);
+			START_CRIT_SECTION();
+			memcpy(BufferGetPage(buffer), BufferGetPage(from), BLCKSZ);
+			MarkBufferDirty(buffer);
+			if (RelationNeedsWAL(rel))
+				log_newpage_buffer(buffer, true);
+			END_CRIT_SECTION();
+			UnlockReleaseBuffer(from);
+			UnlockReleaseBuffer(buffer);
+		}
+	}
+}
+
+/* The segment that ends last. */
+static LsmManifestEntry *
+lsm_view_last_segment(LsmView *view)
+{
+	LsmManifestEntry *last = NULL;
+	BlockNumber last_end = 0;
+
+	for (int i = 0; i < view->nentries; i++)
+	{
+		LsmManifestEntry *entry = &view->entries[i];
+
+		for (int j = 0; j < entry->nextents && entry->type == LSM_ENTRY_SEGMENT; j++)
+		{
+			BlockNumber end = entry->extents[j].start + entry->extents[j].npages;
+
+			if (end > last_end)
+			{
+				last_end = end;
+				last = entry;
+			}
+		}
+	}
+	return last;
+}
+
+/* Move the segment that ends last nearer to the beginning; false: it is there. */
+static bool
+lsm_truncate_move_last(Relation rel, LsmTable *table)
+{
+	LsmManifestEntry *last = lsm_view_last_segment(lsm_view_get(rel, table));
+	LsmManifestEntry moved;
+	LsmManifestEntry *entry;
+	LsmEdit    *edit;
+	LsmExtent	place;
+	BlockNumber first = InvalidBlockNumber;
+
+	if (last == NULL)
+		return false;
+	moved = *last;
+	for (int i = 0; i < moved.nextents; i++)
+		first = Min(first, moved.extents[i].start);
+	edit = lsm_edit_begin(rel, table, LSM_OP_TRUNCATE);
+	if (!lsm_truncate_place(edit, lsm_entry_pages(&moved), first, &place))
+	{
+		lsm_edit_abandon(edit);
+		return false;
+	}
+	lsm_edit_add_pending(edit, LSM_OWNER_PUNCH, place);
+	lsm_edit_commit(edit);
+	LSM_STOP("truncate-move");
+	lsm_truncate_copy(rel, &moved, place);
+
+	edit = lsm_edit_begin(rel, table, LSM_OP_TRUNCATE);
+	entry = lsm_edit_change(edit, moved.uid);
+	memset(entry->extents, 0, sizeof(entry->extents));
+	entry->nextents = 1;
+	entry->extents[0] = place;
+	lsm_edit_take_pending(edit, LSM_OWNER_PUNCH, place);
+	for (int i = 0; i < moved.nextents; i++)
+		lsm_edit_free_extent(edit, moved.extents[i]);
+	lsm_edit_commit(edit);
+	LSM_STOP("truncate-moved");
+	return true;
+}
+
+/* Move the manifest, if that lets the file end sooner. */
+static void
+lsm_truncate_move_manifest(Relation rel, LsmTable *table)
+{
+	BlockNumber used_end = lsm_view_used_end(lsm_view_get(rel, table));
+	LsmEdit    *edit = lsm_edit_begin(rel, table, LSM_OP_TRUNCATE);
+	LsmMeta    *meta = &edit->meta;
+	uint32		npages = lsm_manifest_pages(edit->nleaves);
+	LsmExtent	place = lsm_edit_first_free(edit, npages);
+
+	if (place.npages > 0 && Max(place.start + npages, used_end) < lsm_manifest_end(meta) &&
+		lsm_truncate_place(edit, npages, lsm_manifest_end(meta), &place))
+	{
+		lsm_edit_move_manifest(edit, place);
+		lsm_edit_commit(edit);
+	}
+	else
+		lsm_edit_abandon(edit);
+}
+
+/*
+ * Shorten a fork to nblocks pages: what RelationTruncate() does, for this fork alone
+ * (the visibility map goes by logical blocks: only 0 makes sense for it).  The
+ * table is locked exclusively.
+ */
+static void
+lsm_truncate_fork(Relation rel, ForkNumber fork, BlockNumber nblocks)
+{
+	SMgrRelation reln = RelationGetSmgr(rel);
+	BlockNumber old_nblocks;
+
+	reln->smgr_targblock = InvalidBlockNumber;
+	reln->smgr_cached_nblocks[fork] = InvalidBlockNumber;
+	old_nblocks = smgrnblocks(reln, fork);
+	RelationPreTruncate(rel);
+
+	/* no checkpoint may come between the record, the buffers and the file */
+	Assert((MyProc->delayChkptFlags & (DELAY_CHKPT_START | DELAY_CHKPT_COMPLETE)) == 0);
+	MyProc->delayChkptFlags |= DELAY_CHKPT_START | DELAY_CHKPT_COMPLETE;
+	START_CRIT_SECTION();
+	if (RelationNeedsWAL(rel))
+	{
+		xl_smgr_truncate xlrec = {0};
+
+		xlrec.blkno = nblocks;
+		lsm_compat_set_truncate_locator(&xlrec, rel);
+		xlrec.flags = fork == MAIN_FORKNUM ? SMGR_TRUNCATE_HEAP : SMGR_TRUNCATE_VM;
+		XLogBeginInsert();
+		XLogRegisterData((char *) &xlrec, sizeof(xlrec));
+		XLogFlush(XLogInsert(RM_SMGR_ID, XLOG_SMGR_TRUNCATE | XLR_SPECIAL_REL_UPDATE));
+	}
+	lsm_compat_truncate_fork(RelationGetSmgr(rel), fork, old_nblocks, nblocks);
+	END_CRIT_SECTION();
+	MyProc->delayChkptFlags &= ~(DELAY_CHKPT_START | DELAY_CHKPT_COMPLETE);
+}
+
+/*
+ * Make an empty table's file empty.  The metapage says so first, so that
+ * redo tells a standby's shared state; between the two, such a metapage counts as
+ * an empty file.  Before that the visibility map goes: its bits would be those of
+ * the next rows (I14).
+ */
+static void
+lsm_truncate_reset(Relation rel, LsmTable *table)
+{
+	LsmEdit    *edit;
+
+	if (smgrexists(RelationGetSmgr(rel), VISIBILITYMAP_FORKNUM))
+		lsm_truncate_fork(rel, VISIBILITYMAP_FORKNUM, 0);
+	LSM_STOP("truncate-map");
+	edit = lsm_edit_begin(rel, table, LSM_OP_TRUNCATE);
+	memset(&edit->meta, 0, sizeof(LsmMeta));
+	edit->meta.magic = LSM_MAGIC;
+	edit->meta.version = LSM_FORMAT_VERSION;
+	edit->meta.counter = PG_UINT64_MAX; /* its commit makes it 0 */
+	edit->manifest_changed = false;
+	lsm_edit_commit(edit);
+	lsm_table_forget(LSM_RD_LOCATOR(rel), rel->rd_backend);
+	LSM_STOP("truncate-before-file");
+	RelationTruncate(rel, 0);
+	lsm_table_forget(LSM_RD_LOCATOR(rel), rel->rd_backend);
+}
+
+/*
+ * Give the free end of the file back; the table is locked exclusively.  Returns
+ * how many pages there were, and in *nblocks how many there are.
+ */
+BlockNumber
+lsm_truncate_tail(Relation rel, LsmTable *table, BlockNumber *nblocks)
+{
+	BlockNumber before = smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM);
+	BlockNumber npages;
+	bool		move;
+
+	*nblocks = before;
+	if (!lsm_truncate_guess(rel, table, &move))
+		return before;
+	LSM_STOP("truncate-start");
+	if (lsm_view_empty(lsm_view_get(rel, table)))
+	{
+		lsm_truncate_reset(rel, table);
+		*nblocks = 0;
+		return before;
+	}
+	lsm_truncate_release(rel, table, move ? 0 : lsm_view_used_end(lsm_view_get(rel, table)));
+	while (move && lsm_truncate_move_last(rel, table))
+		CHECK_FOR_INTERRUPTS();
+	lsm_truncate_move_manifest(rel, table);
+
+	/* the free end leaves the account at the beginning of the next edit */
+	lsm_edit_commit(lsm_edit_begin(rel, table, LSM_OP_TRUNCATE));
+	npages = lsm_view_get(rel, table)->meta.npages;
+	LSM_STOP("truncate-before-file");
+	if (npages < before)
+	{
+		lsm_truncate_fork(rel, MAIN_FORKNUM, npages);
+		*nblocks = npages;
+	}
+	return before;
+}
+
+/* ---- holes ---- */
+
+#ifdef FALLOC_FL_PUNCH_HOLE
+
+/*
+ * Call fallocate() for pages of the main fork, in each of its files.  False: the
+ * file system cannot do that.
+ */
+static bool
+lsm_fallocate(Relation rel, int mode, LsmExtent extent)
+{
+	while (extent.npages > 0)
+	{
+		BlockNumber segment = extent.start / RELSEG_SIZE;
+		BlockNumber at = extent.start % RELSEG_SIZE;
+		uint32		n = Min(extent.npages, RELSEG_SIZE - at);
+		char	   *path = lsm_compat_main_path(rel);
+		int			fd;
+		int			result;
+
+		if (segment > 0)
+			path = psprintf("%s.%u", path, segment);
+		fd = OpenTransientFile(path, O_RDWR | PG_BINARY);
+		if (fd < 0)
+			ereport(ERROR,
+					(errcode_for_file_access(),
+					 errmsg("could not open file \"%s\": %m", path)));
+		do
+		{
+			result = fallocate(fd, mode, (off_t) at * BLCKSZ, (off_t) n * BLCKSZ);
+		} while (result < 0 && errno == EINTR);
+		if (result < 0)
+		{
+			int			save_errno = errno;
+
+			CloseTransientFile(fd);
+			if (save_errno == EOPNOTSUPP || save_errno == ENOSYS)
+				return false;
+			errno = save_errno;
+			ereport(ERROR,
+					(errcode_for_file_access(),
+					 (mode & FALLOC_FL_PUNCH_HOLE) ?
+					 errmsg("could not give back space of file \"%s\": %m", path) :
+					 errmsg("could not reserve space of file \"%s\": %m", path),
+					 save_errno == ENOSPC ? errhint("Check free disk space.") : 0));
+		}
+		if (CloseTransientFile(fd) != 0)
+			ereport(ERROR,
+					(errcode_for_file_access(),
+					 errmsg("could not close file \"%s\": %m", path)));
+		extent.start += n;
+		extent.npages -= n;
+	}
+	return true;
+}
+
+/*
+ * Can the file system punch holes?  Asked with a hole that no file reaches to.
+ */
+static bool
+lsm_punch_possible(Relation rel)
+{
+	char	   *path = lsm_compat_main_path(rel);
+	int			fd = OpenTransientFile(path, O_RDWR | PG_BINARY);
+	bool		able;
+
+	if (fd < 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not open file \"%s\": %m", path)));
+	able = fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+					 (off_t) RELSEG_SIZE * BLCKSZ, BLCKSZ) == 0;
+	CloseTransientFile(fd);
+	return able;
+}
+
+static bool
+lsm_punch_extent(Relation rel, LsmExtent extent)
+{
+	return lsm_fallocate(rel, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, extent);
+}
+
+/*
+ * Pages that are taken into use may be holes: make sure that they have space.  What is
+ * beyond the end of the file is lsm_space_ensure()'s.
+ */
+void
+lsm_space_reserve(Relation rel, LsmExtent extent)
+{
+	BlockNumber have = smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM);
+
+	if (RelationUsesLocalBuffers(rel) || extent.start >= have)
+		return;
+	extent.npages = Min(extent.npages, have - extent.start);
+	(void) lsm_fallocate(rel, 0, extent);
+}
+
+#else
+
+static bool
+lsm_punch_possible(Relation rel)
+{
+	return false;
+}
+
+static bool
+lsm_punch_extent(Relation rel, LsmExtent extent)
+{
+	return false;
+}
+
+void
+lsm_space_reserve(Relation rel, LsmExtent extent)
+{
+}
+
+#endif
+
+/* Log pages as empty ones; returns the end of WAL that says so. */
+static XLogRecPtr
+lsm_punch_log(Relation rel, LsmExtent extent, uint64 incarnation)
+{
+	RelFileLocator locator = LSM_RD_LOCATOR(rel);
+	PGAlignedBlock empty;
+	XLogRecPtr	lsn = InvalidXLogRecPtr;
+
+	lsm_page_init((Page) empty.data, LSM_PAGE_FREE, incarnation, 0, 0);
+	XLogEnsureRecordSpace(LSM_PUNCH_BATCH, 0);
+	while (extent.npages > 0)
+	{
+		int			n = Min(extent.npages, LSM_PUNCH_BATCH);
+
+		CHECK_FOR_INTERRUPTS();
+		XLogBeginInsert();
+		for (int i = 0; i < n; i++)
+			XLogRegisterBlock(i, &locator, MAIN_FORKNUM, extent.start + i, empty.data,
+							  REGBUF_FORCE_IMAGE | REGBUF_STANDARD);
+		lsn = XLogInsert(RM_XLOG_ID, XLOG_FPI);
+		extent.start += n;
+		extent.npages -= n;
+	}
+	return lsn;
+}
+
+/* Is it a free extent that may be punched now? */
+static bool
+lsm_punch_ready(const LsmManifestEntry *entry, XLogRecPtr redo)
+{
+	return entry->type == LSM_ENTRY_FREE && entry->extents[0].npages >= LSM_PUNCH_MINIMUM &&
+		LSM_ENTRY_FREED_AT(entry) != 0 && LSM_ENTRY_FREED_AT(entry) < redo;
+}
+
+/* Make at most max such extents PENDING; returns how many. */
+static int
+lsm_punch_take(LsmEdit *edit, XLogRecPtr redo, LsmExtent *extents, int max)
+{
+	int			n = 0;
+
+	for (int i = 0; i < edit->nleaves; i++)
+		for (int j = 0; j < edit->leaves[i].nentries && n < max; j++)
+			if (lsm_punch_ready(&edit->leaves[i].entries[j], redo))
+				extents[n++] = edit->leaves[i].entries[j].extents[0];
+	for (int i = 0; i < n; i++)
+	{
+		(void) lsm_edit_take_free(edit, extents[i].start);
+		lsm_edit_add_pending(edit, LSM_OWNER_PUNCH, extents[i]);
+	}
+	return n;
+}
+
+/* Give the space of free extents inside the file back.  Returns how many pages. */
+uint64
+lsm_punch_holes(Relation rel, LsmTable *table)
+{
+	XLogRecPtr	redo;
+	TimeLineID	timeline;
+	LsmView    *view;
+	LsmEdit    *edit;
+	LsmExtent  *extents;
+	uint64		incarnation;
+	uint64		pages = 0;
+	int			n = 0;
+	bool		left = false;	/* by one that has died */
+
+	if (RelationUsesLocalBuffers(rel))
+		return 0;
+	GetOldestRestartPoint(&redo, &timeline);
+	view = lsm_view_get(rel, table);
+	for (int i = 0; i < view->nentries; i++)
+	{
+		if (lsm_punch_ready(&view->entries[i], redo))
+			n++;
+		if (view->entries[i].type == LSM_ENTRY_PENDING && view->entries[i].kind == LSM_OWNER_PUNCH)
+			left = true;
+	}
+	if ((n == 0 && !left) || !lsm_punch_possible(rel))
+		return 0;
+
+	/* take them, so that nobody else can */
+	lsm_job_lock(rel, LSM_OWNER_PUNCH);
+	edit = lsm_edit_begin(rel, table, LSM_OP_PUNCH);
+	incarnation = edit->meta.incarnation;
+	extents = palloc(Max(n, 1) * sizeof(LsmExtent));
+	n = lsm_punch_take(edit, redo, extents, n);
+	lsm_edit_commit(edit);
+	LSM_STOP("punch-taken");
+
+	for (int i = 0; i < n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (RelationNeedsWAL(rel))
+			XLogFlush(lsm_punch_log(rel, extents[i], incarnation));
+		LSM_STOP("punch-logged");
+		if (lsm_punch_extent(rel, extents[i]))
+			pages += extents[i].npages;
+	}
+
+	/* free again, with nothing left to be punched */
+	edit = lsm_edit_begin(rel, table, LSM_OP_PUNCH);
+	(void) lsm_edit_free_pending_at(edit, LSM_OWNER_PUNCH, 0);
+	lsm_edit_commit(edit);
+	lsm_job_unlock(rel, LSM_OWNER_PUNCH);
+	pfree(extents);
+	return pages;
+}
