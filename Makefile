@@ -33,6 +33,7 @@ REGRESS = \
 	delete \
 	types \
 	large_values \
+	large_rows \
 	system_columns \
 	savepoint \
 	row_lock \
@@ -83,6 +84,8 @@ ISOLATION = \
 	flush-race \
 	index-build-race \
 	index-build-snapshot \
+	large-flush \
+	large-pointers \
 	lock-chain \
 	lock-nowait \
 	lock-strengths \
@@ -125,6 +128,7 @@ PROVE_TESTS = \
 	src/test/t/015_visibility_map.pl \
 	src/test/t/016_standby_conflict.pl \
 	src/test/t/017_options.pl \
+	src/test/t/018_large_values.pl \
 	src/test/t/030_autovacuum.pl
 
 REGRESS_OPTS = --load-extension=lsm

@@ -1,5 +1,5 @@
 --
--- Values that heap would move out of line or compress, up to 6 kB
+-- Values that heap would move out of line or compress, and that fit a page here
 --
 CREATE TABLE lv (id int PRIMARY KEY, a text, b bytea, c jsonb, n int) USING lsm;
 CREATE TABLE lv_heap (LIKE lv INCLUDING ALL) USING heap;

@@ -73,6 +73,9 @@ lsm_tid_to_pointer(LsmTid tid, ItemPointer ptr)
 #define LSM_REC_STRENGTH_SHIFT	8
 #define LSM_REC_HASNULL			0x0400	/* row log: a null bitmap is there */
 #define LSM_REC_PARTITION_MOVE	0x0800	/* DELETE: moved to another partition */
+#define LSM_REC_LARGE			0x1000	/* some column is a pointer to a large value */
+#define LSM_REC_SPILLED			0x2000	/* row log: what follows the fixed part lies
+										 * in value pages */
 
 /* The 64-bit form of an xid that is, or was not long ago, in use (lsm_floor.c). */
 extern uint64 lsm_full_xid(TransactionId xid);

@@ -371,6 +371,14 @@ lsm_rows_per_page(Relation rel, int32 *attr_widths)
 			   (MAXALIGN(width) + SizeOfLsmInsertRecord + sizeof(ItemIdData)));
 }
 
+/* Bytes that a scan of a segment reads: without large values, as in heap. */
+static double
+lsm_estimate_bytes(const LsmManifestEntry *entry)
+{
+	return (entry->flags & LSM_SEGFLAG_VALUES) ? Min(entry->stored_bytes, entry->raw_bytes) :
+		entry->stored_bytes;
+}
+
 /* Rows and cost-equivalent pages, from the manifest. */
 void
 lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *tuples,
@@ -386,10 +394,10 @@ lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *
 	for (int i = 0; i < view->nbase; i++)
 	{
 		rows += view->base[i]->rows;
-		npages += (double) view->base[i]->stored_bytes / BLCKSZ;
+		npages += lsm_estimate_bytes(view->base[i]) / BLCKSZ;
 	}
 	for (int i = 0; i < view->nincrements; i++)
-		npages += (double) view->increments[i]->stored_bytes / BLCKSZ;
+		npages += lsm_estimate_bytes(view->increments[i]) / BLCKSZ;
 	for (uint32 i = 0; i < view->meta.nranges; i++)
 	{
 		if (view->meta.ranges[i].kind == LSM_RANGE_FREE)
@@ -515,6 +523,7 @@ static const TableAmRoutine lsm_methods = {
 
 	.relation_size = lsm_relation_size,
 	.relation_needs_toast_table = lsm_needs_toast_table,
+	.relation_fetch_toast_slice = lsm_value_fetch_slice,
 	.relation_estimate_size = lsm_planner_size,
 
 #if LSM_BITMAP_BY_BLOCK

@@ -109,7 +109,7 @@ lsm_index_choose(Relation rel, LsmTable *table, LsmTid root, uint64 horizon, boo
 			if (head->info & LSM_REC_DELTA)
 			{
 				base = head->base;
-				lsm_slot_store_delta(slot, version);
+				lsm_slot_store_delta(slot, rel, version);
 			}
 			else
 			{

@@ -58,16 +58,27 @@ lsm_modify_check_publication(Relation rel)
 
 /* ---- INSERT ---- */
 
-static LsmRecord *
-lsm_insert_form(Relation rel, TupleTableSlot *slot, uint64 xid, CommandId cid, Size *len)
+static void
+lsm_insert_form(Relation rel, LsmTable *table, TupleTableSlot *slot, uint64 xid, CommandId cid,
+				uint16 info, LsmPointer **large, LsmNewRecord *new)
 {
 	LsmRecord	head = {0};
 
 	head.xid = xid;
 	head.cid = cid;
-	head.info = LSM_REC_INSERT;
+	head.info = LSM_REC_INSERT | info;
 	slot_getallattrs(slot);
-	return lsm_record_form(rel, &head, slot->tts_values, slot->tts_isnull, NULL, len);
+	lsm_record_form(rel, table, &head, slot->tts_values, slot->tts_isnull, NULL, large, new);
+}
+
+/* Append INSERT records, whatever becomes of generations meanwhile. */
+static void
+lsm_insert_append(Relation rel, LsmTable *table, LsmNewRecord *records, int n, bool speculative)
+{
+	int			done = 0;
+
+	while ((done += lsm_rowlog_insert(rel, table, records + done, n - done, speculative)) < n)
+		lsm_record_renew(rel, table, &records[done]);
 }
 
 void
@@ -83,13 +94,13 @@ lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid
 	if (lsm_rowlog_full(table))
 		lsm_flush_for_room(rel);
 	for (int i = 0; i < nslots; i++)
-		records[i].record = lsm_insert_form(rel, slots[i], xid, cid, &records[i].len);
-	lsm_rowlog_insert(rel, table, records, nslots, false);
+		lsm_insert_form(rel, table, slots[i], xid, cid, 0, NULL, &records[i]);
+	lsm_insert_append(rel, table, records, nslots, false);
 	for (int i = 0; i < nslots; i++)
 	{
 		slots[i]->tts_tableOid = RelationGetRelid(rel);
 		lsm_slot_set_inserted(slots[i], records[i].tid, xid, cid, 0);
-		pfree(records[i].record);
+		lsm_record_free(&records[i]);
 	}
 	pfree(records);
 	pgstat_count_heap_insert(rel, nslots);
@@ -118,12 +129,11 @@ lsm_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid, int op
 	lsm_modify_check_publication(rel);
 	if (lsm_rowlog_full(table))
 		lsm_flush_for_room(rel);
-	new.record = lsm_insert_form(rel, slot, xid, token, &new.len);
-	new.record->info |= LSM_REC_SPECULATIVE;
-	lsm_rowlog_insert(rel, table, &new, 1, true);
+	lsm_insert_form(rel, table, slot, xid, token, LSM_REC_SPECULATIVE, NULL, &new);
+	lsm_insert_append(rel, table, &new, 1, true);
 	slot->tts_tableOid = RelationGetRelid(rel);
 	lsm_slot_set_inserted(slot, new.tid, xid, cid, 0);
-	pfree(new.record);
+	lsm_record_free(&new);
 	pgstat_count_heap_insert(rel, 1);
 }
 
@@ -147,6 +157,7 @@ typedef struct LsmChange
 	Relation	rel;
 	LsmTable   *table;
 	LsmJudgement judgement;
+	LsmPointer *large;			/* large values that it has stored, by column */
 	bool		have_tuple_lock;
 	ItemPointerData root;		/* of the tuple lock */
 	LOCKMODE	tuple_lock;
@@ -305,6 +316,7 @@ lsm_change_create(Relation rel)
 
 	change->rel = rel;
 	change->table = lsm_table_open(rel);
+	change->large = NULL;
 	change->have_tuple_lock = false;
 	(void) lsm_floor();
 	lsm_modify_check_publication(rel);
@@ -339,9 +351,9 @@ lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot
 		lsm_change_head(change, &head, cid, LSM_REC_DELETE |
 						(LockTupleExclusive << LSM_REC_STRENGTH_SHIFT) |
 						(changing_part ? LSM_REC_PARTITION_MOVE : 0));
-		new.record = lsm_record_form(rel, &head, NULL, NULL, NULL, &new.len);
+		lsm_record_form(rel, change->table, &head, NULL, NULL, NULL, NULL, &new);
 		done = lsm_change_append(change, NULL, &new, 1);
-		pfree(new.record);
+		lsm_record_free(&new);
 		if (done)
 			break;
 	}
@@ -363,6 +375,17 @@ typedef struct LsmUpdatePlan
 	bool		moves;			/* an indexed column changed: a new root */
 	LockTupleMode mode;
 } LsmUpdatePlan;
+
+/* Are two values of a column the same?  Two pointers to one value are, unread. */
+static bool
+lsm_update_same(Datum old, Datum new, Form_pg_attribute att)
+{
+	if (att->attlen == -1 && VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(old)) &&
+		VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(new)) &&
+		memcmp(DatumGetPointer(old), DatumGetPointer(new), TOAST_POINTER_SIZE) == 0)
+		return true;
+	return datum_image_eq(old, new, att->attbyval, att->attlen);
+}
 
 static void
 lsm_update_compare(Relation rel, TupleTableSlot *old, TupleTableSlot *new, LsmUpdatePlan *plan)
@@ -386,7 +409,7 @@ lsm_update_compare(Relation rel, TupleTableSlot *old, TupleTableSlot *new, LsmUp
 			continue;
 		if (old->tts_isnull[i] == new->tts_isnull[i] &&
 			(old->tts_isnull[i] ||
-			 datum_image_eq(old->tts_values[i], new->tts_values[i], att->attbyval, att->attlen)))
+			 lsm_update_same(old->tts_values[i], new->tts_values[i], att)))
 			continue;
 		plan->changed[i / 8] |= 1 << (i % 8);
 		if (bms_is_member(member, indexed))
@@ -403,9 +426,9 @@ lsm_update_compare(Relation rel, TupleTableSlot *old, TupleTableSlot *new, LsmUp
  * Make the UPDATE record: a DELTA of all columns that differ from the full
  * version below, where that is smaller than the whole row.
  */
-static LsmRecord *
+static void
 lsm_update_form(LsmChange *change, const LsmUpdatePlan *plan, TupleTableSlot *slot,
-				CommandId cid, Size *len)
+				CommandId cid, LsmNewRecord *new)
 {
 	LsmJudgement *judgement = &change->judgement;
 	TupleDesc	tupdesc = RelationGetDescr(change->rel);
@@ -414,9 +437,9 @@ lsm_update_form(LsmChange *change, const LsmUpdatePlan *plan, TupleTableSlot *sl
 	bits8	   *cols = palloc(map_bytes);
 	bool	   *absent = palloc(natts * sizeof(bool));
 	LsmRecord	head;
-	LsmRecord  *record;
 	Size		delta_len;
 	Size		full_len;
+	bool		delta = false;	/* because a large value need not be written again */
 
 	memcpy(cols, plan->changed, map_bytes);
 	for (int i = 0; i < natts; i++)
@@ -426,22 +449,21 @@ lsm_update_form(LsmChange *change, const LsmUpdatePlan *plan, TupleTableSlot *sl
 			 (judgement->delta_cols[i / 8] & (1 << (i % 8)))))
 			cols[i / 8] |= 1 << (i % 8);
 		absent[i] = slot->tts_isnull[i] || !(cols[i / 8] & (1 << (i % 8)));
+		if (absent[i] && !slot->tts_isnull[i] && TupleDescAttr(tupdesc, i)->attlen == -1 &&
+			VARATT_IS_EXTERNAL(DatumGetPointer(slot->tts_values[i])))
+			delta = true;
 	}
 	delta_len = 2 * map_bytes + heap_compute_data_size(tupdesc, slot->tts_values, absent);
 	full_len = heap_compute_data_size(tupdesc, slot->tts_values, slot->tts_isnull);
 
 	lsm_change_head(change, &head, cid, LSM_REC_UPDATE |
 					(plan->mode << LSM_REC_STRENGTH_SHIFT));
-	if (delta_len < full_len)
-	{
+	if (delta || delta_len < full_len)
 		head.base = judgement->full_tid;
-		record = lsm_record_form(change->rel, &head, slot->tts_values, slot->tts_isnull, cols, len);
-	}
-	else
-		record = lsm_record_form(change->rel, &head, slot->tts_values, slot->tts_isnull, NULL, len);
+	lsm_record_form(change->rel, change->table, &head, slot->tts_values, slot->tts_isnull,
+					head.base != LSM_INVALID_TID ? cols : NULL, &change->large, new);
 	pfree(cols);
 	pfree(absent);
-	return record;
 }
 
 /*
@@ -468,11 +490,11 @@ lsm_update_in_place(LsmChange *change, const LsmUpdatePlan *plan, TupleTableSlot
 	LsmNewRecord new;
 	bool		done;
 
-	new.record = lsm_update_form(change, plan, slot, cid, &new.len);
+	lsm_update_form(change, plan, slot, cid, &new);
 	done = lsm_change_append(change, NULL, &new, 1);
 	if (done)
 		lsm_slot_set_inserted(slot, new.tid, new.record->xid, cid, lsm_update_locker(change));
-	pfree(new.record);
+	lsm_record_free(&new);
 	return done;
 }
 
@@ -489,8 +511,8 @@ lsm_update_moving(LsmChange *change, const LsmUpdatePlan *plan, TupleTableSlot *
 	bool		done;
 
 	lsm_change_head(change, &head, cid, LSM_REC_MOVED | (plan->mode << LSM_REC_STRENGTH_SHIFT));
-	insert.record = lsm_insert_form(change->rel, slot, head.xid, cid, &insert.len);
-	versions[n].record = lsm_record_form(change->rel, &head, NULL, NULL, NULL, &versions[n].len);
+	lsm_insert_form(change->rel, change->table, slot, head.xid, cid, 0, &change->large, &insert);
+	lsm_record_form(change->rel, change->table, &head, NULL, NULL, NULL, NULL, &versions[n]);
 	n++;
 	for (int i = 0; i < judgement->nlockers; i++)
 	{
@@ -504,17 +526,16 @@ lsm_update_moving(LsmChange *change, const LsmUpdatePlan *plan, TupleTableSlot *
 		if (n > 1)
 			lock.info |= LSM_REC_LOCKERS_BELOW;
 		lock.seq = n;
-		versions[n].record = lsm_record_form(change->rel, &lock, NULL, NULL, NULL,
-											 &versions[n].len);
+		lsm_record_form(change->rel, change->table, &lock, NULL, NULL, NULL, NULL, &versions[n]);
 		n++;
 	}
 	done = lsm_change_append(change, &insert, versions, n);
 	if (done)
 		lsm_slot_set_inserted(slot, insert.tid, head.xid, cid, lsm_update_locker(change));
 	for (int i = 0; i < n; i++)
-		pfree(versions[i].record);
+		lsm_record_free(&versions[i]);
 	pfree(versions);
-	pfree(insert.record);
+	lsm_record_free(&insert);
 	return done;
 }
 
@@ -581,6 +602,8 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 	ExecDropSingleTupleTableSlot(old);
 	if (plan.changed != NULL)
 		pfree(plan.changed);
+	if (change->large != NULL)
+		pfree(change->large);
 	pfree(change);
 	return result;
 }
@@ -596,9 +619,9 @@ lsm_lock_write(LsmChange *change, CommandId cid, LockTupleMode mode)
 	bool		done;
 
 	lsm_change_head(change, &head, cid, LSM_REC_LOCK | (mode << LSM_REC_STRENGTH_SHIFT));
-	new.record = lsm_record_form(change->rel, &head, NULL, NULL, NULL, &new.len);
+	lsm_record_form(change->rel, change->table, &head, NULL, NULL, NULL, NULL, &new);
 	done = lsm_change_append(change, NULL, &new, 1);
-	pfree(new.record);
+	lsm_record_free(&new);
 	return done;
 }
 

@@ -182,8 +182,20 @@ lsm_rewrite_take_scanned(LsmRewrite *rewrite, LsmScan scan, const LsmScanRow *ro
 		added->row = row->at;
 	}
 	else
-		added->record = (LsmRecord *) PageGetItem((Page) scan->page,
-												  PageGetItemId((Page) scan->page, row->at));
+	{
+		ItemId		item = PageGetItemId((Page) scan->page, row->at);
+		Size		len = ItemIdGetLength(item);
+
+		added->record = (LsmRecord *) PageGetItem((Page) scan->page, item);
+		if (added->record->info & LSM_REC_SPILLED)
+		{
+			MemoryContext caller = MemoryContextSwitchTo(rewrite->merge->row_context);
+
+			added->record = lsm_record_load(rewrite->rel, rewrite->table, added->record, &len);
+			lsm_record_head(added->record, row->root, &added->head);
+			MemoryContextSwitchTo(caller);
+		}
+	}
 }
 
 /* ---- deciding ---- */
@@ -291,7 +303,7 @@ lsm_rewrite_bottom(LsmRewrite *rewrite, LsmRowHead *head)
 	if (fate->settled)
 	{
 		natts = lsm_merge_complete(merge, fate->cut);
-		lsm_merge_settled_head(&merge->records[fate->cut].head, natts, head);
+		lsm_merge_settled_head(merge, &merge->records[fate->cut].head, natts, head);
 	}
 	else
 	{
@@ -728,6 +740,15 @@ lsm_rewrite_second_pass(LsmRewrite *rewrite)
 
 /* ---- the whole ---- */
 
+/* Large values come from the old file. */
+static void
+lsm_rewrite_source(LsmRewrite *rewrite, LsmOutput *output)
+{
+	output->source = rewrite->rel;
+	output->source_table = rewrite->table;
+	output->row_context = rewrite->merge->row_context;
+}
+
 static void
 lsm_rewrite_begin(LsmRewrite *rewrite, Relation rel, Relation new_rel)
 {
@@ -753,6 +774,8 @@ lsm_rewrite_begin(LsmRewrite *rewrite, Relation rel, Relation new_rel)
 					LSM_SEGKIND_INSERT, LSM_REWRITE_GENERATION, LSM_REWRITE_GENERATION, pages);
 	lsm_output_init(&merge->increment, new_rel, rewrite->new_table, LSM_OWNER_MAJOR,
 					LSM_SEGKIND_INCREMENT, LSM_REWRITE_GENERATION, LSM_REWRITE_GENERATION, 2);
+	lsm_rewrite_source(rewrite, &merge->bottom);
+	lsm_rewrite_source(rewrite, &merge->increment);
 
 	/* nobody has a name for any version: see above */
 	merge->horizons.settled = merge->horizons.visible;

@@ -541,6 +541,7 @@ void
 lsm_scan_store(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot)
 {
 	LsmVersion	version;
+	LsmRecord  *loaded = NULL;
 
 	lsm_scan_row_head(scan, row, &version.head);
 	if (scan->cached != NULL)
@@ -553,8 +554,13 @@ lsm_scan_store(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot)
 		PageGetItem((Page) scan->page, PageGetItemId((Page) scan->page, row->at));
 	version.record_len = ItemIdGetLength(PageGetItemId((Page) scan->page, row->at));
 	version.cached = NULL;
+	if (version.record->info & LSM_REC_SPILLED)
+		loaded = version.record = lsm_record_load(scan->base.rs_rd, scan->table, version.record,
+												  &version.record_len);
 	lsm_slot_store(slot, scan->base.rs_rd, &version, 0, 0);
 	lsm_slot_set_name(slot, lsm_version_name(&version.head));
+	if (loaded != NULL)
+		pfree(loaded);
 }
 
 /* Hint the page's records whose transactions have ended. */

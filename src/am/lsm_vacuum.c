@@ -234,6 +234,9 @@ lsm_vacuum_should_flush(Relation rel, LsmTable *table)
 	for (uint32 i = 0; i < view->meta.nranges; i++)
 		if (view->meta.ranges[i].kind != LSM_RANGE_FREE)
 			return true;
+	for (int i = 0; i < view->nentries; i++)
+		if (view->entries[i].type == LSM_ENTRY_VALUES)
+			return true;
 	return false;
 }
 

@@ -166,6 +166,31 @@ lsm_reader_get(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 	return open == NULL ? NULL : open->reader;
 }
 
+LsmSegmentReader *
+lsm_reader_find(Relation rel, LsmTable *table, uint64 uid, LsmManifestEntry *entry)
+{
+	LsmOpenSegment *open = NULL;
+
+	if (table->readers != NULL)
+		open = hash_search(table->readers, &uid, HASH_FIND, NULL);
+	while (open == NULL)
+	{
+		LsmView    *view = lsm_view_get(rel, table);
+		int			i;
+
+		for (i = 0; i < view->nentries; i++)
+			if (view->entries[i].uid == uid &&
+				(view->entries[i].type == LSM_ENTRY_SEGMENT ||
+				 view->entries[i].type == LSM_ENTRY_RETIRED))
+				break;
+		if (i >= view->nentries)
+			return NULL;
+		open = lsm_segment_get(rel, table, &view->entries[i]);
+	}
+	*entry = open->source->entry;
+	return open->reader;
+}
+
 static void
 lsm_block_evict(Size need)
 {
@@ -275,6 +300,8 @@ lsm_block_pin(Relation rel, LsmTable *table, const LsmManifestEntry *entry, uint
 	lsm_pinned_blocks++;
 	cached->xact = lsm_xact_number;
 	cached->memory = lsm_block_memory(block);
+	cached->nextents = entry->nextents;
+	memcpy(cached->extents, entry->extents, sizeof(cached->extents));
 	lsm_blocks_bytes += cached->memory;
 	return cached;
 }

@@ -14,6 +14,7 @@
 #include "lsm_manifest.h"
 #include "lsm_segment.h"
 #include "lsm_table.h"
+#include "storage/buf.h"
 
 /* A block in the cache; pinned while refcount > 0. */
 typedef struct LsmCachedBlock
@@ -23,6 +24,8 @@ typedef struct LsmCachedBlock
 	uint32		pad;
 	LsmBlock   *block;
 	int			refcount;
+	int			nextents;		/* of the segment: where its large values are */
+	LsmExtent	extents[LSM_SEGMENT_EXTENTS];
 	uint64		xact;			/* lsm_xact_number of the pins */
 	Size		memory;
 	dlist_node	lru;			/* in the list while unpinned */
@@ -35,6 +38,13 @@ typedef struct LsmCachedBlock
  */
 extern LsmSegmentReader *lsm_reader_get(Relation rel, LsmTable *table,
 										const LsmManifestEntry *entry);
+
+/*
+ * The reader of a segment by its uid, also if it is retired; NULL if there is
+ * no such segment.  Fills in its entry.
+ */
+extern LsmSegmentReader *lsm_reader_find(Relation rel, LsmTable *table, uint64 uid,
+										 LsmManifestEntry *entry);
 
 /* Pin a block, reading it if need be.  NULL as above. */
 extern LsmCachedBlock *lsm_block_pin(Relation rel, LsmTable *table,
@@ -54,6 +64,14 @@ pg_noreturn extern void lsm_segment_corrupt_entry(Relation rel, const LsmManifes
 /* Read bytes of a segment; false if a page does not prove to be the segment's. */
 extern bool lsm_segpages_read(Relation rel, const LsmManifestEntry *entry,
 							  uint64 offset, Size len, char *buf);
+
+extern BlockNumber lsm_segpages_block_at(int nextents, const LsmExtent *extents, uint64 offset);
+
+/* New pages in one WAL record: at most so many. */
+#define LSM_PAGE_BATCH			32
+
+extern void lsm_pages_begin(Relation rel);
+extern void lsm_pages_log(Relation rel, const Buffer *buffers, int n);
 
 /* A sink that writes a new segment's pages. */
 typedef struct LsmPageSink LsmPageSink;

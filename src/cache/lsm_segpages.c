@@ -21,7 +21,6 @@
 #include "utils/memutils.h"
 #include "utils/wait_event.h"
 
-#define LSM_SINK_BATCH			32	/* pages in one WAL record */
 #define LSM_LATE_EXTENT			2048	/* least pages of a segment's later extents */
 
 struct LsmPageSink
@@ -33,6 +32,7 @@ struct LsmPageSink
 	uint64		uid;
 	BufferAccessStrategy strategy;
 	uint32		expected_pages;
+	uint32		coming_pages;	/* of a large value that comes next, or 0 */
 	uint32		npages;			/* pages written */
 	int			nextents;
 	LsmExtent	extents[LSM_SEGMENT_EXTENTS];
@@ -41,15 +41,17 @@ struct LsmPageSink
 	Size		npending;		/* bytes */
 };
 
-/* The block of a segment's page. */
-static BlockNumber
-lsm_segpages_block(const LsmManifestEntry *entry, uint32 pageno)
+/* The block that a byte of a segment lies in. */
+BlockNumber
+lsm_segpages_block_at(int nextents, const LsmExtent *extents, uint64 offset)
 {
-	for (int i = 0; i < entry->nextents; i++)
+	uint32		pageno = (uint32) (offset / LSM_PAGE_PAYLOAD);
+
+	for (int i = 0; i < nextents; i++)
 	{
-		if (pageno < entry->extents[i].npages)
-			return entry->extents[i].start + pageno;
-		pageno -= entry->extents[i].npages;
+		if (pageno < extents[i].npages)
+			return extents[i].start + pageno;
+		pageno -= extents[i].npages;
 	}
 	return InvalidBlockNumber;
 }
@@ -62,7 +64,7 @@ lsm_segpages_read(Relation rel, const LsmManifestEntry *entry, uint64 offset, Si
 		uint32		pageno = (uint32) (offset / LSM_PAGE_PAYLOAD);
 		Size		at = offset % LSM_PAGE_PAYLOAD;
 		Size		n = Min(len, LSM_PAGE_PAYLOAD - at);
-		BlockNumber block = lsm_segpages_block(entry, pageno);
+		BlockNumber block = lsm_segpages_block_at(entry->nextents, entry->extents, offset);
 		Buffer		buffer;
 		bool		good;
 
@@ -88,6 +90,7 @@ static void
 lsm_pagesink_extend(LsmPageSink *sink)
 {
 	uint32		want = Max(sink->expected_pages, sink->npages);
+	uint32		least;
 
 	if (sink->nextents >= LSM_SEGMENT_EXTENTS)
 		ereport(ERROR,
@@ -98,20 +101,47 @@ lsm_pagesink_extend(LsmPageSink *sink)
 	want = Max(want, 2);
 	if (sink->nextents >= LSM_SEGMENT_EXTENTS / 2)
 		want = Max(want, LSM_LATE_EXTENT);
+	least = sink->nextents < LSM_SEGMENT_EXTENTS / 2 ? Min(want, Max(want / 4, 32)) : want;
 	sink->extents[sink->nextents] =
-		lsm_space_alloc(sink->rel, sink->table, sink->owner, want,
-						sink->nextents < LSM_SEGMENT_EXTENTS / 2 ?
-						Min(want, Max(want / 4, 32)) : want);
+		lsm_space_alloc(sink->rel, sink->table, sink->owner, Max(want, sink->coming_pages),
+						Max(least, sink->coming_pages));
 	sink->nextents++;
+	sink->coming_pages = 0;
 	sink->extent_used = 0;
 }
 
-/* Write up to LSM_SINK_BATCH whole payloads. */
+/* Before the critical section in which lsm_pages_log() is called. */
+void
+lsm_pages_begin(Relation rel)
+{
+	if (RelationNeedsWAL(rel))
+		XLogEnsureRecordSpace(LSM_PAGE_BATCH, 0);
+}
+
+/* Mark new pages dirty and log them as they are, in one WAL record. */
+void
+lsm_pages_log(Relation rel, const Buffer *buffers, int n)
+{
+	XLogRecPtr	lsn;
+
+	for (int i = 0; i < n; i++)
+		MarkBufferDirty(buffers[i]);
+	if (!RelationNeedsWAL(rel))
+		return;
+	XLogBeginInsert();
+	for (int i = 0; i < n; i++)
+		XLogRegisterBuffer(i, buffers[i], REGBUF_FORCE_IMAGE | REGBUF_STANDARD);
+	lsn = XLogInsert(RM_XLOG_ID, XLOG_FPI);
+	for (int i = 0; i < n; i++)
+		PageSetLSN(BufferGetPage(buffers[i]), lsn);
+}
+
+/* Write up to LSM_PAGE_BATCH whole payloads. */
 static void
 lsm_pagesink_write(LsmPageSink *sink)
 {
-	Buffer		buffers[LSM_SINK_BATCH];
-	Page		pages[LSM_SINK_BATCH];
+	Buffer		buffers[LSM_PAGE_BATCH];
+	Page		pages[LSM_PAGE_BATCH];
 	int			n = 0;
 	int			total = sink->npending / LSM_PAGE_PAYLOAD;
 
@@ -134,8 +164,7 @@ lsm_pagesink_write(LsmPageSink *sink)
 		n++;
 	}
 
-	if (RelationNeedsWAL(sink->rel))
-		XLogEnsureRecordSpace(LSM_SINK_BATCH, 0);
+	lsm_pages_begin(sink->rel);
 	START_CRIT_SECTION();
 	for (int i = 0; i < n; i++)
 	{
@@ -144,19 +173,8 @@ lsm_pagesink_write(LsmPageSink *sink)
 			   LSM_PAGE_PAYLOAD);
 		/* no hole: all of it is content */
 		((PageHeader) pages[i])->pd_lower = ((PageHeader) pages[i])->pd_upper;
-		MarkBufferDirty(buffers[i]);
 	}
-	if (RelationNeedsWAL(sink->rel))
-	{
-		XLogRecPtr	lsn;
-
-		XLogBeginInsert();
-		for (int i = 0; i < n; i++)
-			XLogRegisterBuffer(i, buffers[i], REGBUF_FORCE_IMAGE | REGBUF_STANDARD);
-		lsn = XLogInsert(RM_XLOG_ID, XLOG_FPI);
-		for (int i = 0; i < n; i++)
-			PageSetLSN(pages[i], lsn);
-	}
+	lsm_pages_log(sink->rel, buffers, n);
 	END_CRIT_SECTION();
 	for (int i = 0; i < n; i++)
 		UnlockReleaseBuffer(buffers[i]);
@@ -174,16 +192,25 @@ lsm_pagesink_append(LsmSegmentSink *base, const void *data, Size len)
 
 	while (len > 0)
 	{
-		Size		room = LSM_SINK_BATCH * LSM_PAGE_PAYLOAD - sink->npending;
+		Size		room = LSM_PAGE_BATCH * LSM_PAGE_PAYLOAD - sink->npending;
 		Size		n = Min(room, len);
 
 		memcpy(sink->pending + sink->npending, from, n);
 		sink->npending += n;
 		from += n;
 		len -= n;
-		while (sink->npending == LSM_SINK_BATCH * LSM_PAGE_PAYLOAD)
+		while (sink->npending == LSM_PAGE_BATCH * LSM_PAGE_PAYLOAD)
 			lsm_pagesink_write(sink);
 	}
+}
+
+/* A large value comes next: rather one extent for all of it than many. */
+static void
+lsm_pagesink_expect(LsmSegmentSink *base, uint64 bytes)
+{
+	LsmPageSink *sink = (LsmPageSink *) base;
+
+	sink->coming_pages = bytes / LSM_PAGE_PAYLOAD + 1;
 }
 
 /*
@@ -196,6 +223,7 @@ lsm_pagesink_create(Relation rel, LsmTable *table, uint16 owner, uint32 expected
 	LsmPageSink *sink = palloc0(sizeof(LsmPageSink));
 
 	sink->sink.append = lsm_pagesink_append;
+	sink->sink.expect = lsm_pagesink_expect;
 	sink->rel = rel;
 	sink->table = table;
 	sink->owner = owner;
@@ -203,7 +231,7 @@ lsm_pagesink_create(Relation rel, LsmTable *table, uint16 owner, uint32 expected
 
 	/* the server has no place to count bulk writes of autovacuum workers */
 	sink->strategy = GetAccessStrategy(AmAutoVacuumWorkerProcess() ? BAS_VACUUM : BAS_BULKWRITE);
-	sink->pending = palloc(LSM_SINK_BATCH * LSM_PAGE_PAYLOAD);
+	sink->pending = palloc(LSM_PAGE_BATCH * LSM_PAGE_PAYLOAD);
 	do
 	{
 		if (!pg_strong_random(&sink->uid, sizeof(sink->uid)))

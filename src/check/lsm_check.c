@@ -23,11 +23,15 @@
 #include "lsm_check.h"
 #include "lsm_compact.h"
 #include "miscadmin.h"
+#include "port/pg_crc32c.h"
 #include "nodes/execnodes.h"
 #include "storage/bufmgr.h"
 #include "storage/smgr.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
+
+/* Large values are read in pieces of so many bytes. */
+#define LSM_CHECK_PIECE			(32 * LSM_PAGE_PAYLOAD)
 
 typedef struct LsmCheck
 {
@@ -165,7 +169,9 @@ lsm_check_pages(LsmCheck *check, void *arg)
 	{
 		LsmManifestEntry *entry = &check->entries[i];
 		const char *what = entry->type == LSM_ENTRY_SEGMENT ? "a segment" :
-			entry->type == LSM_ENTRY_FREE ? "free space" : "a running operation";
+			entry->type == LSM_ENTRY_FREE ? "free space" :
+			entry->type == LSM_ENTRY_VALUES ? "large values" :
+			entry->type == LSM_ENTRY_RETIRED ? "retired large values" : "a running operation";
 
 		for (int j = 0; j < entry->nextents; j++)
 		{
@@ -290,6 +296,68 @@ lsm_check_block(LsmCheck *check, const LsmManifestEntry *entry, uint32 blockno)
 	return cached;
 }
 
+/* The bytes of all large values of a segment. */
+static void
+lsm_check_values(LsmCheck *check, const LsmManifestEntry *entry)
+{
+	LsmSegmentValue value;
+	char	   *piece = palloc(LSM_CHECK_PIECE);
+	uint64		offset = 0;
+
+	while (lsm_segment_find_value(lsm_check_reader(check, entry), offset, &value))
+	{
+		pg_crc32c	crc;
+
+		INIT_CRC32C(crc);
+		COMP_CRC32C(crc, &entry->uid, sizeof(uint64));
+		for (uint32 done = 0; done < value.length;)
+		{
+			uint32		len = Min(value.length - done, LSM_CHECK_PIECE);
+
+			CHECK_FOR_INTERRUPTS();
+			if (!lsm_segpages_read(check->rel, entry, value.offset + done, len, piece))
+				lsm_segment_corrupt_entry(check->rel, entry,
+										  "a page of a large value is not the segment's");
+			COMP_CRC32C(crc, piece, len);
+			done += len;
+		}
+		FIN_CRC32C(crc);
+		if (!EQ_CRC32C(crc, value.crc))
+			lsm_check_problem(check, "large value at " UINT64_FORMAT " of segment " UINT64_FORMAT " has a wrong checksum",
+							  value.offset, entry->segment_id);
+		offset = value.offset + 1;
+	}
+	pfree(piece);
+}
+
+/* Each pointer of a row to a large value leads to one of this segment. */
+static void
+lsm_check_pointers(LsmCheck *check, const LsmManifestEntry *entry, LsmBlock *block, int row,
+				   const LsmRowHead *head)
+{
+	for (int i = 0; i < Min(head->natts, lsm_block_natts(block)); i++)
+	{
+		bool		isnull;
+		Datum		datum;
+		LsmPointer	pointer;
+		LsmSegmentValue value;
+
+		if (lsm_segment_column_length(lsm_check_reader(check, entry), i + 1) != -1)
+			continue;
+		datum = lsm_block_value(block, row, i + 1, &isnull);
+		if (isnull || !VARATT_IS_EXTERNAL(DatumGetPointer(datum)))
+			continue;
+		lsm_pointer_get(DatumGetPointer(datum), &pointer);
+		if (!lsm_segment_find_value(lsm_check_reader(check, entry), lsm_pointer_offset(&pointer),
+									&value) ||
+			value.offset != lsm_pointer_offset(&pointer) ||
+			value.length != VARATT_EXTERNAL_GET_EXTSIZE(pointer))
+			lsm_check_problem(check, "column %d of row (%u,%u) of segment " UINT64_FORMAT " points to a large value that is not there",
+							  i + 1, LSM_TID_LB(head->root), LSM_TID_OFFSET(head->root),
+							  entry->segment_id);
+	}
+}
+
 static void
 lsm_check_segment(LsmCheck *check, void *arg)
 {
@@ -345,6 +413,8 @@ lsm_check_segment(LsmCheck *check, void *arg)
 								  LSM_TID_LB(root), LSM_TID_OFFSET(root), entry->segment_id,
 								  LSM_REC_KIND(head.info));
 			lsm_check_not_visible(check, root, LSM_REC_KIND(head.info), &vm);
+			if (head.info & LSM_REC_LARGE)
+				lsm_check_pointers(check, entry, block, row, &head);
 			if (root != previous)
 				rows++;
 			versions++;
@@ -362,6 +432,7 @@ lsm_check_segment(LsmCheck *check, void *arg)
 
 	if (BufferIsValid(vm))
 		ReleaseBuffer(vm);
+	lsm_check_values(check, entry);
 
 	/* each FORWARD entry leads to a row of this segment that has the version */
 	reader = lsm_check_reader(check, entry);
@@ -592,20 +663,41 @@ lsm_check_indexes(LsmCheck *check)
 	}
 }
 
+/* A large value can be read to its last byte. */
+static void
+lsm_check_large(LsmCheck *check, char *datum, char *piece)
+{
+	LsmPointer	pointer;
+	uint32		size;
+
+	lsm_pointer_get(datum, &pointer);
+	size = VARATT_EXTERNAL_GET_EXTSIZE(pointer);
+	for (uint32 done = 0; done < size; done += Min(size - done, LSM_CHECK_PIECE))
+		lsm_value_read(check->rel, check->table, pointer.va_valueid, 0, size, done,
+					   Min(size - done, LSM_CHECK_PIECE), piece);
+}
+
 /* Every row that can be seen can be read to its last column. */
 static void
 lsm_check_rows(LsmCheck *check, void *arg)
 {
-	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(check->rel), &LsmSlotOps);
+	TupleDesc	tupdesc = RelationGetDescr(check->rel);
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(tupdesc, &LsmSlotOps);
 	TableScanDesc scan = table_beginscan(check->rel, check->snapshot, 0, NULL);
+	char	   *piece = palloc(LSM_CHECK_PIECE);
 
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
 		CHECK_FOR_INTERRUPTS();
 		slot_getallattrs(slot);
+		for (int i = 0; i < tupdesc->natts; i++)
+			if (!slot->tts_isnull[i] && TupleDescAttr(tupdesc, i)->attlen == -1 &&
+				VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(slot->tts_values[i])))
+				lsm_check_large(check, DatumGetPointer(slot->tts_values[i]), piece);
 	}
 	table_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
+	pfree(piece);
 }
 
 /* Can metapage and manifest be read? */

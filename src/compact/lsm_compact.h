@@ -57,6 +57,8 @@ typedef struct LsmOutput
 {
 	Relation	rel;
 	LsmTable   *table;
+	Relation	source;			/* where large values come from */
+	LsmTable   *source_table;
 	uint16		owner;
 	LsmSegmentKind kind;
 	uint32		gen_lo;
@@ -64,6 +66,7 @@ typedef struct LsmOutput
 	uint32		expected_pages;
 	LsmPageSink *sink;
 	LsmSegmentWriter *writer;	/* NULL: none is open */
+	MemoryContext row_context;	/* of the merge */
 	LsmTid		last_root;
 	LsmTid		first_vtid;		/* of UPDATE records in the open segment */
 	LsmTid		last_vtid;
@@ -94,6 +97,7 @@ typedef struct LsmMerge
 	bool	   *isnull;
 	Datum	   *base_values;
 	bool	   *base_isnull;
+	uint16		large;			/* LSM_REC_LARGE if one of them is large */
 	bool	   *dropped;		/* columns whose values are left out */
 } LsmMerge;
 
@@ -124,7 +128,8 @@ extern int	lsm_merge_base(LsmMerge *merge, int delta, bool has_bottom);
 extern void lsm_merge_load(LsmMerge *merge, const LsmMergeRecord *record, Datum *values,
 						   bool *isnull);
 extern void lsm_merge_mark(LsmMerge *merge, LsmRowHead *head, LsmXidState state);
-extern void lsm_merge_settled_head(const LsmRowHead *version, int natts, LsmRowHead *head);
+extern void lsm_merge_settled_head(const LsmMerge *merge, const LsmRowHead *version, int natts,
+								   LsmRowHead *head);
 extern void lsm_merge_row(LsmMerge *merge, LsmTid root, bool has_bottom, bool bottom_known);
 extern void lsm_output_init(LsmOutput *output, Relation rel, LsmTable *table, uint16 owner,
 							LsmSegmentKind kind, uint32 gen_lo, uint32 gen_hi,

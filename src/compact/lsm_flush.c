@@ -138,9 +138,17 @@ static LsmRecord *
 lsm_flush_add(LsmFlush *flush, const LsmRecord *record, Size len, LsmTid tid)
 {
 	LsmMergeRecord *added = lsm_merge_add(flush->merge);
-	LsmRecord  *copy = MemoryContextAlloc(flush->merge->row_context, len);
+	MemoryContext caller = MemoryContextSwitchTo(flush->merge->row_context);
+	LsmRecord  *copy;
 
-	memcpy(copy, record, len);
+	if (record->info & LSM_REC_SPILLED)
+		copy = lsm_record_load(flush->rel, flush->table, record, &len);
+	else
+	{
+		copy = palloc(len);
+		memcpy(copy, record, len);
+	}
+	MemoryContextSwitchTo(caller);
 	added->record = copy;
 	lsm_record_head(copy, tid, &added->head);
 	flush->rows++;
@@ -269,6 +277,7 @@ lsm_flush_swap(LsmFlush *flush, LsmJobStats *stats)
 		meta->ranges[i - 1] = meta->ranges[meta->nranges - 1];
 		meta->nranges--;
 	}
+	lsm_edit_retire_values(edit, flush->generation);
 	if (!leftover)
 		meta->leftover_xid = 0;
 	else if (meta->leftover_xid == 0)

@@ -30,7 +30,8 @@ lsm_job_tag(Relation rel, uint16 owner, LOCKTAG *tag)
 
 /*
  * Take the lock of a kind of job, waiting for the one that runs; free the
- * pages that a dead one of that kind was given.
+ * pages that a dead one of that kind was given, and those of large values that
+ * nobody can read any more.
  */
 void
 lsm_job_lock(Relation rel, uint16 owner)
@@ -39,18 +40,32 @@ lsm_job_lock(Relation rel, uint16 owner)
 	LsmTable   *table = lsm_table_open(rel);
 	LsmView    *view;
 	bool		left = false;
+	uint64		horizon = 0;
 
 	lsm_job_tag(rel, owner, &tag);
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
 
 	view = lsm_view_get(rel, table);
-	for (int i = 0; i < view->nentries && !left; i++)
-		left = view->entries[i].type == LSM_ENTRY_PENDING && view->entries[i].kind == owner;
-	if (left)
+	for (int i = 0; i < view->nentries; i++)
+	{
+		LsmManifestEntry *entry = &view->entries[i];
+
+		if (entry->type == LSM_ENTRY_PENDING && entry->kind == owner)
+			left = true;
+		if (entry->type == LSM_ENTRY_RETIRED && horizon == 0)
+		{
+			LsmHorizons horizons;
+
+			lsm_horizons(rel, &horizons);
+			horizon = horizons.visible;
+		}
+	}
+	if (left || view->meta.retired_xid < horizon)
 	{
 		LsmEdit    *edit = lsm_edit_begin(rel, table, LSM_OP_FREE);
 
-		if (lsm_edit_free_pending(edit, owner))
+		left = lsm_edit_free_pending(edit, owner);
+		if (lsm_edit_free_retired(edit, horizon) || left)
 			lsm_edit_commit(edit);
 		else
 			lsm_edit_abandon(edit);

@@ -27,6 +27,10 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
+
+/* Large values are copied in pieces of so many bytes. */
+#define LSM_VALUE_PIECE			(LSM_PAGE_BATCH * LSM_PAGE_PAYLOAD)
+
 int			lsm_segment_size = 64 * 1024;
 
 /* ---- outputs ---- */
@@ -36,8 +40,8 @@ lsm_output_init(LsmOutput *output, Relation rel, LsmTable *table, uint16 owner,
 				LsmSegmentKind kind, uint32 gen_lo, uint32 gen_hi, uint32 expected_pages)
 {
 	memset(output, 0, sizeof(*output));
-	output->rel = rel;
-	output->table = table;
+	output->rel = output->source = rel;
+	output->table = output->source_table = table;
 	output->owner = owner;
 	output->kind = kind;
 	output->gen_lo = gen_lo;
@@ -98,6 +102,8 @@ lsm_output_close(LsmOutput *output)
 	entry->dead = stats.dead;
 	entry->nunresolved = output->nunresolved;
 	entry->min_unresolved = output->nunresolved > 0 ? output->unresolved[0] : 0;
+	if (stats.value_bytes > 0)
+		entry->flags |= LSM_SEGFLAG_VALUES;
 	if (output->kind == LSM_SEGKIND_INSERT && stats.max_xid == 0)
 	{
 		entry->kind = LSM_SEGKIND_BASELINE;
@@ -134,6 +140,33 @@ lsm_output_unresolved(LsmOutput *output, uint64 xid)
 	lsm_segment_writer_add_unresolved(output->writer, xid);
 }
 
+/* Copy a large value into the open segment; the pointer is live, and stored then. */
+static void
+lsm_output_copy_value(LsmOutput *output, char *datum)
+{
+	LsmPointer	pointer;
+	uint32		size;
+	char	   *piece = MemoryContextAlloc(output->row_context, LSM_VALUE_PIECE);
+	uint64		offset;
+
+	lsm_pointer_get(datum, &pointer);
+	size = VARATT_EXTERNAL_GET_EXTSIZE(pointer);
+	offset = lsm_segment_writer_begin_value(output->writer, size);
+	for (uint32 done = 0; done < size;)
+	{
+		uint32		len = Min(size - done, LSM_VALUE_PIECE);
+
+		lsm_value_read(output->source, output->source_table, pointer.va_valueid, 0, size, done, len,
+					   piece);
+		lsm_segment_writer_value_bytes(output->writer, piece, len);
+		done += len;
+	}
+	lsm_segment_writer_end_value(output->writer);
+	lsm_pointer_set_offset(&pointer, offset);
+	lsm_pointer_set(datum, &pointer);
+	pfree(piece);
+}
+
 void
 lsm_output_add(LsmOutput *output, const LsmRowHead *head, const Datum *values,
 			   const bool *isnull)
@@ -150,6 +183,11 @@ lsm_output_add(LsmOutput *output, const LsmRowHead *head, const Datum *values,
 			output->first_vtid = head->vtid;
 		output->last_vtid = Max(output->last_vtid, head->vtid);
 	}
+	if (head->info & LSM_REC_LARGE)
+		for (int i = 0; i < head->natts; i++)
+			if (!isnull[i] && TupleDescAttr(RelationGetDescr(output->rel), i)->attlen == -1 &&
+				VARATT_IS_EXTERNAL(DatumGetPointer(values[i])))
+				lsm_output_copy_value(output, DatumGetPointer(values[i]));
 	lsm_segment_writer_add(output->writer, head, values, isnull);
 	if (head->xid != 0 && !(head->info & LSM_REC_COMMITTED))
 		lsm_output_unresolved(output, head->xid);
@@ -198,6 +236,7 @@ lsm_merge_create(Relation rel, LsmTable *table, uint16 owner, uint32 gen_lo, uin
 	lsm_output_init(&merge->dead, rel, table, owner, LSM_SEGKIND_DEAD, gen_lo, gen_hi, 2);
 	merge->row_context = AllocSetContextCreate(CurrentMemoryContext, "lsm merge row",
 											   ALLOCSET_DEFAULT_SIZES);
+	merge->bottom.row_context = merge->increment.row_context = merge->row_context;
 	merge->maxrecords = 64;
 	merge->records = palloc(merge->maxrecords * sizeof(LsmMergeRecord));
 	merge->values = palloc(natts * sizeof(Datum));
@@ -225,6 +264,25 @@ lsm_merge_add(LsmMerge *merge)
 	record = &merge->records[merge->nrecords++];
 	memset(record, 0, sizeof(*record));
 	return record;
+}
+
+/* Make a copy of each pointer to a large value, and make it live. */
+static void
+lsm_merge_resolve(LsmMerge *merge, const LsmMergeRecord *record, Datum *values,
+				  const bool *isnull, int natts)
+{
+	for (int i = 0; i < natts; i++)
+	{
+		char	   *copy;
+
+		if (isnull[i] || TupleDescAttr(merge->tupdesc, i)->attlen != -1 ||
+			!VARATT_IS_EXTERNAL(DatumGetPointer(values[i])))
+			continue;
+		copy = MemoryContextAlloc(merge->row_context, TOAST_POINTER_SIZE);
+		memcpy(copy, DatumGetPointer(values[i]), TOAST_POINTER_SIZE);
+		lsm_value_resolve(copy, RelationGetRelid(merge->rel), record->cached);
+		values[i] = PointerGetDatum(copy);
+	}
 }
 
 /* Load the columns of a record; those of dropped columns become null. */
@@ -255,6 +313,8 @@ lsm_merge_load(LsmMerge *merge, const LsmMergeRecord *record, Datum *values, boo
 	for (int i = 0; i < natts; i++)
 		if (merge->dropped[i])
 			isnull[i] = true;
+	if (record->head.info & LSM_REC_LARGE)
+		lsm_merge_resolve(merge, record, values, isnull, natts);
 }
 
 /* A committed record, as it is kept: without its xid once nobody asks for it. */
@@ -327,7 +387,10 @@ lsm_merge_base(LsmMerge *merge, int delta, bool has_bottom)
 	return has_bottom ? merge->nrecords - 1 : -1;
 }
 
-/* The columns of the i-th record in merge->values, completed; returns how many. */
+/*
+ * The columns of the i-th record in merge->values, completed; returns how many.
+ * merge->large says whether one of them is large.
+ */
 int
 lsm_merge_complete(LsmMerge *merge, int i)
 {
@@ -337,10 +400,12 @@ lsm_merge_complete(LsmMerge *merge, int i)
 	LsmMergeRecord *base;
 
 	lsm_merge_load(merge, record, merge->values, merge->isnull);
+	merge->large = head->info & LSM_REC_LARGE;
 	if (!(head->info & LSM_REC_DELTA))
 		return natts;
 	base = &merge->records[lsm_merge_base(merge, i, true)];
 	lsm_merge_load(merge, base, merge->base_values, merge->base_isnull);
+	merge->large |= base->head.info & LSM_REC_LARGE;
 	for (int j = 0; j < natts; j++)
 	{
 		if (j / 8 < head->cols_len && (head->cols[j / 8] & (1 << (j % 8))))
@@ -356,14 +421,15 @@ lsm_merge_complete(LsmMerge *merge, int i)
 	return natts;
 }
 
-/* What a version is once it is the bottom row that everybody sees. */
+/* What a version, just completed, is once it is the bottom row that everybody sees. */
 void
-lsm_merge_settled_head(const LsmRowHead *version, int natts, LsmRowHead *head)
+lsm_merge_settled_head(const LsmMerge *merge, const LsmRowHead *version, int natts,
+					   LsmRowHead *head)
 {
 	memset(head, 0, sizeof(*head));
 	head->root = version->root;
 	head->vtid = version->root;
-	head->info = LSM_REC_INSERT;
+	head->info = LSM_REC_INSERT | merge->large;
 	head->natts = natts;
 }
 
@@ -372,8 +438,9 @@ static void
 lsm_merge_settle(LsmMerge *merge, int i)
 {
 	LsmRowHead	head;
+	int			natts = lsm_merge_complete(merge, i);
 
-	lsm_merge_settled_head(&merge->records[i].head, lsm_merge_complete(merge, i), &head);
+	lsm_merge_settled_head(merge, &merge->records[i].head, natts, &head);
 	lsm_output_add(&merge->bottom, &head, merge->values, merge->isnull);
 }
 

@@ -23,6 +23,7 @@
  */
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "lsm_manifest.h"
@@ -370,6 +371,14 @@ lsm_edit_remove_at(LsmEdit *edit, int i, int j)
 	memset(&leaf->entries[leaf->nentries], 0, sizeof(LsmManifestEntry));
 }
 
+static void
+lsm_edit_retire_at(LsmEdit *edit, int i, int j)
+{
+	lsm_edit_own_leaf(edit, &edit->leaves[i]);
+	edit->leaves[i].entries[j].type = LSM_ENTRY_RETIRED;
+	edit->retires = true;
+}
+
 /*
  * What is free at the end of the accounted pages leaves the account.  Not in the
  * edit that frees it: until that is committed the pages are in use.
@@ -596,7 +605,11 @@ lsm_edit_move_manifest(LsmEdit *edit, LsmExtent to)
 	edit->manifest_changed = true;
 }
 
-/* Drop a segment and free its pages. */
+/*
+ * Drop a segment and free its pages.  If it has large values, a query may hold
+ * pointers to them by block number, which no stamp can protect: then the entry
+ * is retired, and its pages are free when no such query can run any more (I15).
+ */
 void
 lsm_edit_remove_segment(LsmEdit *edit, uint64 uid)
 {
@@ -608,6 +621,11 @@ lsm_edit_remove_segment(LsmEdit *edit, uint64 uid)
 
 			if (entry.type != LSM_ENTRY_SEGMENT || entry.uid != uid)
 				continue;
+			if (entry.flags & LSM_SEGFLAG_VALUES)
+			{
+				lsm_edit_retire_at(edit, i, j);
+				return;
+			}
 			lsm_edit_remove_at(edit, i, j);
 			for (int k = 0; k < entry.nextents; k++)
 				lsm_edit_free_extent(edit, entry.extents[k]);
@@ -648,6 +666,61 @@ restart:
 			}
 		}
 	}
+	return any;
+}
+
+/*
+ * Retire the pages of large values of generations up to that one; those of a
+ * range that a flush has left in the row log stay with it.
+ */
+void
+lsm_edit_retire_values(LsmEdit *edit, uint32 generation)
+{
+	for (int i = 0; i < edit->nleaves; i++)
+	{
+		for (int j = 0; j < edit->leaves[i].nentries; j++)
+		{
+			LsmManifestEntry *entry = &edit->leaves[i].entries[j];
+			bool		left = false;
+
+			if (entry->type != LSM_ENTRY_VALUES || entry->gen_hi > generation)
+				continue;
+			for (uint32 k = 0; k < edit->meta.nranges; k++)
+				if (edit->meta.ranges[k].kind != LSM_RANGE_FREE &&
+					edit->meta.ranges[k].generation == entry->gen_hi)
+					left = true;
+			if (!left)
+				lsm_edit_retire_at(edit, i, j);
+		}
+	}
+}
+
+/* Free what was retired, if no query that began before that can run any more. */
+bool
+lsm_edit_free_retired(LsmEdit *edit, uint64 horizon)
+{
+	bool		any = false;
+
+	if (edit->meta.retired_xid >= horizon)
+		return false;
+restart:
+	for (int i = 0; i < edit->nleaves; i++)
+	{
+		for (int j = 0; j < edit->leaves[i].nentries; j++)
+		{
+			LsmManifestEntry entry = edit->leaves[i].entries[j];
+
+			if (entry.type != LSM_ENTRY_RETIRED)
+				continue;
+			lsm_edit_remove_at(edit, i, j);
+			for (int k = 0; k < entry.nextents; k++)
+				lsm_edit_free_extent(edit, entry.extents[k]);
+			any = true;
+			goto restart;
+		}
+	}
+	if (any)
+		edit->conflict_xid = Max(edit->conflict_xid, edit->meta.retired_xid);
 	return any;
 }
 
@@ -841,6 +914,10 @@ lsm_edit_commit(LsmEdit *edit)
 	MemoryContextSwitchTo(caller);
 
 	LWLockAcquire(&shared->gen_lock, LW_EXCLUSIVE);
+
+	/* who has read the old manifest, before this, has a snapshot from before this */
+	if (edit->retires)
+		edit->meta.retired_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
 	buffer = ReadBufferExtended(edit->rel, MAIN_FORKNUM, LSM_META_BLOCK, RBM_ZERO_AND_LOCK, NULL);
 	page = BufferGetPage(buffer);
 
@@ -868,10 +945,13 @@ lsm_edit_commit(LsmEdit *edit)
 	END_CRIT_SECTION();
 
 	UnlockReleaseBuffer(buffer);
-	if (edit->rest.npages > 0)
+	if (edit->rest.npages > 0 || edit->value_rest.npages > 0)
 	{
 		SpinLockAcquire(&shared->mutex);
-		shared->rest[edit->rest_kind] = edit->rest;
+		if (edit->rest.npages > 0)
+			shared->rest[edit->rest_kind] = edit->rest;
+		if (edit->value_rest.npages > 0)
+			shared->value_rest = edit->value_rest;
 		SpinLockRelease(&shared->mutex);
 	}
 	LWLockRelease(&shared->gen_lock);

@@ -85,6 +85,8 @@ typedef struct LsmEdit
 	uint64		conflict_xid;	/* standby snapshots before it must go; 0: none */
 	int			rest_kind;		/* new range for the row log: 0 root, 1 version */
 	LsmRangeRest rest;			/* npages 0: no new range */
+	LsmExtent	value_rest;		/* pages for large values, the same */
+	bool		retires;		/* some entry has been retired */
 	uint8		op;				/* XLOG_LSM_META's purpose, for rm_desc */
 } LsmEdit;
 
@@ -100,6 +102,8 @@ extern bool lsm_edit_free_pending_at(LsmEdit *edit, uint16 owner, uint64 freed_a
 extern uint64 lsm_edit_take_free(LsmEdit *edit, BlockNumber start);
 extern void lsm_edit_add_pending(LsmEdit *edit, uint16 owner, LsmExtent extent);
 extern void lsm_edit_move_manifest(LsmEdit *edit, LsmExtent to);
+extern void lsm_edit_retire_values(LsmEdit *edit, uint32 generation);
+extern bool lsm_edit_free_retired(LsmEdit *edit, uint64 horizon);
 extern void lsm_edit_take_pending(LsmEdit *edit, uint16 owner, LsmExtent extent);
 extern void lsm_edit_commit(LsmEdit *edit);
 extern void lsm_edit_abandon(LsmEdit *edit);
@@ -110,6 +114,8 @@ extern void lsm_space_ensure(Relation rel, BlockNumber nblocks);
 extern LsmExtent lsm_space_alloc(Relation rel, LsmTable *table, uint16 owner, uint32 npages,
 								 uint32 least);
 extern bool lsm_space_new_range(Relation rel, LsmTable *table, int kind);
+extern BlockNumber lsm_space_take_values(Relation rel, LsmTable *table, uint32 npages,
+										 uint32 *generation);
 
 /* ---- giving space back (lsm_truncate.c) ---- */
 

@@ -26,12 +26,14 @@
 #define LSM_PAGE_MANIFEST_LEAF	0x4C04
 #define LSM_PAGE_SEGMENT		0x4C05
 #define LSM_PAGE_FREE			0x4C06	/* empty: a hole was to be punched */
+#define LSM_PAGE_VALUE			0x4C07	/* large values of the row log */
 
 typedef struct LsmPageSpecial
 {
 	uint64		uid;			/* incarnation; on segment pages segment uid */
-	uint32		number;			/* row log: LB; segment: page in the segment */
-	uint32		generation;		/* row log only, else 0 */
+	uint32		number;			/* row log: LB; segment: page in the segment;
+								 * value: page in the value */
+	uint32		generation;		/* row log and values only, else 0 */
 	uint16		kind;			/* LSM_PAGE_xxx */
 	uint16		version;		/* LSM_FORMAT_VERSION */
 	uint32		reserved;		/* 0 */
@@ -92,6 +94,7 @@ typedef struct LsmMeta
 	uint64		flushing_xid;	/* the same for the generation being flushed */
 	uint64		leftover_xid;	/* and for ranges of flushed generations that
 								 * wait for the next flush; 0: none */
+	uint64		retired_xid;	/* next xid when pages were last retired */
 	BlockNumber npages;			/* pages of the file that are accounted for */
 	BlockNumber next_root_lb;
 	BlockNumber next_version_lb;
@@ -117,6 +120,9 @@ StaticAssertDecl(sizeof(LsmMeta) <= LSM_PAGE_PAYLOAD, "the metapage must fit a p
 #define LSM_ENTRY_SEGMENT		1
 #define LSM_ENTRY_FREE			2	/* one extent that nobody uses */
 #define LSM_ENTRY_PENDING		3	/* one extent given to a running operation */
+#define LSM_ENTRY_VALUES		4	/* one extent with large values of a generation */
+#define LSM_ENTRY_RETIRED		5	/* had large values, which a query may still
+									 * read: free after retired_xid */
 
 /* Who a PENDING extent was given to: whoever holds that lock may free it. */
 #define LSM_OWNER_FLUSH			1
@@ -125,6 +131,7 @@ StaticAssertDecl(sizeof(LsmMeta) <= LSM_PAGE_PAYLOAD, "the metapage must fit a p
 #define LSM_OWNER_PUNCH			4
 
 #define LSM_SEGFLAG_ALL_VISIBLE 0x0001	/* every xid in it counts as frozen */
+#define LSM_SEGFLAG_VALUES		0x0002	/* it has large values */
 
 #define LSM_SEGMENT_EXTENTS		10
 #define LSM_MAX_OUTCOMES		64	/* unresolved xids with a place below */
@@ -143,7 +150,8 @@ typedef struct LsmManifestEntry
 	uint16		kind;			/* LsmSegmentKind or LSM_OWNER_xxx */
 	uint16		flags;			/* LSM_SEGFLAG_xxx */
 	uint16		nextents;
-	uint32		gen_lo;			/* generations that its records come from */
+	uint32		gen_lo;			/* generations that its records (VALUES: its
+								 * values) come from */
 	uint32		gen_hi;
 	LsmTid		first_tid;
 	LsmTid		last_tid;
@@ -220,6 +228,13 @@ StaticAssertDecl(sizeof(LsmRecord) == 48, "records are part of the disk format")
 /* The largest record that fits a page. */
 #define LSM_MAX_RECORD \
 	MAXALIGN_DOWN(LSM_PAGE_PAYLOAD - sizeof(ItemIdData))
+
+/*
+ * A value of at least so many bytes (without header, compressed if it is) does
+ * not fit into a record, and lies by itself.  It fills a page, so that at most
+ * one such value begins in any page: a block number names it.
+ */
+#define LSM_LARGE_VALUE			LSM_PAGE_PAYLOAD
 
 extern void lsm_page_init(Page page, uint16 kind, uint64 uid, uint32 number,
 						  uint32 generation);

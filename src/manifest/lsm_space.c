@@ -24,6 +24,11 @@
 
 #define LSM_MAX_RANGE_PAGES		128
 
+/* Pages that are shared out to large values, and a value that has its own. */
+#define LSM_MIN_VALUE_EXTENT	16
+#define LSM_MAX_VALUE_EXTENT	1024
+#define LSM_OWN_VALUE_EXTENT	64
+
 /*
  * Make the file at least nblocks long, with zeroes, so that a full disk is
  * met here and not when the checkpointer writes.
@@ -253,4 +258,90 @@ lsm_space_new_range(Relation rel, LsmTable *table, int kind)
 	edit->rest.npages = range->pages.npages;
 	lsm_edit_commit(edit);
 	return true;
+}
+
+/*
+ * Give the active generation another extent for large values: one that a value
+ * of so many pages has to itself (returned), or one that is shared out.
+ */
+static LsmExtent
+lsm_space_new_values(Relation rel, LsmTable *table, uint32 npages, uint32 *generation)
+{
+	LsmEdit    *edit = lsm_edit_begin(rel, table, LSM_OP_VALUES);
+	LsmExtent	own = {InvalidBlockNumber, 0};
+	uint32		total = 0;
+	uint32		have;
+	LsmManifestEntry entry;
+
+	SpinLockAcquire(&table->shared->mutex);
+	have = table->shared->value_rest.npages;
+	SpinLockRelease(&table->shared->mutex);
+	if (npages < LSM_OWN_VALUE_EXTENT && have >= npages)
+	{
+		/* someone else has just done so */
+		lsm_edit_abandon(edit);
+		return own;
+	}
+
+	/* as many again as the generation has */
+	for (int i = 0; i < edit->nleaves; i++)
+		for (int j = 0; j < edit->leaves[i].nentries; j++)
+			if (edit->leaves[i].entries[j].type == LSM_ENTRY_VALUES &&
+				edit->leaves[i].entries[j].gen_hi == edit->meta.generation)
+				total += edit->leaves[i].entries[j].extents[0].npages;
+	memset(&entry, 0, sizeof(entry));
+	entry.type = LSM_ENTRY_VALUES;
+	entry.gen_lo = entry.gen_hi = edit->meta.generation;
+	entry.nextents = 1;
+	if (npages >= LSM_OWN_VALUE_EXTENT)
+		own = entry.extents[0] = lsm_space_take(edit, npages, npages);
+	else
+	{
+		total = Min(Max(total, LSM_MIN_VALUE_EXTENT), LSM_MAX_VALUE_EXTENT);
+		edit->value_rest = entry.extents[0] = lsm_space_take(edit, Max(total, npages), npages);
+	}
+	lsm_edit_add(edit, &entry);
+	*generation = edit->meta.generation;
+	lsm_edit_commit(edit);
+	return own;
+}
+
+/*
+ * Take npages pages in a row for a large value.  They belong to the active
+ * generation, which is returned; if that has been flushed when the record that
+ * points to them is written, the value has to be written again.
+ */
+BlockNumber
+lsm_space_take_values(Relation rel, LsmTable *table, uint32 npages, uint32 *generation)
+{
+	LsmTableShared *shared = table->shared;
+
+	for (;;)
+	{
+		BlockNumber block = InvalidBlockNumber;
+
+		LWLockAcquire(&shared->gen_lock, LW_SHARED);
+		*generation = shared->generation;
+		SpinLockAcquire(&shared->mutex);
+		if (npages < LSM_OWN_VALUE_EXTENT && shared->value_rest.npages >= npages)
+		{
+			block = shared->value_rest.start;
+			shared->value_rest.start += npages;
+			shared->value_rest.npages -= npages;
+			shared->gen_pages += npages;
+		}
+		SpinLockRelease(&shared->mutex);
+		LWLockRelease(&shared->gen_lock);
+		if (block == InvalidBlockNumber)
+			block = lsm_space_new_values(rel, table, npages, generation).start;
+		else
+			return block;
+		if (block != InvalidBlockNumber)
+		{
+			SpinLockAcquire(&shared->mutex);
+			shared->gen_pages += npages;
+			SpinLockRelease(&shared->mutex);
+			return block;
+		}
+	}
 }

@@ -102,7 +102,9 @@ lsm_view_used_end(LsmView *view)
 		if (view->meta.ranges[i].kind != LSM_RANGE_FREE)
 			end = Max(end, view->meta.ranges[i].pages.start + view->meta.ranges[i].pages.npages);
 	for (int i = 0; i < view->nentries; i++)
-		if (view->entries[i].type == LSM_ENTRY_SEGMENT)
+		if (view->entries[i].type == LSM_ENTRY_SEGMENT ||
+			view->entries[i].type == LSM_ENTRY_VALUES ||
+			view->entries[i].type == LSM_ENTRY_RETIRED)
 			for (int j = 0; j < view->entries[i].nextents; j++)
 				end = Max(end, view->entries[i].extents[j].start +
 						  view->entries[i].extents[j].npages);

@@ -401,11 +401,24 @@ lsm_rowlog_complete(Relation rel, LsmTable *table, LsmTid tid, bool succeeded, u
 }
 
 /*
+ * Are a record's large values those of the generation it goes to?  They go with
+ * their generation when that is flushed.  gen_lock is held.
+ */
+static inline bool
+lsm_values_in_generation(LsmTableShared *shared, const LsmNewRecord *new)
+{
+	return new->generation == 0 || new->generation == shared->generation;
+}
+
+/*
  * Append INSERT records; fills in their TIDs, which are root TIDs.  No lock is
  * held before or after; new ranges are made as needed.  speculative: the one
  * record will be decided by lsm_rowlog_complete().
+ *
+ * Returns how many: up to the first whose large values are not in the active
+ * generation (I15).  The caller writes these again.
  */
-void
+int
 lsm_rowlog_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n,
 				  bool speculative)
 {
@@ -418,6 +431,11 @@ lsm_rowlog_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n,
 		Size		room;
 
 		LWLockAcquire(&shared->gen_lock, LW_SHARED);
+		if (!lsm_values_in_generation(shared, &records[done]))
+		{
+			LWLockRelease(&shared->gen_lock);
+			return done;
+		}
 		if (!lsm_rowlog_lock_page(rel, table, LSM_ROOT_PAGES, records[done].len, 1, &batch))
 		{
 			LWLockRelease(&shared->gen_lock);
@@ -435,7 +453,7 @@ lsm_rowlog_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n,
 		{
 			Size		need = MAXALIGN(records[done].len) + sizeof(ItemIdData);
 
-			if (need > room)
+			if (need > room || !lsm_values_in_generation(shared, &records[done]))
 				break;
 			room -= need;
 			batch.nrecords++;
@@ -452,6 +470,7 @@ lsm_rowlog_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n,
 		UnlockReleaseBuffer(batch.buffer);
 		LWLockRelease(&shared->gen_lock);
 	}
+	return done;
 }
 
 /*
@@ -471,6 +490,10 @@ lsm_rowlog_append(Relation rel, LsmTable *table, LsmNewRecord *insert,
 	LsmPageBatch batches[2];
 	int			n = 0;
 	Size		need = 0;
+
+	/* the row has been judged in this generation, and its record formed after that */
+	Assert(insert == NULL || lsm_values_in_generation(table->shared, insert));
+	Assert(lsm_values_in_generation(table->shared, &versions[0]));
 
 	/* the records of a change go to one page: this many locks can come along */
 	for (int i = 0; i < nversions; i++)

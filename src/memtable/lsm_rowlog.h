@@ -22,6 +22,9 @@ typedef struct LsmNewRecord
 {
 	LsmRecord  *record;
 	Size		len;
+	LsmRecord  *whole;			/* if the record was spilled: as it was */
+	Size		whole_len;
+	uint32		generation;		/* that has its large values; 0: none */
 	LsmTid		tid;			/* out: where it went */
 } LsmNewRecord;
 
@@ -38,7 +41,7 @@ typedef enum LsmFetchResult
 	LSM_FETCH_STALE				/* the page is not what the view says */
 } LsmFetchResult;
 
-extern void lsm_rowlog_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n,
+extern int	lsm_rowlog_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n,
 							  bool speculative);
 extern void lsm_rowlog_complete(Relation rel, LsmTable *table, LsmTid tid, bool succeeded,
 								uint32 cid);

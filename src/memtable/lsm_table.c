@@ -132,6 +132,7 @@ lsm_table_reset_pages(LsmTableShared *shared, uint32 gen_pages)
 			shared->open[kind][i].block = InvalidBlockNumber;
 		shared->rest[kind].npages = 0;
 	}
+	shared->value_rest.npages = 0;
 	shared->gen_pages = gen_pages;
 	SpinLockRelease(&shared->mutex);
 }

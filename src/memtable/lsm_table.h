@@ -67,6 +67,7 @@ typedef struct LsmTableShared
 	slock_t		mutex;
 	LsmOpenPage open[2][LSM_OPEN_PAGES];	/* root pages, version pages */
 	LsmRangeRest rest[2];
+	LsmExtent	value_rest;		/* pages for large values that nobody has yet */
 	uint32		gen_pages;		/* pages begun in the active generation */
 
 	/* undecided speculative insertions by LB (lsm_rowlog.c); 0 after restart */

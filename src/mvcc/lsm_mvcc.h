@@ -17,6 +17,7 @@
 #include "lsm_rowlog.h"
 #include "lsm_segment.h"
 #include "lsm_table.h"
+#include "lsm_value.h"
 #include "utils/snapmgr.h"
 
 /* ---- floors (lsm_floor.c) ---- */
@@ -66,6 +67,7 @@ typedef struct LsmVersionIter
 	uint32		blockno;
 	int			row;
 	LsmVersion	version;
+	LsmRecord  *loaded;			/* a record that was spilled, palloc'd */
 	PGAlignedBlock copy;
 } LsmVersionIter;
 
@@ -122,7 +124,7 @@ extern const TupleTableSlotOps LsmSlotOps;
 
 extern void lsm_slot_store(TupleTableSlot *slot, Relation rel, const LsmVersion *full,
 						   uint64 xmax, uint32 cmax);
-extern void lsm_slot_store_delta(TupleTableSlot *slot, const LsmVersion *delta);
+extern void lsm_slot_store_delta(TupleTableSlot *slot, Relation rel, const LsmVersion *delta);
 extern void lsm_slot_set_name(TupleTableSlot *slot, LsmTid tid);
 extern void lsm_slot_set_inserted(TupleTableSlot *slot, LsmTid tid, uint64 xid, uint32 cid,
 								  uint64 xmax);
@@ -131,8 +133,16 @@ extern void lsm_slot_store_row(TupleTableSlot *slot, Relation rel, LsmCachedBloc
 
 /* ---- records (lsm_record.c) ---- */
 
-extern LsmRecord *lsm_record_form(Relation rel, const LsmRecord *head, Datum *values,
-								  bool *isnull, const bits8 *cols, Size *len);
+/* Bytes that a record may have besides its large values. */
+#define LSM_MAX_SPILLED			(64 * 1024 * 1024)
+
+extern void lsm_record_form(Relation rel, LsmTable *table, const LsmRecord *head, Datum *values,
+							bool *isnull, const bits8 *cols, LsmPointer **large,
+							LsmNewRecord *new);
+extern void lsm_record_free(LsmNewRecord *new);
+extern void lsm_record_renew(Relation rel, LsmTable *table, LsmNewRecord *new);
+extern LsmRecord *lsm_record_load(Relation rel, LsmTable *table, const LsmRecord *record,
+								  Size *len);
 extern void lsm_record_deform(TupleDesc tupdesc, const LsmRecord *record,
 							  Datum *values, bool *isnull);
 extern const bits8 *lsm_record_cols(const LsmRecord *record);

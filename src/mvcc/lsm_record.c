@@ -4,8 +4,10 @@
  *	  Records of the row log: from columns to bytes and back.
  *
  * Columns are laid out as in heap tuples (heap_fill_tuple).  There is no TOAST
- * table: what comes from elsewhere is fetched before it is stored, and a record
- * that does not fit its page has its longest values compressed.
+ * table: what comes from elsewhere is fetched before it is stored.  Where a record
+ * does not fit its page, its longest values are compressed, and those that are
+ * large then are stored by themselves (lsm_value.c).  If it still does not fit,
+ * because it has many columns, it is spilled: stored like a large value.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,6 +18,8 @@
 #include "access/toast_internals.h"
 #include "access/tupmacs.h"
 #include "lsm_mvcc.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
 
 /* Bytes before the maps. */
 Size
@@ -66,24 +70,134 @@ lsm_map_has(const bits8 *map, int attnum0)
 	return (map[attnum0 >> 3] & (1 << (attnum0 & 7))) != 0;
 }
 
+/* ---- forming ---- */
+
+/* Values of more than one generation: the record cannot be written as it is. */
+#define LSM_MIXED_GENERATIONS	PG_UINT32_MAX
+
+/* What has been done about a value to make the row fit. */
+#define LSM_SHRINK_NONE			0
+#define LSM_SHRINK_COMPRESSED	1	/* or found that it gets no smaller */
+#define LSM_SHRINK_DONE			2	/* nothing more can be done */
+
+typedef struct LsmForming
+{
+	Relation	rel;
+	LsmTable   *table;
+	TupleDesc	tupdesc;
+	Datum	   *stored;
+	bool	   *absent;
+	LsmPointer **large;			/* remembered by the caller, or NULL */
+	uint32		generation;		/* of large values, 0: none */
+	MemoryContext context;		/* of copies; NULL until there is one */
+	MemoryContext caller;
+} LsmForming;
+
+static void
+lsm_note_generation(uint32 *noted, uint32 generation)
+{
+	if (*noted == 0)
+		*noted = generation;
+	else if (*noted != generation)
+		*noted = LSM_MIXED_GENERATIONS;
+}
+
+/* Switch to the context for copies of values. */
+static void
+lsm_form_copying(LsmForming *form)
+{
+	if (form->context == NULL)
+		form->context = AllocSetContextCreate(CurrentMemoryContext, "lsm record",
+											  ALLOCSET_DEFAULT_SIZES);
+	form->caller = MemoryContextSwitchTo(form->context);
+}
+
+/* A column's value is a pointer to what is stored beside the row log. */
+static void
+lsm_form_set_pointer(LsmForming *form, int i, const LsmPointer *pointer)
+{
+	char	   *datum = palloc(TOAST_POINTER_SIZE);
+
+	lsm_pointer_set(datum, pointer);
+	form->stored[i] = PointerGetDatum(datum);
+	lsm_note_generation(&form->generation, lsm_pointer_generation(pointer));
+}
+
+/* Store a value by itself; the caller remembers it, as it may come again. */
+static void
+lsm_form_store(LsmForming *form, int i)
+{
+	LsmPointer	pointer;
+
+	lsm_value_store(form->rel, form->table, (struct varlena *) DatumGetPointer(form->stored[i]),
+					&pointer);
+	lsm_form_set_pointer(form, i, &pointer);
+	if (form->large == NULL)
+		return;
+	if (*form->large == NULL)
+		*form->large = MemoryContextAllocZero(form->caller,
+											  form->tupdesc->natts * sizeof(LsmPointer));
+	(*form->large)[i] = pointer;
+}
+
 /*
- * Compress the longest value that is not compressed yet; false if there is
- * none left that gets smaller.
+ * Values that lie elsewhere, and those that an earlier try has stored.  What the
+ * active generation has is pointed to once more, the rest is fetched.
  */
-static bool
-lsm_record_compress(TupleDesc tupdesc, Datum *values, const bool *isnull, bool *tried)
+static void
+lsm_form_external(LsmForming *form)
+{
+	uint32		generation = form->table->shared->generation;
+
+	lsm_form_copying(form);
+	for (int i = 0; i < form->tupdesc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(form->tupdesc, i);
+		struct varlena *value = (struct varlena *) DatumGetPointer(form->stored[i]);
+		LsmPointer	pointer;
+
+		if (form->absent[i] || att->attlen != -1)
+			continue;
+		if (form->large != NULL && *form->large != NULL &&
+			(*form->large)[i].va_valueid != 0 &&
+			lsm_pointer_generation(&(*form->large)[i]) == generation)
+		{
+			lsm_form_set_pointer(form, i, &(*form->large)[i]);
+			continue;
+		}
+		if (!VARATT_IS_EXTERNAL(value))
+			continue;
+		if (VARATT_IS_EXTERNAL_ONDISK(value))
+		{
+			lsm_pointer_get(value, &pointer);
+			if (lsm_value_is_recent(form->rel, form->table, &pointer,
+									&lsm_pointer_generation(&pointer)))
+			{
+				lsm_form_set_pointer(form, i, &pointer);
+				continue;
+			}
+		}
+		value = att->attstorage == TYPSTORAGE_PLAIN ? detoast_attr(value) :
+			detoast_external_attr(value);
+		form->stored[i] = PointerGetDatum(value);
+	}
+	MemoryContextSwitchTo(form->caller);
+}
+
+/* The longest value about which something can be done, -1 if there is none. */
+static int
+lsm_form_longest(LsmForming *form, const uint8 *state)
 {
 	int			longest = -1;
 	Size		longest_len = 128;
-	Datum		compressed;
 
-	for (int i = 0; i < tupdesc->natts; i++)
+	for (int i = 0; i < form->tupdesc->natts; i++)
 	{
-		Form_pg_attribute att = TupleDescAttr(tupdesc, i);
-		Pointer		value = DatumGetPointer(values[i]);
+		Form_pg_attribute att = TupleDescAttr(form->tupdesc, i);
+		Pointer		value = DatumGetPointer(form->stored[i]);
 
-		if (isnull[i] || tried[i] || att->attlen != -1 || att->attstorage == TYPSTORAGE_PLAIN ||
-			VARATT_IS_EXTERNAL(value) || VARATT_IS_COMPRESSED(value))
+		if (form->absent[i] || state[i] == LSM_SHRINK_DONE || att->attlen != -1 ||
+			att->attstorage == TYPSTORAGE_PLAIN || VARATT_IS_EXTERNAL(value))
 			continue;
 		if (VARSIZE_ANY(value) > longest_len)
 		{
@@ -91,91 +205,245 @@ lsm_record_compress(TupleDesc tupdesc, Datum *values, const bool *isnull, bool *
 			longest_len = VARSIZE_ANY(value);
 		}
 	}
-	if (longest < 0)
-		return false;
-	tried[longest] = true;
-	compressed = toast_compress_datum(values[longest],
-									  TupleDescAttr(tupdesc, longest)->attcompression);
-	if (DatumGetPointer(compressed) != NULL)
-		values[longest] = compressed;
-	return true;
+	return longest;
 }
 
 /*
- * Make a record from its fixed part (natts, HASNULL, DELTA are set here) and
- * columns; with cols only those.  DELETE, MOVED and LOCK have no columns:
- * values is NULL.  Palloc'd.
+ * Make the columns smaller until they have at most so many bytes, the longest
+ * first, as far as possible: compress, then store by itself.  Returns how many
+ * bytes they have now.
  */
-LsmRecord *
-lsm_record_form(Relation rel, const LsmRecord *head, Datum *values, bool *isnull,
-				const bits8 *cols, Size *len)
+static Size
+lsm_form_shrink(LsmForming *form, Size most)
+{
+	uint8	   *state;
+	Size		len;
+	int			i;
+
+	lsm_form_copying(form);
+	state = palloc0(form->tupdesc->natts);
+	while ((len = heap_compute_data_size(form->tupdesc, form->stored, form->absent)) > most &&
+		   (i = lsm_form_longest(form, state)) >= 0)
+	{
+		Form_pg_attribute att = TupleDescAttr(form->tupdesc, i);
+		struct varlena *value = (struct varlena *) DatumGetPointer(form->stored[i]);
+
+		CHECK_FOR_INTERRUPTS();
+		if (state[i] == LSM_SHRINK_NONE && att->attstorage != TYPSTORAGE_EXTERNAL &&
+			!VARATT_IS_COMPRESSED(value))
+		{
+			Datum		compressed = toast_compress_datum(form->stored[i], att->attcompression);
+
+			if (DatumGetPointer(compressed) != NULL)
+				form->stored[i] = compressed;
+			state[i] = LSM_SHRINK_COMPRESSED;
+		}
+		else if (VARSIZE_ANY(value) >= VARHDRSZ + LSM_LARGE_VALUE)
+			lsm_form_store(form, i);
+		else
+			state[i] = LSM_SHRINK_DONE;
+	}
+	MemoryContextSwitchTo(form->caller);
+	return len;
+}
+
+/*
+ * A record that does not fit a page: all behind its fixed part is stored as a
+ * large value is, and the record keeps a pointer.
+ */
+static void
+lsm_record_spill(Relation rel, LsmTable *table, LsmNewRecord *new)
+{
+	Size		fixed = lsm_record_fixed(new->record);
+	uint32		size = new->len - fixed;
+	LsmPointer	pointer;
+
+	pointer.va_rawsize = size + VARHDRSZ;
+	pointer.va_extinfo = size;
+	pointer.va_valueid = lsm_value_write(rel, table, (char *) new->record + fixed, size,
+										 &lsm_pointer_generation(&pointer));
+	lsm_note_generation(&new->generation, lsm_pointer_generation(&pointer));
+	new->whole = new->record;
+	new->whole_len = new->len;
+	new->len = fixed + sizeof(pointer);
+	new->record = palloc(new->len);
+	memcpy(new->record, new->whole, fixed);
+	memcpy((char *) new->record + fixed, &pointer, sizeof(pointer));
+	new->record->info |= LSM_REC_SPILLED;
+}
+
+/*
+ * Make a record from its fixed part (natts, HASNULL, DELTA, LARGE are set here)
+ * and columns; with cols only those.  DELETE, MOVED and LOCK have no columns:
+ * values is NULL.  Palloc'd.  What is large is written to the file here; with
+ * large (*large is NULL at first, palloc'd) it is remembered, for the case that
+ * the change has to be judged again and another record formed.
+ */
+void
+lsm_record_form(Relation rel, LsmTable *table, const LsmRecord *head, Datum *values, bool *isnull,
+				const bits8 *cols, LsmPointer **large, LsmNewRecord *new)
 {
 	TupleDesc	tupdesc = RelationGetDescr(rel);
 	LsmRecord	fixed = *head;
-	LsmRecord  *record;
-	Datum	   *stored;
-	bool	   *absent;
-	bool	   *tried = NULL;
+	LsmForming	form = {0};
 	bool		hasnull = cols != NULL;
+	bool		external = large != NULL && *large != NULL;
 	Size		data_offset;
 	Size		data_len;
 	uint16		infomask = 0;
 
+	new->whole = NULL;
+	new->generation = 0;
 	if (values == NULL)
 	{
 		fixed.natts = 0;
-		*len = SizeOfLsmRecord;
-		record = palloc(*len);
-		memcpy(record, &fixed, *len);
-		return record;
+		new->len = SizeOfLsmRecord;
+		new->record = palloc(new->len);
+		memcpy(new->record, &fixed, new->len);
+		return;
 	}
 
 	fixed.natts = tupdesc->natts;
-	stored = palloc(tupdesc->natts * sizeof(Datum));
-	absent = palloc(tupdesc->natts * sizeof(bool));
+	form.rel = rel;
+	form.table = table;
+	form.tupdesc = tupdesc;
+	form.large = large;
+	form.stored = palloc(tupdesc->natts * sizeof(Datum));
+	form.absent = palloc(tupdesc->natts * sizeof(bool));
 	for (int i = 0; i < tupdesc->natts; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(tupdesc, i);
 
-		stored[i] = values[i];
-		absent[i] = isnull[i] || att->attisdropped ||
+		form.stored[i] = values[i];
+		form.absent[i] = isnull[i] || att->attisdropped ||
 			(cols != NULL && !lsm_map_has(cols, i));
-		if (absent[i])
+		if (form.absent[i])
 			hasnull = true;
 		else if (att->attlen == -1 && VARATT_IS_EXTERNAL(DatumGetPointer(values[i])))
-			stored[i] = PointerGetDatum(detoast_external_attr((struct varlena *)
-															  DatumGetPointer(values[i])));
+			external = true;
 	}
 	if (hasnull)
 		fixed.info |= LSM_REC_HASNULL;
 	if (cols != NULL)
 		fixed.info |= LSM_REC_DELTA;
 	data_offset = lsm_record_data_offset(&fixed);
-	data_len = heap_compute_data_size(tupdesc, stored, absent);
-	while (data_offset + data_len > LSM_MAX_RECORD)
-	{
-		if (tried == NULL)
-			tried = palloc0(tupdesc->natts * sizeof(bool));
-		if (!lsm_record_compress(tupdesc, stored, absent, tried))
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("row is too large for table \"%s\" of access method \"lsm\"",
-							RelationGetRelationName(rel)),
-					 errdetail("It takes %zu bytes after compression, the largest possible is %zu.",
-							   data_offset + data_len, (Size) LSM_MAX_RECORD)));
-		data_len = heap_compute_data_size(tupdesc, stored, absent);
-	}
+	if (external)
+		lsm_form_external(&form);
+	data_len = heap_compute_data_size(tupdesc, form.stored, form.absent);
+	if (data_offset + data_len > LSM_MAX_RECORD)
+		data_len = lsm_form_shrink(&form, LSM_MAX_RECORD - data_offset);
+	if (data_offset + data_len > LSM_MAX_SPILLED)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("row is too large for table \"%s\" of access method \"lsm\"",
+						RelationGetRelationName(rel)),
+				 errdetail("It takes %zu bytes besides the large values that are stored by themselves, the largest possible is %zu.",
+						   data_offset + data_len, (Size) LSM_MAX_SPILLED),
+				 errhint("Values of columns with storage PLAIN are never stored by themselves.")));
+	if (form.generation != 0)
+		fixed.info |= LSM_REC_LARGE;
+	new->generation = form.generation;
 
-	*len = data_offset + data_len;
-	record = palloc0(*len);
-	memcpy(record, &fixed, lsm_record_fixed(&fixed));
+	new->len = data_offset + data_len;
+	new->record = palloc0(new->len);
+	memcpy(new->record, &fixed, lsm_record_fixed(&fixed));
 	if (cols != NULL)
-		memcpy((char *) record + lsm_record_fixed(&fixed), cols, lsm_map_bytes(fixed.natts));
-	heap_fill_tuple(tupdesc, stored, absent, (char *) record + data_offset, data_len, &infomask,
-					hasnull ? (bits8 *) lsm_record_nulls(record) : NULL);
-	pfree(stored);
-	pfree(absent);
-	return record;
+		memcpy((char *) new->record + lsm_record_fixed(&fixed), cols, lsm_map_bytes(fixed.natts));
+	heap_fill_tuple(tupdesc, form.stored, form.absent, (char *) new->record + data_offset, data_len,
+					&infomask, hasnull ? (bits8 *) lsm_record_nulls(new->record) : NULL);
+	pfree(form.stored);
+	pfree(form.absent);
+	if (form.context != NULL)
+		MemoryContextDelete(form.context);
+	if (new->len > LSM_MAX_RECORD)
+		lsm_record_spill(rel, table, new);
+}
+
+void
+lsm_record_free(LsmNewRecord *new)
+{
+	if (new->whole != NULL)
+		pfree(new->whole);
+	pfree(new->record);
+}
+
+/* Write a value of another generation again, for the active one. */
+static void
+lsm_record_renew_value(Relation rel, LsmTable *table, LsmNewRecord *new, char *datum)
+{
+	LsmPointer	pointer;
+
+	lsm_pointer_get(datum, &pointer);
+	if (lsm_pointer_generation(&pointer) != table->shared->generation)
+	{
+		uint32		size = VARATT_EXTERNAL_GET_EXTSIZE(pointer);
+		char	   *bytes = palloc(size);
+
+		lsm_value_read(rel, table, pointer.va_valueid, lsm_pointer_generation(&pointer), size, 0,
+					   size, bytes);
+		pointer.va_valueid = lsm_value_write(rel, table, bytes, size,
+											 &lsm_pointer_generation(&pointer));
+		lsm_pointer_set(datum, &pointer);
+		pfree(bytes);
+	}
+	lsm_note_generation(&new->generation, lsm_pointer_generation(&pointer));
+}
+
+/*
+ * The generation in which the record's large values were written is active no
+ * more: write them again for the one that is.
+ */
+void
+lsm_record_renew(Relation rel, LsmTable *table, LsmNewRecord *new)
+{
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+	int			natts = Min(tupdesc->natts, new->record->natts);
+
+	CHECK_FOR_INTERRUPTS();
+	if (new->whole != NULL)
+	{
+		pfree(new->record);
+		new->record = new->whole;
+		new->len = new->whole_len;
+		new->whole = NULL;
+	}
+	new->generation = 0;
+	if (new->record->info & LSM_REC_LARGE)
+	{
+		Datum	   *values = palloc(natts * sizeof(Datum));
+		bool	   *isnull = palloc(natts * sizeof(bool));
+		Size		offset = 0;
+
+		(void) lsm_record_deform_from(tupdesc, new->record, 0, natts, &offset, values, isnull);
+		for (int i = 0; i < natts; i++)
+			if (!isnull[i] && TupleDescAttr(tupdesc, i)->attlen == -1 &&
+				VARATT_IS_EXTERNAL(DatumGetPointer(values[i])))
+				lsm_record_renew_value(rel, table, new, DatumGetPointer(values[i]));
+		pfree(values);
+		pfree(isnull);
+	}
+	if (new->len > LSM_MAX_RECORD)
+		lsm_record_spill(rel, table, new);
+}
+
+/* ---- reading ---- */
+
+/* A record that has been spilled as it was before; palloc'd. */
+LsmRecord *
+lsm_record_load(Relation rel, LsmTable *table, const LsmRecord *record, Size *len)
+{
+	Size		fixed = lsm_record_fixed(record);
+	LsmPointer	pointer;
+	LsmRecord  *whole;
+
+	memcpy(&pointer, (const char *) record + fixed, sizeof(pointer));
+	*len = fixed + pointer.va_extinfo;
+	whole = palloc(*len);
+	memcpy(whole, record, fixed);
+	whole->info &= ~LSM_REC_SPILLED;
+	lsm_value_read(rel, table, pointer.va_valueid, lsm_pointer_generation(&pointer),
+				   pointer.va_extinfo, 0, pointer.va_extinfo, (char *) whole + fixed);
+	return whole;
 }
 
 /*

@@ -142,7 +142,7 @@ lsm_row_store(LsmVersionIter *iter, LsmVersion *version, TupleTableSlot *slot, L
 	{
 		LsmTid		base = version->head.base;
 
-		lsm_slot_store_delta(slot, version);
+		lsm_slot_store_delta(slot, iter->rel, version);
 		version = lsm_versions_base(iter, base);
 		if (version == NULL)
 		{
@@ -666,7 +666,7 @@ lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
 						base = head->base;
 						lsm_judge_delta(judgement, version);
 						if (slot != NULL)
-							lsm_slot_store_delta(slot, version);
+							lsm_slot_store_delta(slot, iter->rel, version);
 						if (!more)
 						{
 							/* no lockers below: straight to the full version */

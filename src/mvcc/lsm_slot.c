@@ -6,6 +6,8 @@
  * A slot refers to a full version (a copy of a row-log record, or a row of a
  * pinned block) and perhaps to a DELTA on top of it; columns are decoded when
  * asked for.  Filled by others (executor, triggers) it is like a virtual slot.
+ * Large values come out as TOAST pointers (lsm_value.h), so that whoever sorts,
+ * joins or samples rows carries no more of them than with heap.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,6 +41,10 @@ typedef struct LsmSlot
 	uint64		cached_xact;
 	int			row;
 	bool		whole_columns;	/* a scan: decode whole columns of the block */
+	/* large values of the full version */
+	bool		large;			/* it has some */
+	Oid			relid;
+	char	   *pointers;		/* a place for the pointer of each column, or NULL */
 	/* DELTA on top */
 	bool		has_delta;
 	bool		awaits_full;	/* lsm_slot_store() comes next */
@@ -65,6 +71,7 @@ lsm_slot_init(TupleTableSlot *slot)
 	lslot->delta_has = NULL;
 	lslot->delta_context = NULL;
 	lslot->data = NULL;
+	lslot->pointers = NULL;
 	lslot->natts = 0;
 }
 
@@ -115,6 +122,9 @@ lsm_slot_release_all(TupleTableSlot *slot)
 	if (lslot->recbuf != NULL)
 		pfree(lslot->recbuf);
 	lslot->recbuf = NULL;
+	if (lslot->pointers != NULL)
+		pfree(lslot->pointers);
+	lslot->pointers = NULL;
 	if (lslot->delta_context != NULL)
 		MemoryContextDelete(lslot->delta_context);
 	lslot->delta_context = NULL;
@@ -130,6 +140,39 @@ lsm_slot_missing(TupleTableSlot *slot, int from, int natts)
 		slot->tts_values[i] = getmissingattr(tupdesc, i + 1, &slot->tts_isnull[i]);
 }
 
+/*
+ * Make the pointers among columns from..natts-1 live: those of a record in our
+ * copy of it, those of a block, which others read too, in a place of our own.
+ */
+static pg_noinline void
+lsm_slot_resolve(LsmSlot *lslot, int from, int natts)
+{
+	TupleTableSlot *slot = &lslot->base;
+	TupleDesc	tupdesc = slot->tts_tupleDescriptor;
+
+	for (int i = from; i < natts; i++)
+	{
+		char	   *datum = DatumGetPointer(slot->tts_values[i]);
+
+		if (slot->tts_isnull[i] || TupleDescAttr(tupdesc, i)->attlen != -1 ||
+			!VARATT_IS_EXTERNAL(datum))
+			continue;
+		if (lslot->record == NULL)
+		{
+			char	   *place;
+
+			if (lslot->pointers == NULL)
+				lslot->pointers = MemoryContextAlloc(slot->tts_mcxt,
+													 tupdesc->natts * TOAST_POINTER_SIZE);
+			place = lslot->pointers + i * TOAST_POINTER_SIZE;
+			memcpy(place, datum, TOAST_POINTER_SIZE);
+			slot->tts_values[i] = PointerGetDatum(place);
+			datum = place;
+		}
+		lsm_value_resolve(datum, lslot->relid, lslot->record == NULL ? lslot->cached : NULL);
+	}
+}
+
 static void
 lsm_slot_getsomeattrs(TupleTableSlot *slot, int natts)
 {
@@ -140,10 +183,14 @@ lsm_slot_getsomeattrs(TupleTableSlot *slot, int natts)
 	Assert(!TTS_EMPTY(slot));
 	if (lslot->record != NULL)
 	{
+		int			decoded = lslot->decoded;
+
 		have = lsm_record_deform_from(slot->tts_tupleDescriptor, lslot->record,
 									  lslot->decoded, natts, &lslot->offset,
 									  slot->tts_values, slot->tts_isnull);
 		lslot->decoded = Max(lslot->decoded, have);
+		if (lslot->large)
+			lsm_slot_resolve(lslot, decoded, lslot->decoded);
 	}
 	else if (lslot->cached != NULL)
 	{
@@ -172,6 +219,8 @@ lsm_slot_getsomeattrs(TupleTableSlot *slot, int natts)
 				slot->tts_values[i] = lsm_block_value(block, lslot->row, i + 1,
 													  &slot->tts_isnull[i]);
 		}
+		if (lslot->large)
+			lsm_slot_resolve(lslot, from, have);
 		MemoryContextSwitchTo(caller);
 	}
 	else
@@ -385,6 +434,7 @@ lsm_slot_set_head(LsmSlot *lslot, const LsmRowHead *head)
 	lslot->xid = head->xid;
 	lslot->cid = head->cid;
 	lslot->natts = head->natts;
+	lslot->large = (head->info & LSM_REC_LARGE) != 0;
 	lslot->xmax = 0;
 	lslot->cmax = 0;
 	lslot->base.tts_flags &= ~TTS_FLAG_EMPTY;
@@ -396,7 +446,7 @@ lsm_slot_set_head(LsmSlot *lslot, const LsmRowHead *head)
  * DELTA.  lsm_slot_store() with the full version must follow.
  */
 void
-lsm_slot_store_delta(TupleTableSlot *slot, const LsmVersion *delta)
+lsm_slot_store_delta(TupleTableSlot *slot, Relation rel, const LsmVersion *delta)
 {
 	LsmSlot    *lslot = (LsmSlot *) slot;
 	TupleDesc	tupdesc = slot->tts_tupleDescriptor;
@@ -440,6 +490,11 @@ lsm_slot_store_delta(TupleTableSlot *slot, const LsmVersion *delta)
 			else
 				lslot->delta_isnull[i] = true;
 		}
+		if ((delta->head.info & LSM_REC_LARGE) && !lslot->delta_isnull[i] &&
+			TupleDescAttr(tupdesc, i)->attlen == -1 &&
+			VARATT_IS_EXTERNAL(DatumGetPointer(lslot->delta_values[i])))
+			lsm_value_resolve(DatumGetPointer(lslot->delta_values[i]), RelationGetRelid(rel),
+							  delta->record == NULL ? delta->cached : NULL);
 	}
 	MemoryContextSwitchTo(caller);
 	lsm_slot_set_head(lslot, &delta->head);
@@ -461,7 +516,11 @@ lsm_slot_store(TupleTableSlot *slot, Relation rel, const LsmVersion *full,
 		lsm_slot_set_head(lslot, &full->head);
 	}
 	else
+	{
 		lslot->natts = full->head.natts;
+		lslot->large = (full->head.info & LSM_REC_LARGE) != 0;
+	}
+	lslot->relid = RelationGetRelid(rel);
 	lslot->awaits_full = false;
 	lslot->xmax = xmax;
 	lslot->cmax = cmax;
@@ -508,6 +567,7 @@ lsm_slot_store_row(TupleTableSlot *slot, Relation rel, LsmCachedBlock *cached,
 		lslot->cached_xact = lsm_xact_number;
 	}
 	lsm_slot_set_head(lslot, head);
+	lslot->relid = RelationGetRelid(rel);
 	lslot->row = row;
 	lslot->whole_columns = whole_columns;
 	slot->tts_tableOid = RelationGetRelid(rel);

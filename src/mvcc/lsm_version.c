@@ -105,6 +105,7 @@ lsm_versions_begin(LsmVersionIter *iter, Relation rel, LsmTable *table, LsmTid r
 	iter->table = table;
 	iter->root = root;
 	iter->cached = NULL;
+	iter->loaded = NULL;
 	iter->stale = false;
 	iter->increment = 0;
 	for (;;)
@@ -146,10 +147,21 @@ lsm_versions_unpin(LsmVersionIter *iter)
 	}
 }
 
+static void
+lsm_versions_unload(LsmVersionIter *iter)
+{
+	if (iter->loaded != NULL)
+	{
+		pfree(iter->loaded);
+		iter->loaded = NULL;
+	}
+}
+
 void
 lsm_versions_end(LsmVersionIter *iter)
 {
 	lsm_versions_unpin(iter);
+	lsm_versions_unload(iter);
 	iter->stage = LSM_STAGE_DONE;
 }
 
@@ -209,6 +221,10 @@ lsm_versions_fetch(LsmVersionIter *iter, LsmTid tid, bool must_exist)
 					 errhint("Run lsm_check() on the table, then restore it from a backup.")));
 		return NULL;
 	}
+	lsm_versions_unload(iter);
+	if (record->info & LSM_REC_SPILLED)
+		record = iter->loaded = lsm_record_load(iter->rel, iter->table, record,
+												&version->record_len);
 	version->record = record;
 	version->cached = NULL;
 	lsm_record_head(record, tid, &version->head);

@@ -18,6 +18,7 @@
 
 #include <zstd.h>
 
+#include "access/detoast.h"
 #include "access/tupmacs.h"
 #include "port/pg_bitutils.h"
 #include "segment/lsm_codec.h"
@@ -187,6 +188,15 @@ lsm_chunk_decompress(LsmChunk *chunk, LsmCursor *cursor, Size *len)
 	return raw;
 }
 
+/* Bytes of a pointer to a large value: the only external datum there is. */
+static uint32
+lsm_codec_pointer_bytes(const LsmChunk *chunk, const char *p, Size left)
+{
+	if (left < TOAST_POINTER_SIZE || VARTAG_EXTERNAL(p) != VARTAG_ONDISK)
+		lsm_codec_bad(chunk->place, "it has an external datum of an unknown kind");
+	return TOAST_POINTER_SIZE;
+}
+
 /* Find where the strings of a stream begin. */
 static void
 lsm_vector_walk(LsmChunk *chunk, LsmVector *v)
@@ -213,12 +223,10 @@ lsm_vector_walk(LsmChunk *chunk, LsmVector *v)
 				lsm_codec_bad(chunk->place, "it has too few strings");
 			p = v->data + at;
 			left = v->data_len - at;
-			if (VARATT_IS_1B(p))
-			{
-				if (VARATT_IS_1B_E(p))
-					lsm_codec_bad(chunk->place, "it has an external datum");
+			if (VARATT_IS_1B_E(p))
+				len = lsm_codec_pointer_bytes(chunk, p, left);
+			else if (VARATT_IS_1B(p))
 				len = VARSIZE_1B(p);
-			}
 			else
 			{
 				uint32		header;
@@ -583,8 +591,8 @@ lsm_codec_check_string(const LsmChunk *chunk, const char *p, Size left)
 		if (left > 0 && VARATT_IS_1B(p))
 		{
 			if (VARATT_IS_1B_E(p))
-				lsm_codec_bad(chunk->place, "it has an external datum");
-			if (VARSIZE_1B(p) > left)
+				(void) lsm_codec_pointer_bytes(chunk, p, left);
+			else if (VARSIZE_1B(p) > left)
 				lsm_codec_bad(chunk->place, "a string is cut off");
 			return PointerGetDatum(p);
 		}

@@ -216,7 +216,7 @@ lsm_column_add(LsmColumn *column, Datum value, bool isnull)
 			len = column->type.typlen;
 		else if (column->type.typlen == -1)
 		{
-			if (VARATT_IS_EXTERNAL(p))
+			if (VARATT_IS_EXTERNAL(p) && VARTAG_EXTERNAL(p) != VARTAG_ONDISK)
 				elog(ERROR, "external datum in a record for a segment");
 			len = VARSIZE_ANY(p);
 		}
@@ -809,10 +809,10 @@ lsm_encode_regular_headers(const LsmColumnType *type, const LsmStrings *strings,
 	{
 		const char *value = strings->data + strings->offsets[i];
 
-		if (VARATT_IS_1B(value))
-			any_short = true;
-		else if (VARATT_IS_4B_C(value))
+		if (VARATT_IS_4B_C(value) || VARATT_IS_1B_E(value))
 			return false;
+		else if (VARATT_IS_1B(value))
+			any_short = true;
 		else
 		{
 			any_long = true;

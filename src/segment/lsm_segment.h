@@ -3,8 +3,8 @@
  * lsm_segment.h
  *	  Immutable sorted runs: how a segment is written and read.
  *
- * A segment is a byte stream: blocks, forward blocks, dead-root list, block
- * index, filter, properties, footer.  This layer knows nothing of pages,
+ * A segment is a byte stream: blocks and large values, forward blocks,
+ * dead-root list, block index, filter, properties, footer.  This layer knows nothing of pages,
  * buffers or stores: it writes to an LsmSegmentSink and reads from an
  * LsmSegmentSource.  Bytes: FORMAT.md.
  *
@@ -49,6 +49,9 @@ typedef struct LsmRowHead
 typedef struct LsmSegmentSink
 {
 	void		(*append) (struct LsmSegmentSink *sink, const void *data, Size len);
+
+	/* so many bytes come next, in pieces; NULL: it does not want to know */
+	void		(*expect) (struct LsmSegmentSink *sink, uint64 bytes);
 } LsmSegmentSink;
 
 /* Where a reader's bytes come from; read() either fills buf or raises. */
@@ -80,6 +83,7 @@ typedef struct LsmSegmentStats
 	uint64		versions;		/* records */
 	uint32		blocks;			/* row blocks */
 	uint64		raw_bytes;
+	uint64		value_bytes;	/* of large values */
 	uint64		stored_bytes;	/* length of the stream */
 	uint64		max_xid;		/* greatest xid stored, 0 if none */
 	uint64		min_uncommitted_xid;	/* least xid without LSM_REC_COMMITTED */
@@ -101,12 +105,21 @@ extern LsmSegmentWriter *lsm_segment_writer_create(TupleDesc tupdesc,
  * Add one record.  Records come by (root, newest first), for INSERT and
  * BASELINE one a root.  values/isnull have head->natts entries (for DELETE,
  * MOVED, LOCK they may be NULL: all columns are null; for DELTA the columns
- * not in head->cols are ignored).  Values are copied; external and expanded
- * datums have been flattened by the caller, inline-compressed and short ones
- * are stored bit for bit as they are.
+ * not in head->cols are ignored).  Values are copied; expanded datums have
+ * been flattened by the caller, inline-compressed and short ones are stored bit
+ * for bit as they are.  An external datum points to a large value that has been
+ * added to the same segment before.
  */
 extern void lsm_segment_writer_add(LsmSegmentWriter *writer, const LsmRowHead *head,
 								   const Datum *values, const bool *isnull);
+
+/*
+ * Add a large value, at least as long as a page: begin (returns where it is in
+ * the stream), its bytes in any number of pieces, end.
+ */
+extern uint64 lsm_segment_writer_begin_value(LsmSegmentWriter *writer, uint32 length);
+extern void lsm_segment_writer_value_bytes(LsmSegmentWriter *writer, const void *data, Size len);
+extern void lsm_segment_writer_end_value(LsmSegmentWriter *writer);
 
 /* Add a FORWARD entry; any order, sorted at the end. */
 extern void lsm_segment_writer_add_forward(LsmSegmentWriter *writer, LsmTid vtid, LsmTid root);
@@ -150,6 +163,21 @@ extern bool lsm_segment_may_contain(LsmSegmentReader *reader, LsmTid root);
 /* Root of a version TID, LSM_INVALID_TID if the segment has no such entry. */
 extern LsmTid lsm_segment_forward(LsmSegmentReader *reader, LsmTid vtid);
 
+/* A large value in the stream. */
+typedef struct LsmSegmentValue
+{
+	uint64		offset;
+	uint32		length;
+	uint32		crc;
+} LsmSegmentValue;
+
+/* The first large value that begins at offset or behind it. */
+extern bool lsm_segment_find_value(LsmSegmentReader *reader, uint64 offset,
+								   LsmSegmentValue *value);
+
+/* Are these the bytes of the value, all of them? */
+extern bool lsm_segment_value_good(uint64 uid, const LsmSegmentValue *value, const char *bytes);
+
 /* All forward entries, dead roots, unresolved xids (sorted, palloc'd). */
 typedef struct LsmForward
 {
@@ -174,6 +202,7 @@ typedef struct LsmZone
 } LsmZone;
 extern bool lsm_segment_zone(LsmSegmentReader *reader, uint32 blockno, int attnum, LsmZone *zone);
 extern Oid	lsm_segment_column_type(LsmSegmentReader *reader, int attnum);
+extern int	lsm_segment_column_length(LsmSegmentReader *reader, int attnum);
 
 /* ---- blocks (lsm_block.c) ---- */
 

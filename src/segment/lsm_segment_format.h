@@ -78,7 +78,8 @@ StaticAssertDecl(sizeof(LsmWideEntry) == 8, "chunk directory is part of the disk
 #define LSM_SECTION_FORWARD_INDEX	7
 #define LSM_SECTION_DEAD_INDEX		8
 #define LSM_SECTION_PROPERTIES		9
-#define LSM_SECTION_LAST			9
+#define LSM_SECTION_VALUES			10
+#define LSM_SECTION_LAST			10
 
 /* A reader that does not know the section must refuse the segment. */
 #define LSM_SECTION_REQUIRED		0x0001
@@ -121,6 +122,19 @@ typedef struct LsmBlockEntry
 } LsmBlockEntry;
 
 StaticAssertDecl(sizeof(LsmBlockEntry) == 32, "block index is part of the disk format");
+
+/* ---- large values, between blocks ---- */
+
+typedef struct LsmValueEntry
+{
+	uint64		offset;			/* in the stream */
+	uint32		length;
+	uint32		crc;
+	uint32		block;			/* the block that comes after it */
+	uint32		reserved;
+} LsmValueEntry;
+
+StaticAssertDecl(sizeof(LsmValueEntry) == 24, "value index is part of the disk format");
 
 /* ---- lists: forward entries and dead roots ---- */
 
@@ -278,6 +292,8 @@ struct LsmSegmentReader
 	const uint64 *unresolved;	/* in meta */
 	const LsmBlockEntry *index; /* in meta */
 	uint64	   *offsets;		/* of blocks in the stream */
+	const LsmValueEntry *values;	/* in meta; NULL if none */
+	uint32		nvalues;
 	uint32	   *zones;			/* of zones in their section; NULL if none */
 	const uint8 *filter;		/* in meta; NULL if none */
 	LsmForward *forwards;		/* the chunk read last */

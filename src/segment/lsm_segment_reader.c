@@ -215,6 +215,38 @@ lsm_reader_properties(LsmSegmentReader *reader)
 }
 
 static void
+lsm_reader_values(LsmSegmentReader *reader)
+{
+	Size		len;
+
+	reader->values = (const LsmValueEntry *) lsm_reader_section(reader, LSM_SECTION_VALUES, &len);
+	if (reader->values == NULL)
+		return;
+	if (len % sizeof(LsmValueEntry) != 0 || len / sizeof(LsmValueEntry) > PG_UINT32_MAX)
+		lsm_segment_corrupt(reader->source, -1, "The value index has %zu bytes.", len);
+	reader->nvalues = len / sizeof(LsmValueEntry);
+}
+
+/*
+ * Go past the large values that come before a block; *next is the first of them.
+ */
+static uint64
+lsm_reader_skip_values(LsmSegmentReader *reader, uint32 blockno, uint64 offset, uint32 *next)
+{
+	while (*next < reader->nvalues && reader->values[*next].block == blockno)
+	{
+		const LsmValueEntry *entry = &reader->values[*next];
+
+		if (entry->offset != offset || entry->length == 0 || entry->reserved != 0)
+			lsm_segment_corrupt(reader->source, -1,
+								"The entry of large value %u is not sound.", *next);
+		offset += entry->length;
+		(*next)++;
+	}
+	return offset;
+}
+
+static void
 lsm_reader_index(LsmSegmentReader *reader)
 {
 	LsmSegmentSource *source = reader->source;
@@ -223,6 +255,7 @@ lsm_reader_index(LsmSegmentReader *reader)
 	bool		many = props->kind == LSM_SEGKIND_INCREMENT;
 	uint64		offset = blocks->offset;
 	uint64		versions = 0;
+	uint32		value = 0;
 	Size		len;
 
 	reader->index = (const LsmBlockEntry *)
@@ -235,6 +268,8 @@ lsm_reader_index(LsmSegmentReader *reader)
 	{
 		const LsmBlockEntry *entry = &reader->index[i];
 
+		if (reader->nvalues > 0)
+			offset = lsm_reader_skip_values(reader, i, offset, &value);
 		reader->offsets[i] = offset;
 		if (entry->length < sizeof(LsmBlockHeader) || entry->length > MaxAllocSize - LSM_CODEC_SLACK ||
 			entry->rows == 0 || entry->rows > LSM_BLOCK_MAX_ROWS ||
@@ -246,6 +281,7 @@ lsm_reader_index(LsmSegmentReader *reader)
 		versions += entry->rows;
 	}
 	if (offset - blocks->offset != blocks->length || versions != props->versions ||
+		value != reader->nvalues ||
 		(props->blocks > 0 && (props->first_tid != reader->index[0].first ||
 							   props->last_tid != reader->index[props->blocks - 1].last)))
 		lsm_segment_corrupt(source, -1, "The block index does not agree with the properties.");
@@ -342,6 +378,7 @@ lsm_reader_open_all(LsmSegmentReader *reader)
 
 	lsm_reader_sections(reader, &trailer);
 	lsm_reader_properties(reader);
+	lsm_reader_values(reader);
 	lsm_reader_index(reader);
 	lsm_reader_zones(reader);
 	reader->filter = lsm_reader_section(reader, LSM_SECTION_FILTER, &len);
@@ -402,6 +439,41 @@ Size
 lsm_segment_reader_memory(LsmSegmentReader *reader)
 {
 	return MemoryContextMemAllocated(reader->context, true);
+}
+
+/* ---------------------------------------------------------------------
+ * Large values
+ * --------------------------------------------------------------------- */
+
+bool
+lsm_segment_find_value(LsmSegmentReader *reader, uint64 offset, LsmSegmentValue *value)
+{
+	uint32		low = 0;
+	uint32		high = reader->nvalues;
+
+	while (low < high)
+	{
+		uint32		middle = low + (high - low) / 2;
+
+		if (reader->values[middle].offset < offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low >= reader->nvalues)
+		return false;
+	value->offset = reader->values[low].offset;
+	value->length = reader->values[low].length;
+	value->crc = reader->values[low].crc;
+	return true;
+}
+
+bool
+lsm_segment_value_good(uint64 uid, const LsmSegmentValue *value, const char *bytes)
+{
+	pg_crc32c	crc = lsm_segment_crc(uid, bytes, value->length);
+
+	return EQ_CRC32C(crc, value->crc);
 }
 
 /* ---------------------------------------------------------------------
@@ -673,4 +745,11 @@ lsm_segment_column_type(LsmSegmentReader *reader, int attnum)
 	if (attnum < 1 || attnum > reader->props.natts)
 		return InvalidOid;
 	return reader->types[attnum - 1].typid;
+}
+
+int
+lsm_segment_column_length(LsmSegmentReader *reader, int attnum)
+{
+	Assert(attnum >= 1 && attnum <= reader->props.natts);
+	return reader->types[attnum - 1].typlen;
 }

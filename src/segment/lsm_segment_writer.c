@@ -4,11 +4,12 @@
  *	  Writing a segment: rows in, a stream of bytes out.
  *
  * Memory is bounded by one open block, the block index, the zones, a hash for
- * each root of an increment, and the forward entries and dead roots.
+ * each root of an increment, an entry for each large value, and the forward
+ * entries and dead roots.
  *
- * The stream: blocks, forward chunks, dead-root chunks; then, from
- * meta_offset on, what opening needs: block index, zones, filter, indexes of
- * the two lists, properties, footer, trailer.  (Bytes: FORMAT.md.)
+ * The stream: blocks with large values between them, forward chunks, dead-root chunks; then, from
+ * meta_offset on, what opening needs: block index, value index, zones, filter,
+ * indexes of the two lists, properties, footer, trailer.  (Bytes: FORMAT.md.)
  *
  *-------------------------------------------------------------------------
  */
@@ -44,6 +45,10 @@ struct LsmSegmentWriter
 
 	LsmBlockEntry *index;
 	uint32		max_index;
+	LsmValueEntry *values;
+	uint32		nvalues;
+	uint32		max_values;
+	uint64		value_bytes;
 	uint64	   *hashes;			/* of roots, for the filter */
 	uint64		hashes_n;
 	uint64		max_hashes;
@@ -218,6 +223,48 @@ lsm_segment_writer_add(LsmSegmentWriter *writer, const LsmRowHead *head,
 	MemoryContextSwitchTo(old);
 }
 
+uint64
+lsm_segment_writer_begin_value(LsmSegmentWriter *writer, uint32 length)
+{
+	LsmValueEntry *entry;
+	pg_crc32c	crc;
+
+	if (writer->nvalues == PG_UINT32_MAX)
+		elog(ERROR, "too many large values in a segment");
+	LSM_WRITER_GROW(writer, writer->values, writer->nvalues, writer->max_values);
+	entry = &writer->values[writer->nvalues];
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, &writer->options.uid, sizeof(uint64));
+	entry->offset = writer->written;
+	entry->length = length;
+	entry->crc = crc;
+	entry->block = writer->props.blocks;
+	entry->reserved = 0;
+	if (writer->sink->expect != NULL)
+		writer->sink->expect(writer->sink, length);
+	return entry->offset;
+}
+
+void
+lsm_segment_writer_value_bytes(LsmSegmentWriter *writer, const void *data, Size len)
+{
+	MemoryContext old = MemoryContextSwitchTo(writer->context);
+
+	COMP_CRC32C(writer->values[writer->nvalues].crc, data, len);
+	lsm_writer_append(writer, data, len);
+	writer->value_bytes += len;
+	MemoryContextSwitchTo(old);
+}
+
+void
+lsm_segment_writer_end_value(LsmSegmentWriter *writer)
+{
+	LsmValueEntry *entry = &writer->values[writer->nvalues++];
+
+	FIN_CRC32C(entry->crc);
+	Assert(writer->written - entry->offset == entry->length);
+}
+
 void
 lsm_segment_writer_add_forward(LsmSegmentWriter *writer, LsmTid vtid, LsmTid root)
 {
@@ -265,7 +312,8 @@ lsm_segment_writer_bytes(LsmSegmentWriter *writer)
 	uint64		open_bytes = writer->open_bytes;
 
 	if (writer->props.raw_bytes > 0)
-		open_bytes = (uint64) ((double) open_bytes * writer->written / writer->props.raw_bytes);
+		open_bytes = (uint64) ((double) open_bytes * (writer->written - writer->value_bytes) /
+							   writer->props.raw_bytes);
 	else
 		open_bytes /= LSM_WRITER_GUESS_DIVISOR;
 	return writer->written + open_bytes;
@@ -481,9 +529,12 @@ lsm_segment_writer_finish(LsmSegmentWriter *writer, LsmSegmentStats *stats)
 	meta_offset = writer->written;
 	lsm_writer_section(writer, LSM_SECTION_BLOCK_INDEX, LSM_SECTION_REQUIRED, writer->index,
 					   props->blocks * sizeof(LsmBlockEntry));
+	if (writer->nvalues > 0)
+		lsm_writer_section(writer, LSM_SECTION_VALUES, LSM_SECTION_REQUIRED, writer->values,
+						   writer->nvalues * sizeof(LsmValueEntry));
 	if (props->blocks > 0)
 	{
-		lsm_zone_finish(writer->zones, meta_offset, &bytes);
+		lsm_zone_finish(writer->zones, meta_offset - writer->value_bytes, &bytes);
 		lsm_writer_section(writer, LSM_SECTION_ZONES, 0, bytes.data, bytes.len);
 		props->zone_blocks = writer->zones->zone_blocks;
 	}
@@ -519,6 +570,7 @@ lsm_segment_writer_finish(LsmSegmentWriter *writer, LsmSegmentStats *stats)
 		stats->versions = props->versions;
 		stats->blocks = props->blocks;
 		stats->raw_bytes = props->raw_bytes;
+		stats->value_bytes = writer->value_bytes;
 		stats->stored_bytes = writer->written;
 		stats->max_xid = props->max_xid;
 		stats->min_uncommitted_xid = props->min_uncommitted_xid;

@@ -305,7 +305,7 @@ lsm_zone_add_numerics(LsmZoneColumn *zone, const LsmStrings *strings)
 		const char *value = strings->data + strings->offsets[i];
 		LsmZoneBound bound;
 
-		if (VARATT_IS_4B_C(value) ||
+		if (VARATT_IS_4B_C(value) || VARATT_IS_1B_E(value) ||
 			!lsm_zone_set_bytes(&bound, value, strings->lengths[i], false) ||
 			strings->lengths[i] > LSM_ZONE_MAX_BYTES)
 			return false;
@@ -334,7 +334,7 @@ lsm_zone_add_strings(LsmZoneColumn *zone, uint8 order, const LsmColumn *column,
 
 		if (column->type.typlen == -1)
 		{
-			if (VARATT_IS_4B_C(value))
+			if (VARATT_IS_4B_C(value) || VARATT_IS_1B_E(value))
 				return false;
 			len = VARSIZE_ANY_EXHDR(value);
 			value = VARDATA_ANY(value);

@@ -301,7 +301,7 @@ lsm_op_name(uint8 op)
 {
 	static const char *const names[] = {
 		"none", "none", "range", "switch", "alloc", "flush", "minor", "major", "vacuum", "free",
-		"rewrite", "truncate", "punch"
+		"rewrite", "truncate", "punch", "values"
 	};
 
 	return op < lengthof(names) ? names[op] : "unknown";

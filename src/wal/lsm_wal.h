@@ -34,10 +34,11 @@
 #define LSM_OP_MINOR			6
 #define LSM_OP_MAJOR			7
 #define LSM_OP_VACUUM			8
-#define LSM_OP_FREE				9	/* pages of a dead operation */
+#define LSM_OP_FREE				9	/* pages of a dead operation, or retired ones */
 #define LSM_OP_REWRITE			10	/* CLUSTER, VACUUM FULL */
 #define LSM_OP_TRUNCATE			11	/* the end of the file is given back */
 #define LSM_OP_PUNCH			12	/* free pages inside are given back */
+#define LSM_OP_VALUES			13	/* pages for large values */
 
 /* XLOG_LSM_META: block 0, data: the used part of LsmMeta. */
 typedef struct xl_lsm_meta

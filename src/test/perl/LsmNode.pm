@@ -38,6 +38,10 @@
 #		Stops the server without a checkpoint (pg_ctl stop -m immediate).
 #	$node->crash_and_start
 #		crash, then start: recovery runs and has ended when this returns.
+#	$node->psql_until_crash(dbname, sql)
+#		Runs sql, which may crash the server; with restart_after_crash that
+#		restarts by itself, and this waits until it has.  Returns what psql
+#		printed as errors.
 #	$node->session(dbname [, params of background_psql])
 #		A background psql that goes on after an SQL error.  Call ->query(sql),
 #		->query_safe(sql), ->query_until(regex, sql), ->quit.
@@ -71,7 +75,9 @@ use strict;
 use warnings;
 
 use File::Basename ();
+use IPC::Run ();
 use Test::More;
+use Time::HiRes qw(usleep);
 
 BEGIN
 {
@@ -155,6 +161,29 @@ sub crash_and_start
 	$self->crash;
 	$self->start;
 	return;
+}
+
+# (poll_query_until writes to psql's standard input, which breaks when psql
+# cannot connect.)
+sub psql_until_crash
+{
+	my ($self, $dbname, $sql) = @_;
+	my $pid_of = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'";
+	my @psql = ('psql', '-X', '-A', '-t', '-q', '-d', $self->connstr($dbname), '-c', $pid_of);
+	my $checkpointer = $self->safe_psql($dbname, $pid_of);
+	my ($code, $stdout, $stderr) = $self->psql($dbname, $sql, on_error_stop => 0);
+
+	return $stderr if $stderr !~ /server closed the connection|connection to server was lost/;
+	for my $try (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+	{
+		my ($out, $err) = ('', '');
+
+		return $stderr
+		  if IPC::Run::run(\@psql, '<', \undef, '>', \$out, '2>', \$err)
+		  && $out =~ /^\d+$/ && $out != $checkpointer;
+		usleep(100_000);
+	}
+	die 'the server did not restart';
 }
 
 sub session

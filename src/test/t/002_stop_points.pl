@@ -8,8 +8,6 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 use LsmNode;
-use IPC::Run ();
-use Time::HiRes qw(usleep);
 
 # What each point stops: the operation that comes there.
 my %points = (
@@ -104,37 +102,12 @@ sub prepare
 	return;
 }
 
-# Waits until the server is there with another checkpointer.  (poll_query_until
-# writes to psql's standard input, which breaks when psql cannot connect.)
-sub wait_for_restart
-{
-	my ($checkpointer) = @_;
-	my @psql = ('psql', '-X', '-A', '-t', '-q', '-d', $node->connstr('postgres'), '-c',
-		"SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'");
-
-	for my $try (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
-	{
-		my ($out, $err) = ('', '');
-
-		return
-		  if IPC::Run::run(\@psql, '<', \undef, '>', \$out, '2>', \$err)
-		  && $out =~ /^\d+$/ && $out != $checkpointer;
-		usleep(100_000);
-	}
-	die 'the server did not restart';
-}
-
 # Runs a statement with a stop point set; returns what psql printed as errors.
-# When the server has crashed it restarts by itself, and this waits until it has.
 sub run_stopped
 {
 	my ($sql, $point, $action) = @_;
-	my $checkpointer = $node->safe_psql('postgres',
-		"SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'");
-	my ($code, $out, $err) = $node->psql('postgres', "SET lsm.debug_stop = '$point:$action'; $sql", on_error_stop => 0);
 
-	wait_for_restart($checkpointer) if $err =~ $lost;
-	return $err;
+	return $node->psql_until_crash('postgres', "SET lsm.debug_stop = '$point:$action'; $sql");
 }
 
 foreach my $point (sort keys %points)

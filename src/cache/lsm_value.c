@@ -1,0 +1,239 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_value.c
+ *	  Large values: writing them beside the row log, reading them from there
+ *	  and from segments.
+ *
+ * Beside the row log, a value has pages of its own, one after the other, in an
+ * extent of the active generation (manifest entry VALUES).  They are written and
+ * logged before the record that points to them, so that a record which can be
+ * found is complete; what a crash or error leaves goes with the generation.
+ * Flush copies the values of the records that it keeps into the streams of its
+ * segments, and compactions from there to others, in pieces.
+ *
+ * Readers get live pointers: block numbers, which the server's detoasting hands
+ * to lsm_value_fetch_slice() whenever a value is asked for.  They are good as
+ * long as a snapshot of the time when they were made: pages with large values
+ * are retired before they are free (I15).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/toast_internals.h"
+#include "lsm_stop.h"
+#include "lsm_value.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+
+static void
+lsm_value_missing(Relation rel, BlockNumber block, const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("large value at block %u of table \"%s\" cannot be read",
+					block, RelationGetRelationName(rel)),
+			 errdetail_internal("%s", what),
+			 errhint("Run lsm_check() on the table, then restore it from a backup.")));
+}
+
+void
+lsm_value_resolve(void *datum, Oid relid, const LsmCachedBlock *cached)
+{
+	LsmPointer	pointer;
+
+	lsm_pointer_get(datum, &pointer);
+	if (cached != NULL)
+		pointer.va_valueid = lsm_segpages_block_at(cached->nextents, cached->extents,
+												   lsm_pointer_offset(&pointer));
+	pointer.va_toastrelid = relid;
+	lsm_pointer_set(datum, &pointer);
+}
+
+/* ---- writing ---- */
+
+BlockNumber
+lsm_value_write(Relation rel, LsmTable *table, const char *data, uint32 size, uint32 *generation)
+{
+	uint32		npages = (size + LSM_PAGE_PAYLOAD - 1) / LSM_PAGE_PAYLOAD;
+	BlockNumber first = lsm_space_take_values(rel, table, npages, generation);
+	BufferAccessStrategy strategy = npages > LSM_PAGE_BATCH ?
+		GetAccessStrategy(BAS_BULKWRITE) : NULL;
+
+	for (uint32 done = 0; done < npages;)
+	{
+		Buffer		buffers[LSM_PAGE_BATCH];
+		int			n = Min(npages - done, LSM_PAGE_BATCH);
+
+		CHECK_FOR_INTERRUPTS();
+		for (int i = 0; i < n; i++)
+			buffers[i] = ReadBufferExtended(rel, MAIN_FORKNUM, first + done + i,
+											RBM_ZERO_AND_LOCK, strategy);
+		lsm_pages_begin(rel);
+		START_CRIT_SECTION();
+		for (int i = 0; i < n; i++)
+		{
+			Page		page = BufferGetPage(buffers[i]);
+			uint32		bytes = Min(size, LSM_PAGE_PAYLOAD);
+
+			lsm_page_init(page, LSM_PAGE_VALUE, table->shared->incarnation, done + i,
+						  *generation);
+			memcpy(LSM_PAGE_DATA(page), data, bytes);
+			((PageHeader) page)->pd_lower = MAXALIGN(SizeOfPageHeaderData) + bytes;
+			data += bytes;
+			size -= bytes;
+		}
+		lsm_pages_log(rel, buffers, n);
+		END_CRIT_SECTION();
+		for (int i = 0; i < n; i++)
+			UnlockReleaseBuffer(buffers[i]);
+		done += n;
+		LSM_STOP("value-write");
+	}
+	if (strategy != NULL)
+		FreeAccessStrategy(strategy);
+	return first;
+}
+
+void
+lsm_value_store(Relation rel, LsmTable *table, const struct varlena *value, LsmPointer *pointer)
+{
+	uint32		size = VARSIZE(value) - VARHDRSZ;
+	uint32		generation;
+
+	Assert(VARATT_IS_4B(value));
+	if (VARATT_IS_COMPRESSED(value))
+	{
+		pointer->va_rawsize = VARDATA_COMPRESSED_GET_EXTSIZE(value) + VARHDRSZ;
+		VARATT_EXTERNAL_SET_SIZE_AND_COMPRESS_METHOD(*pointer, size,
+													 VARDATA_COMPRESSED_GET_COMPRESS_METHOD(value));
+	}
+	else
+	{
+		pointer->va_rawsize = VARSIZE(value);
+		pointer->va_extinfo = size;
+	}
+	pointer->va_valueid = lsm_value_write(rel, table, VARDATA(value), size, &generation);
+	pointer->va_toastrelid = generation;
+}
+
+/* ---- reading ---- */
+
+/* What the first page of a value says. */
+typedef struct LsmValuePage
+{
+	uint16		kind;			/* 0: not a page of lsm */
+	uint64		uid;
+	uint32		number;
+	uint32		generation;
+} LsmValuePage;
+
+static void
+lsm_value_peek(Relation rel, BlockNumber block, LsmValuePage *first)
+{
+	Buffer		buffer = ReadBuffer(rel, block);
+	Page		page = BufferGetPage(buffer);
+
+	memset(first, 0, sizeof(*first));
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	if (!PageIsNew(page) &&
+		((PageHeader) page)->pd_special == BLCKSZ - MAXALIGN(sizeof(LsmPageSpecial)))
+	{
+		first->kind = LSM_PAGE_SPECIAL(page)->kind;
+		first->uid = LSM_PAGE_SPECIAL(page)->uid;
+		first->number = LSM_PAGE_SPECIAL(page)->number;
+		first->generation = LSM_PAGE_SPECIAL(page)->generation;
+	}
+	UnlockReleaseBuffer(buffer);
+}
+
+bool
+lsm_value_is_recent(Relation rel, LsmTable *table, const LsmPointer *pointer, uint32 *generation)
+{
+	LsmValuePage first;
+
+	if (pointer->va_toastrelid != RelationGetRelid(rel))
+		return false;
+	lsm_value_peek(rel, pointer->va_valueid, &first);
+	*generation = table->shared->generation;
+	return first.kind == LSM_PAGE_VALUE && first.uid == table->shared->incarnation &&
+		first.number == 0 && first.generation == *generation;
+}
+
+/* A part of a value beside the row log. */
+static void
+lsm_value_read_pages(Relation rel, BlockNumber block, const LsmValuePage *first,
+					 uint32 offset, uint32 len, char *buf)
+{
+	while (len > 0)
+	{
+		uint32		number = offset / LSM_PAGE_PAYLOAD;
+		uint32		at = offset % LSM_PAGE_PAYLOAD;
+		uint32		n = Min(len, LSM_PAGE_PAYLOAD - at);
+		Buffer		buffer;
+		Page		page;
+		bool		good;
+
+		CHECK_FOR_INTERRUPTS();
+		buffer = ReadBuffer(rel, block + number);
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		page = BufferGetPage(buffer);
+		good = lsm_page_is(page, LSM_PAGE_VALUE, first->uid, number, first->generation) &&
+			((PageHeader) page)->pd_lower >= MAXALIGN(SizeOfPageHeaderData) + at + n;
+		if (good)
+			memcpy(buf, LSM_PAGE_DATA(page) + at, n);
+		UnlockReleaseBuffer(buffer);
+		if (!good)
+			lsm_value_missing(rel, block, "A page of it is not the value's.");
+		buf += n;
+		offset += n;
+		len -= n;
+	}
+}
+
+/* A part of a value in a segment; all of it is checked against its checksum. */
+static void
+lsm_value_read_segment(Relation rel, LsmTable *table, BlockNumber block,
+					   const LsmValuePage *first, uint32 size, uint32 offset, uint32 len,
+					   char *buf)
+{
+	LsmManifestEntry entry;
+	LsmSegmentReader *reader = lsm_reader_find(rel, table, first->uid, &entry);
+	LsmSegmentValue value;
+
+	if (reader == NULL)
+		lsm_value_missing(rel, block, "Its segment is not there any more.");
+	if (!lsm_segment_find_value(reader, (uint64) first->number * LSM_PAGE_PAYLOAD, &value) ||
+		value.offset / LSM_PAGE_PAYLOAD != first->number || value.length != size)
+		lsm_value_missing(rel, block, "Its segment has no such value.");
+	if (!lsm_segpages_read(rel, &entry, value.offset + offset, len, buf))
+		lsm_value_missing(rel, block, "A page of it is not its segment's.");
+	if (len == size && !lsm_segment_value_good(entry.uid, &value, buf))
+		lsm_value_missing(rel, block, "Its checksum is wrong.");
+}
+
+void
+lsm_value_read(Relation rel, LsmTable *table, BlockNumber block, uint32 generation, uint32 size,
+			   uint32 offset, uint32 len, char *buf)
+{
+	LsmValuePage first;
+
+	if ((uint64) offset + len > size)
+		lsm_value_missing(rel, block, "More of it was asked for than there is.");
+	lsm_value_peek(rel, block, &first);
+	if (first.kind == LSM_PAGE_VALUE && first.number == 0 &&
+		first.uid == table->shared->incarnation &&
+		(generation == 0 || first.generation == generation))
+		lsm_value_read_pages(rel, block, &first, offset, len, buf);
+	else if (first.kind == LSM_PAGE_SEGMENT && generation == 0)
+		lsm_value_read_segment(rel, table, block, &first, size, offset, len, buf);
+	else
+		lsm_value_missing(rel, block, "The block has another use.");
+}
+
+void
+lsm_value_fetch_slice(Relation rel, Oid valueid, int32 size, int32 offset, int32 len,
+					  struct varlena *result)
+{
+	lsm_value_read(rel, lsm_table_open(rel), valueid, 0, size, offset, len, VARDATA(result));
+}
