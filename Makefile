@@ -32,6 +32,7 @@ REGRESS = \
 	upsert \
 	delete \
 	types \
+	values \
 	large_values \
 	large_rows \
 	system_columns \
@@ -52,9 +53,13 @@ REGRESS = \
 	bitmap_logical \
 	tablesample \
 	alter_table \
+	columns \
 	truncate \
 	cluster \
 	persistence \
+	temporary \
+	foreign_table \
+	inspect \
 	prepared \
 	vacuum \
 	visibility_map \
@@ -129,6 +134,13 @@ PROVE_TESTS = \
 	src/test/t/016_standby_conflict.pl \
 	src/test/t/017_options.pl \
 	src/test/t/018_large_values.pl \
+	src/test/t/020_dump.pl \
+	src/test/t/021_pg_upgrade.pl \
+	src/test/t/022_database.pl \
+	src/test/t/023_storage.pl \
+	src/test/t/024_subscriber.pl \
+	src/test/t/025_backup.pl \
+	src/test/t/026_temporary.pl \
 	src/test/t/030_autovacuum.pl
 
 REGRESS_OPTS = --load-extension=lsm

@@ -158,7 +158,7 @@ own_by_server()
 # finds its files relative to its programs.
 find_server()
 {
-	local prefix
+	local prefix copy
 
 	[ -x "$PG_CONFIG" ] || PG_CONFIG=$(command -v "$PG_CONFIG") || die "there is no \"$PG_CONFIG\""
 	PG_CONFIG=$(realpath "$PG_CONFIG")
@@ -167,11 +167,15 @@ find_server()
 		[ -x "$PG_BIN/postgres" ] || die "there is no server in \"$PG_BIN\""
 		prefix=$(dirname "$PG_BIN")
 		say "copying \"$prefix\", which user \"$SERVER_USER\" cannot read"
-		cp -a "$prefix" "$WORK_DIR/server"
-		own_by_server "$WORK_DIR/server"
-		PG_CONFIG=$WORK_DIR/server/bin/pg_config
-		PG_BIN=$WORK_DIR/server/bin
+		copy=$(mktemp -d "$WORK_DIR/server.XXXXXX")
+		cp -a "$prefix/." "$copy"
+		own_by_server "$copy"
+		PG_CONFIG=$copy/bin/pg_config
+		PG_BIN=$copy/bin
 	fi
+	# Programs and extensions of a server that was moved find their libpq.
+	LD_LIBRARY_PATH=$("$PG_CONFIG" --libdir)
+	export LD_LIBRARY_PATH
 	[ -e "$("$PG_CONFIG" --pgxs)" ] ||
 		die "the development files of \"$PG_CONFIG\" are not installed"
 	PG_MAJOR=$("$PG_CONFIG" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')
