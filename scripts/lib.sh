@@ -1,6 +1,8 @@
+# shellcheck shell=bash
+#
 # lib.sh
-#	  What scripts/test, scripts/quickstart and .ci/run share: packages, the
-#	  user that runs the server, building out of the way, private clusters.
+#	  What the scripts that build and run servers share: packages, the user
+#	  that runs the server, building out of the way, private clusters.
 #
 # Sourced by bash with "set -euo pipefail", not run.  Words: "root" is a
 # command run as root (through sudo when the caller is not root); "server
@@ -87,6 +89,7 @@ install_missing()
 	# installed.  Nobody asked for one, so tell it not to, for this once.
 	as_root mkdir -p "${noted%/*}"
 	echo 'create_main_cluster = false' | as_root tee "$noted" >/dev/null
+	# shellcheck disable=SC2016
 	if ! as_root env DEBIAN_FRONTEND=noninteractive sh -c '
 		log=$(mktemp)
 		{ apt-get -q update && apt-get -qy install --no-install-recommends "$@"; } \
@@ -158,9 +161,9 @@ own_by_server()
 # finds its files relative to its programs.
 find_server()
 {
-	local prefix copy
+	local prefix copy given=$PG_CONFIG
 
-	[ -x "$PG_CONFIG" ] || PG_CONFIG=$(command -v "$PG_CONFIG") || die "there is no \"$PG_CONFIG\""
+	[ -x "$PG_CONFIG" ] || PG_CONFIG=$(command -v "$given") || die "there is no \"$given\""
 	PG_CONFIG=$(realpath "$PG_CONFIG")
 	PG_BIN=$("$PG_CONFIG" --bindir)
 	if ! as_server test -x "$PG_BIN/postgres"; then
@@ -178,6 +181,7 @@ find_server()
 	export LD_LIBRARY_PATH
 	[ -e "$("$PG_CONFIG" --pgxs)" ] ||
 		die "the development files of \"$PG_CONFIG\" are not installed"
+	# shellcheck disable=SC2034
 	PG_MAJOR=$("$PG_CONFIG" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')
 	say "server: $("$PG_CONFIG" --version) in $PG_BIN, run by user \"$SERVER_USER\""
 }
