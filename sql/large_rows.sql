@@ -112,6 +112,21 @@ INSERT INTO lr_kind SELECT * FROM lr_kind_heap;
 SELECT count(*) AS flush FROM lsm_flush('lr_kind');
 TABLE lr_kind_differs;
 
+-- an UPDATE with the same value, compressed by another method, takes that over
+DO $$
+DECLARE
+	taken bool := true;
+BEGIN
+	IF 'lz4' = ANY (SELECT unnest(enumvals) FROM pg_settings WHERE name = 'default_toast_compression') THEN
+		ALTER TABLE lr_kind_heap ALTER x SET COMPRESSION lz4;
+		INSERT INTO lr_kind_heap (id, x) VALUES (200, repeat('x', 40000));
+		UPDATE lr_kind a SET x = b.x FROM lr_kind_heap b WHERE a.id = 3 AND b.id = 200;
+		taken := pg_column_compression(x) = 'lz4' FROM lr_kind WHERE id = 3;
+		DELETE FROM lr_kind_heap WHERE id = 200;
+	END IF;
+	RAISE NOTICE 'taken: %', taken;
+END $$;
+
 -- plain: stored with the row, whatever its size, up to a limit
 CREATE TABLE lr_plain (id int, v text) USING lsm;
 ALTER TABLE lr_plain ALTER v SET STORAGE plain;

@@ -17,6 +17,7 @@
 
 #include "access/htup_details.h"
 #include "access/sysattr.h"
+#include "access/toast_compression.h"
 #include "access/visibilitymap.h"
 #include "access/xact.h"
 #include "catalog/pg_publication.h"
@@ -376,14 +377,27 @@ typedef struct LsmUpdatePlan
 	LockTupleMode mode;
 } LsmUpdatePlan;
 
-/* Are two values of a column the same?  Two pointers to one value are, unread. */
+/*
+ * Are two values of a column the same?  Two pointers to one value are, unread;
+ * what two methods have compressed is not, so that an UPDATE can change that.
+ */
 static bool
 lsm_update_same(Datum old, Datum new, Form_pg_attribute att)
 {
-	if (att->attlen == -1 && VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(old)) &&
-		VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(new)) &&
-		memcmp(DatumGetPointer(old), DatumGetPointer(new), TOAST_POINTER_SIZE) == 0)
-		return true;
+	if (att->attlen == -1)
+	{
+		struct varlena *a = (struct varlena *) DatumGetPointer(old);
+		struct varlena *b = (struct varlena *) DatumGetPointer(new);
+
+		if (VARATT_IS_EXTERNAL_ONDISK(a) && VARATT_IS_EXTERNAL_ONDISK(b) &&
+			memcmp(a, b, TOAST_POINTER_SIZE) == 0)
+			return true;
+		if (VARATT_IS_EXTENDED(a) && VARATT_IS_EXTENDED(b) &&
+			toast_get_compression_id(a) != TOAST_INVALID_COMPRESSION_ID &&
+			toast_get_compression_id(b) != TOAST_INVALID_COMPRESSION_ID &&
+			toast_get_compression_id(a) != toast_get_compression_id(b))
+			return false;
+	}
 	return datum_image_eq(old, new, att->attbyval, att->attlen);
 }
 

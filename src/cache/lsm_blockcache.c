@@ -15,6 +15,7 @@
  */
 #include "postgres.h"
 
+#include "pgstat.h"
 #include "lsm_blockcache.h"
 #include "storage/lwlock.h"
 #include "utils/memutils.h"
@@ -221,6 +222,17 @@ lsm_block_take(LsmCachedBlock *cached)
 	return cached;
 }
 
+/* What is found here counts as pages found in shared buffers. */
+static void
+lsm_block_count_hits(Relation rel, LsmCachedBlock *cached)
+{
+	for (uint32 i = 0; i < cached->npages; i++)
+	{
+		pgstat_count_buffer_read(rel);
+		pgstat_count_buffer_hit(rel);
+	}
+}
+
 LsmCachedBlock *
 lsm_block_repin(LsmCachedBlock *cached)
 {
@@ -267,7 +279,16 @@ lsm_block_pin(Relation rel, LsmTable *table, const LsmManifestEntry *entry, uint
 	}
 	cached = hash_search(lsm_blocks, &key, HASH_FIND, NULL);
 	if (cached != NULL)
+	{
+		/* VACUUM may have moved the segment, under an exclusive lock */
+		if (cached->extents[0].start != entry->extents[0].start)
+		{
+			cached->nextents = entry->nextents;
+			memcpy(cached->extents, entry->extents, sizeof(cached->extents));
+		}
+		lsm_block_count_hits(rel, cached);
 		return lsm_block_take(cached);
+	}
 
 	open = lsm_segment_get(rel, table, entry);
 	if (open == NULL)
@@ -300,6 +321,7 @@ lsm_block_pin(Relation rel, LsmTable *table, const LsmManifestEntry *entry, uint
 	lsm_pinned_blocks++;
 	cached->xact = lsm_xact_number;
 	cached->memory = lsm_block_memory(block);
+	cached->npages = (uint32) ((offset + stored - 1) / LSM_PAGE_PAYLOAD - offset / LSM_PAGE_PAYLOAD) + 1;
 	cached->nextents = entry->nextents;
 	memcpy(cached->extents, entry->extents, sizeof(cached->extents));
 	lsm_blocks_bytes += cached->memory;

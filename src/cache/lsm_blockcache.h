@@ -28,6 +28,7 @@ typedef struct LsmCachedBlock
 	LsmExtent	extents[LSM_SEGMENT_EXTENTS];
 	uint64		xact;			/* lsm_xact_number of the pins */
 	Size		memory;
+	uint32		npages;			/* that the block lies on */
 	dlist_node	lru;			/* in the list while unpinned */
 } LsmCachedBlock;
 

@@ -130,6 +130,23 @@ lsm_slot_release_all(TupleTableSlot *slot)
 	lslot->delta_context = NULL;
 }
 
+/*
+ * A column of a block's row.  That of a dropped column is not asked for: the
+ * block has its value by the type that it was written with, which may not be
+ * what the slot's descriptor says (pg_upgrade makes dropped columns anew with
+ * attbyval off).
+ */
+static inline Datum
+lsm_slot_block_value(TupleDesc tupdesc, LsmBlock *block, int row, int attnum, bool *isnull)
+{
+	if (TupleDescAttr(tupdesc, attnum - 1)->attisdropped)
+	{
+		*isnull = true;
+		return (Datum) 0;
+	}
+	return lsm_block_value(block, row, attnum, isnull);
+}
+
 /* Columns that the version is older than. */
 static void
 lsm_slot_missing(TupleTableSlot *slot, int from, int natts)
@@ -208,6 +225,12 @@ lsm_slot_getsomeattrs(TupleTableSlot *slot, int natts)
 				Datum	   *values;
 				bool	   *isnull;
 
+				if (TupleDescAttr(slot->tts_tupleDescriptor, i)->attisdropped)
+				{
+					slot->tts_values[i] = (Datum) 0;
+					slot->tts_isnull[i] = true;
+					continue;
+				}
 				lsm_block_column(block, i + 1, &values, &isnull);
 				slot->tts_values[i] = values[lslot->row];
 				slot->tts_isnull[i] = isnull[lslot->row];
@@ -216,8 +239,9 @@ lsm_slot_getsomeattrs(TupleTableSlot *slot, int natts)
 		else
 		{
 			for (int i = from; i < have; i++)
-				slot->tts_values[i] = lsm_block_value(block, lslot->row, i + 1,
-													  &slot->tts_isnull[i]);
+				slot->tts_values[i] = lsm_slot_block_value(slot->tts_tupleDescriptor, block,
+														   lslot->row, i + 1,
+														   &slot->tts_isnull[i]);
 		}
 		if (lslot->large)
 			lsm_slot_resolve(lslot, from, have);
@@ -480,8 +504,8 @@ lsm_slot_store_delta(TupleTableSlot *slot, Relation rel, const LsmVersion *delta
 		{
 			if (i < lsm_block_natts(delta->cached->block))
 			{
-				Datum		value = lsm_block_value(delta->cached->block, delta->row, i + 1,
-													&lslot->delta_isnull[i]);
+				Datum		value = lsm_slot_block_value(tupdesc, delta->cached->block, delta->row,
+														 i + 1, &lslot->delta_isnull[i]);
 
 				lslot->delta_values[i] = lslot->delta_isnull[i] ? (Datum) 0 :
 					datumCopy(value, TupleDescAttr(tupdesc, i)->attbyval,

@@ -71,8 +71,14 @@ lsm_redo_meta(XLogReaderState *record)
 	MarkBufferDirty(buffer);
 	if (shared != NULL && shared->known)
 	{
-		/* those who have it pinned do not look at block 0 again */
-		if (shared->incarnation != meta->incarnation)
+		/*
+		 * Those who have it pinned do not look at block 0 again.  If this is
+		 * not the next change of the file as the entry knows it, the file was
+		 * elsewhere meanwhile (a database that was moved away and back), and
+		 * what was appended there is not in the indexes.
+		 */
+		if (shared->incarnation != meta->incarnation ||
+			meta->counter != pg_atomic_read_u64(&shared->counter) + 1)
 			lsm_table_reset_shared(shared);
 		lsm_table_adopt_meta(shared, meta);
 	}
