@@ -25,9 +25,11 @@
 
 #include "access/relation.h"
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
+#include "catalog/toasting.h"
 #include "commands/defrem.h"
 #include "commands/seclabel.h"
 #include "lsm_am.h"
@@ -273,6 +275,24 @@ lsm_ddl_apply(LsmDdlFrame *frame, Relation rel)
 }
 
 /*
+ * SET ACCESS METHOD to one that has TOAST tables: the server makes one for the
+ * table's new file only if the old file had one, and an lsm table has none.
+ */
+static void
+lsm_ddl_add_toast_table(Oid relid)
+{
+	Relation	rel = RelationIdGetRelation(relid);
+	Oid			owner = rel->rd_rel->relrewrite;
+	bool		leaves = OidIsValid(owner) && !lsm_relation_is_lsm(rel) && lsm_relid_is_lsm(owner);
+
+	RelationClose(rel);
+	if (!leaves)
+		return;
+	CommandCounterIncrement();
+	NewHeapCreateToastTable(relid, (Datum) 0, AccessExclusiveLock, InvalidOid);
+}
+
+/*
  * The server has made a relation or changed the pg_class row of one.  Is it the
  * one that the innermost statement is about?
  */
@@ -285,6 +305,8 @@ lsm_ddl_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int 
 
 	if (previous_object_access)
 		previous_object_access(access, class_id, object_id, sub_id, arg);
+	if (access == OAT_POST_CREATE && class_id == RelationRelationId && sub_id == 0)
+		lsm_ddl_add_toast_table(object_id);
 	if (frame == NULL || frame->changes == NIL || class_id != RelationRelationId || sub_id != 0)
 		return;
 
