@@ -82,6 +82,18 @@ INSERT INTO vm_t SELECT i, i % 100, 'new' FROM generate_series(1, 500) i;
 SELECT vm_fetches('SELECT count(id) FROM vm_t');
 SELECT visible FROM vm_bits('vm_t');
 
+-- also if VACUUM empties the file, and identifiers are given out again
+VACUUM vm_t;
+DELETE FROM vm_t WHERE id < 400;
+VACUUM vm_t;
+DELETE FROM vm_t;
+VACUUM vm_t;
+SELECT pg_relation_size('vm_t') AS size;
+BEGIN;
+INSERT INTO vm_t SELECT i, i % 100, 'again' FROM generate_series(1, 500) i;
+SELECT vm_fetches('SELECT count(id) FROM vm_t');
+COMMIT;
+
 -- temporary and unlogged tables
 CREATE TEMP TABLE vm_temp (id int PRIMARY KEY) USING lsm;
 INSERT INTO vm_temp SELECT generate_series(1, 100);

@@ -72,9 +72,10 @@ lsm_compat_zero_extend(SMgrRelation reln, BlockNumber first, BlockNumber nblocks
 
 /* Drop the buffers of the main fork from nblocks on, and shorten it. */
 static inline void
-lsm_compat_truncate_fork(SMgrRelation reln, ForkNumber fork, BlockNumber old_nblocks,
-						 BlockNumber nblocks)
+lsm_compat_truncate_main(SMgrRelation reln, BlockNumber old_nblocks, BlockNumber nblocks)
 {
+	ForkNumber	fork = MAIN_FORKNUM;
+
 #if PG_VERSION_NUM < 180000
 	smgrtruncate(reln, &fork, 1, &nblocks);
 #else

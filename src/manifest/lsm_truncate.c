@@ -56,6 +56,7 @@
 #include "lsm_compact.h"
 #include "lsm_manifest.h"
 #include "lsm_stop.h"
+#include "lsm_vmpage.h"
 #include "lsm_wal.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
@@ -63,9 +64,14 @@
 #include "storage/proc.h"
 #include "storage/smgr.h"
 
-/* Heap's bounds: less is not worth an exclusive lock. */
+/*
+ * Less is not worth an exclusive lock, which standbys replay: heap's bounds, and
+ * for small files one of their own, since each flush leaves some pages free that
+ * the next one uses.
+ */
 #define LSM_TRUNCATE_MINIMUM	1000
 #define LSM_TRUNCATE_FRACTION	16
+#define LSM_TRUNCATE_SMALL		64
 
 /* Smaller free extents are left as they are. */
 #define LSM_PUNCH_MINIMUM		32
@@ -161,7 +167,8 @@ lsm_truncate_enough(BlockNumber nblocks, BlockNumber end)
 {
 	return nblocks > end &&
 		(nblocks - end >= LSM_TRUNCATE_MINIMUM ||
-		 nblocks - end >= nblocks / LSM_TRUNCATE_FRACTION);
+		 (nblocks - end >= LSM_TRUNCATE_SMALL &&
+		  nblocks - end >= nblocks / LSM_TRUNCATE_FRACTION));
 }
 
 /*
@@ -385,19 +392,18 @@ lsm_truncate_move_manifest(Relation rel, LsmTable *table)
 }
 
 /*
- * Shorten a fork to nblocks pages: what RelationTruncate() does, for this fork alone
- * (the visibility map goes by logical blocks: only 0 makes sense for it).  The
- * table is locked exclusively.
+ * Shorten the main fork to nblocks pages: what RelationTruncate() does, for this fork alone
+ * (others go by logical blocks).  The table is locked exclusively.
  */
 static void
-lsm_truncate_fork(Relation rel, ForkNumber fork, BlockNumber nblocks)
+lsm_truncate_file(Relation rel, BlockNumber nblocks)
 {
 	SMgrRelation reln = RelationGetSmgr(rel);
 	BlockNumber old_nblocks;
 
 	reln->smgr_targblock = InvalidBlockNumber;
-	reln->smgr_cached_nblocks[fork] = InvalidBlockNumber;
-	old_nblocks = smgrnblocks(reln, fork);
+	reln->smgr_cached_nblocks[MAIN_FORKNUM] = InvalidBlockNumber;
+	old_nblocks = smgrnblocks(reln, MAIN_FORKNUM);
 	RelationPreTruncate(rel);
 
 	/* no checkpoint may come between the record, the buffers and the file */
@@ -410,12 +416,12 @@ lsm_truncate_fork(Relation rel, ForkNumber fork, BlockNumber nblocks)
 
 		xlrec.blkno = nblocks;
 		lsm_compat_set_truncate_locator(&xlrec, rel);
-		xlrec.flags = fork == MAIN_FORKNUM ? SMGR_TRUNCATE_HEAP : SMGR_TRUNCATE_VM;
+		xlrec.flags = SMGR_TRUNCATE_HEAP;
 		XLogBeginInsert();
 		XLogRegisterData((char *) &xlrec, sizeof(xlrec));
 		XLogFlush(XLogInsert(RM_SMGR_ID, XLOG_SMGR_TRUNCATE | XLR_SPECIAL_REL_UPDATE));
 	}
-	lsm_compat_truncate_fork(RelationGetSmgr(rel), fork, old_nblocks, nblocks);
+	lsm_compat_truncate_main(RelationGetSmgr(rel), old_nblocks, nblocks);
 	END_CRIT_SECTION();
 	MyProc->delayChkptFlags &= ~(DELAY_CHKPT_START | DELAY_CHKPT_COMPLETE);
 }
@@ -423,16 +429,16 @@ lsm_truncate_fork(Relation rel, ForkNumber fork, BlockNumber nblocks)
 /*
  * Make an empty table's file empty.  The metapage says so first, so that
  * redo tells a standby's shared state; between the two, such a metapage counts as
- * an empty file.  Before that the visibility map goes: its bits would be those of
- * the next rows (I14).
+ * an empty file.  Before that the visibility map is cleared: its bits would be those
+ * of the next rows (I14).  The fork stays: what redo finds of it must not be pages
+ * that were made anew after a truncation that is still to come.
  */
 static void
 lsm_truncate_reset(Relation rel, LsmTable *table)
 {
 	LsmEdit    *edit;
 
-	if (smgrexists(RelationGetSmgr(rel), VISIBILITYMAP_FORKNUM))
-		lsm_truncate_fork(rel, VISIBILITYMAP_FORKNUM, 0);
+	lsm_vm_clear(rel);
 	LSM_STOP("truncate-map");
 	edit = lsm_edit_begin(rel, table, LSM_OP_TRUNCATE);
 	memset(&edit->meta, 0, sizeof(LsmMeta));
@@ -443,7 +449,7 @@ lsm_truncate_reset(Relation rel, LsmTable *table)
 	lsm_edit_commit(edit);
 	lsm_table_forget(LSM_RD_LOCATOR(rel), rel->rd_backend);
 	LSM_STOP("truncate-before-file");
-	RelationTruncate(rel, 0);
+	lsm_truncate_file(rel, 0);
 	lsm_table_forget(LSM_RD_LOCATOR(rel), rel->rd_backend);
 }
 
@@ -479,7 +485,7 @@ lsm_truncate_tail(Relation rel, LsmTable *table, BlockNumber *nblocks)
 	LSM_STOP("truncate-before-file");
 	if (npages < before)
 	{
-		lsm_truncate_fork(rel, MAIN_FORKNUM, npages);
+		lsm_truncate_file(rel, npages);
 		*nblocks = npages;
 	}
 	return before;

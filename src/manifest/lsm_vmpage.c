@@ -11,8 +11,10 @@
  */
 #include "postgres.h"
 
+#include "access/xloginsert.h"
 #include "access/xlogutils.h"
 #include "lsm_vmpage.h"
+#include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/smgr.h"
 
@@ -25,6 +27,28 @@ lsm_vm_size(Relation rel)
 		return 0;
 	return (BlockNumber) Min((uint64) smgrnblocks(reln, VISIBILITYMAP_FORKNUM) *
 							 LSM_VM_LBS_PER_PAGE, MaxBlockNumber);
+}
+
+void
+lsm_vm_clear(Relation rel)
+{
+	BlockNumber nblocks = lsm_vm_size(rel) / LSM_VM_LBS_PER_PAGE;
+
+	for (BlockNumber block = 0; block < nblocks; block++)
+	{
+		Buffer		buffer = ReadBufferExtended(rel, VISIBILITYMAP_FORKNUM, block,
+												RBM_ZERO_ON_ERROR, NULL);
+
+		CHECK_FOR_INTERRUPTS();
+		LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+		START_CRIT_SECTION();
+		PageInit(BufferGetPage(buffer), BLCKSZ, 0);
+		MarkBufferDirty(buffer);
+		if (RelationNeedsWAL(rel))
+			log_newpage_buffer(buffer, false);
+		END_CRIT_SECTION();
+		UnlockReleaseBuffer(buffer);
+	}
 }
 
 /* The byte of an LB, and how far its bits are shifted in it. */

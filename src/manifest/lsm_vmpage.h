@@ -30,6 +30,9 @@ lsm_vm_page_end(BlockNumber lb)
 /* LBs from this one on have no bit in the map. */
 extern BlockNumber lsm_vm_size(Relation rel);
 
+/* Clear all bits; the table is locked exclusively. */
+extern void lsm_vm_clear(Relation rel);
+
 /* Bits of a page; to change one, its content lock is held exclusively. */
 extern bool lsm_vm_page_test(Page page, BlockNumber lb);
 extern void lsm_vm_page_set(Page page, BlockNumber lb, uint32 nlbs);
