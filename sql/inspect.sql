@@ -8,6 +8,7 @@ CREATE EXTENSION IF NOT EXISTS pg_buffercache;
 CREATE EXTENSION IF NOT EXISTS pg_freespacemap;
 CREATE EXTENSION IF NOT EXISTS pg_prewarm;
 CREATE EXTENSION IF NOT EXISTS pg_surgery;
+CREATE EXTENSION IF NOT EXISTS pg_visibility;
 CREATE EXTENSION IF NOT EXISTS pgrowlocks;
 CREATE EXTENSION IF NOT EXISTS pgstattuple;
 
@@ -45,7 +46,7 @@ SELECT heap_force_freeze('insp', ARRAY['(1,1)'::tid]);
 
 -- pages are raw; the physical size is that of the file
 SELECT length(get_raw_page('insp', 0)), length(get_raw_page('insp', 'main', 1));
-SELECT lower > 24, special = 8192 - 24, pagesize FROM page_header(get_raw_page('insp', 0));
+SELECT lower = 24, upper > 24, special = 8192 - 24, pagesize FROM page_header(get_raw_page('insp', 0));
 SELECT get_raw_page('insp', 1000000);
 SELECT count(*) > 0 AS buffers FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('insp');
 SELECT leaf_pages > 0 AS leaf_pages FROM pgstatindex('insp_pkey');
@@ -89,6 +90,21 @@ ALTER TABLESPACE pg_default SET (maintenance_io_concurrency = 100);
 ANALYZE insp_sparse;
 ALTER TABLESPACE pg_default RESET (maintenance_io_concurrency);
 RESET maintenance_io_concurrency;
+-- pg_visibility reads pages as heap's, and would set hint bits in their tuples:
+-- it finds none
+CREATE TABLE insp_zero (a int, b int, c int) USING lsm WITH (autovacuum_enabled = off);
+INSERT INTO insp_zero SELECT 0, 0, 0 FROM generate_series(1, 20000) i;
+VACUUM insp_zero;
+INSERT INTO insp_zero SELECT 0, 0, 0 FROM generate_series(1, 10000) i;
+SELECT count(*), sum(a), sum(b), sum(c) FROM insp_zero;
+\set VERBOSITY sqlstate
+SELECT pg_check_visible('insp_zero');
+SELECT pg_check_frozen('insp_zero');
+\set VERBOSITY default
+SELECT count(*), sum(a), sum(b), sum(c) FROM insp_zero;
+SELECT all_visible > 0 AS visible FROM pg_visibility_map_summary('insp_zero');
+SELECT c AS problem FROM lsm_check('insp_zero') c;
+
 -- pg_prewarm takes names for pages: an error, unless it is told what to read
 \set VERBOSITY sqlstate
 SELECT pg_prewarm('insp_sparse', 'buffer');
@@ -98,5 +114,5 @@ SELECT pg_prewarm('insp_sparse', 'buffer', 'main', 0, pg_relation_size('insp_spa
 SELECT count(*), sum(v) FROM insp_sparse;
 SELECT c AS problem FROM lsm_check('insp_sparse') c;
 SELECT c AS problem FROM lsm_check('insp') c;
-DROP TABLE insp, insp_sparse;
-DROP EXTENSION amcheck, pageinspect, pg_buffercache, pg_freespacemap, pg_prewarm, pg_surgery, pgrowlocks, pgstattuple;
+DROP TABLE insp, insp_sparse, insp_zero;
+DROP EXTENSION amcheck, pageinspect, pg_buffercache, pg_freespacemap, pg_prewarm, pg_surgery, pg_visibility, pgrowlocks, pgstattuple;

@@ -74,7 +74,7 @@ lsm_segpages_read(Relation rel, const LsmManifestEntry *entry, uint64 offset, Si
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
 		good = lsm_page_is(BufferGetPage(buffer), LSM_PAGE_SEGMENT, entry->uid, pageno, 0);
 		if (good)
-			memcpy(buf, LSM_PAGE_DATA(BufferGetPage(buffer)) + at, n);
+			memcpy(buf, lsm_page_content(BufferGetPage(buffer)) + at, n);
 		UnlockReleaseBuffer(buffer);
 		if (!good)
 			return false;
@@ -169,10 +169,8 @@ lsm_pagesink_write(LsmPageSink *sink)
 	for (int i = 0; i < n; i++)
 	{
 		lsm_page_init(pages[i], LSM_PAGE_SEGMENT, sink->uid, sink->npages + i, 0);
-		memcpy(LSM_PAGE_DATA(pages[i]), sink->pending + (Size) i * LSM_PAGE_PAYLOAD,
-			   LSM_PAGE_PAYLOAD);
-		/* no hole: all of it is content */
-		((PageHeader) pages[i])->pd_lower = ((PageHeader) pages[i])->pd_upper;
+		lsm_page_set_content(pages[i], sink->pending + (Size) i * LSM_PAGE_PAYLOAD,
+							 LSM_PAGE_PAYLOAD);
 	}
 	lsm_pages_log(sink->rel, buffers, n);
 	END_CRIT_SECTION();

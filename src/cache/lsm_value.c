@@ -78,8 +78,7 @@ lsm_value_write(Relation rel, LsmTable *table, const char *data, uint32 size, ui
 
 			lsm_page_init(page, LSM_PAGE_VALUE, table->shared->incarnation, done + i,
 						  *generation);
-			memcpy(LSM_PAGE_DATA(page), data, bytes);
-			((PageHeader) page)->pd_lower = MAXALIGN(SizeOfPageHeaderData) + bytes;
+			lsm_page_set_content(page, data, bytes);
 			data += bytes;
 			size -= bytes;
 		}
@@ -179,9 +178,9 @@ lsm_value_read_pages(Relation rel, BlockNumber block, const LsmValuePage *first,
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
 		page = BufferGetPage(buffer);
 		good = lsm_page_is(page, LSM_PAGE_VALUE, first->uid, number, first->generation) &&
-			((PageHeader) page)->pd_lower >= MAXALIGN(SizeOfPageHeaderData) + at + n;
+			lsm_page_content_len(page) >= at + n;
 		if (good)
-			memcpy(buf, LSM_PAGE_DATA(page) + at, n);
+			memcpy(buf, lsm_page_content(page) + at, n);
 		UnlockReleaseBuffer(buffer);
 		if (!good)
 			lsm_value_missing(rel, block, "A page of it is not the value's.");

@@ -215,7 +215,7 @@ lsm_check_row_page(LsmCheck *check, LsmRowRange *range, BlockNumber lb, char *co
 		LsmRecord  *record = (LsmRecord *) PageGetItem(page, item);
 		int			kind;
 
-		if (!ItemIdIsNormal(item) || ItemIdGetLength(item) < SizeOfLsmInsertRecord)
+		if (!ItemIdIsRedirected(item) || ItemIdGetLength(item) < SizeOfLsmInsertRecord)
 		{
 			lsm_check_problem(check, "item (%u,%u) of the row log is not a record", lb, offset);
 			continue;

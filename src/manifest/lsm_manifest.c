@@ -49,14 +49,25 @@ lsm_page_init(Page page, uint16 kind, uint64 uid, uint32 number, uint32 generati
 	special->reserved = 0;
 }
 
+/* Has a page the shape of lsm's? */
+static bool
+lsm_page_is_ours(Page page)
+{
+	PageHeader	header = (PageHeader) page;
+
+	return !PageIsNew(page) &&
+		header->pd_special == BLCKSZ - MAXALIGN(sizeof(LsmPageSpecial)) &&
+		header->pd_upper >= MAXALIGN(SizeOfPageHeaderData) &&
+		header->pd_upper <= header->pd_special;
+}
+
 /* Does the page prove to be what the caller expects? */
 bool
 lsm_page_is(Page page, uint16 kind, uint64 uid, uint32 number, uint32 generation)
 {
 	LsmPageSpecial *special;
 
-	if (PageIsNew(page) ||
-		((PageHeader) page)->pd_special != BLCKSZ - MAXALIGN(sizeof(LsmPageSpecial)))
+	if (!lsm_page_is_ours(page))
 		return false;
 	special = LSM_PAGE_SPECIAL(page);
 	return special->kind == kind && special->uid == uid &&
@@ -89,9 +100,11 @@ lsm_meta_copy(Relation rel, LsmMeta *meta, bool whole)
 		memset(meta, 0, offsetof(LsmMeta, ranges));
 		return false;
 	}
-	memcpy(meta, LSM_PAGE_DATA(page), offsetof(LsmMeta, ranges));
-	if (meta->magic != LSM_MAGIC || LSM_PAGE_SPECIAL(page)->kind != LSM_PAGE_META ||
-		meta->nranges > LSM_MAX_RANGES || meta->nextents > LSM_MAX_MANIFEST_EXTENTS)
+	meta->magic = 0;
+	if (lsm_page_is_ours(page) && LSM_PAGE_SPECIAL(page)->kind == LSM_PAGE_META &&
+		lsm_page_content_len(page) >= offsetof(LsmMeta, ranges))
+		memcpy(meta, lsm_page_content(page), offsetof(LsmMeta, ranges));
+	if (meta->magic != LSM_MAGIC || meta->nranges > LSM_MAX_RANGES || meta->nextents > LSM_MAX_MANIFEST_EXTENTS)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("block 0 of table \"%s\" is not a metapage of lsm",
@@ -103,7 +116,7 @@ lsm_meta_copy(Relation rel, LsmMeta *meta, bool whole)
 						RelationGetRelationName(rel), meta->version),
 				 errhint("Install a newer version of lsm.")));
 	if (whole)
-		memcpy(meta->ranges, ((LsmMeta *) LSM_PAGE_DATA(page))->ranges,
+		memcpy(meta->ranges, ((LsmMeta *) lsm_page_content(page))->ranges,
 			   meta->nranges * sizeof(LsmRowRange));
 	UnlockReleaseBuffer(buffer);
 	return true;
@@ -181,7 +194,8 @@ lsm_manifest_read_page(Relation rel, BlockNumber block, uint16 kind, uint64 inca
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	good = lsm_page_is(BufferGetPage(buffer), kind, incarnation, 0, 0);
 	if (good)
-		memcpy(copy, LSM_PAGE_DATA(BufferGetPage(buffer)), LSM_PAGE_PAYLOAD);
+		memcpy(copy, lsm_page_content(BufferGetPage(buffer)),
+			   lsm_page_content_len(BufferGetPage(buffer)));
 	UnlockReleaseBuffer(buffer);
 	return good;
 }
@@ -781,8 +795,7 @@ lsm_manifest_write_page(LsmEdit *edit, BlockNumber block, uint16 kind,
 
 	START_CRIT_SECTION();
 	lsm_page_init(page, kind, edit->meta.incarnation, 0, 0);
-	memcpy(LSM_PAGE_DATA(page), data, len);
-	((PageHeader) page)->pd_lower = MAXALIGN(SizeOfPageHeaderData) + len;
+	lsm_page_set_content(page, data, len);
 	MarkBufferDirty(buffer);
 	if (RelationNeedsWAL(edit->rel))
 		log_newpage_buffer(buffer, true);
@@ -923,8 +936,7 @@ lsm_edit_commit(LsmEdit *edit)
 
 	START_CRIT_SECTION();
 	lsm_page_init(page, LSM_PAGE_META, edit->meta.incarnation, 0, 0);
-	memcpy(LSM_PAGE_DATA(page), &edit->meta, LSM_META_BYTES(&edit->meta));
-	((PageHeader) page)->pd_lower = MAXALIGN(SizeOfPageHeaderData) + LSM_META_BYTES(&edit->meta);
+	lsm_page_set_content(page, &edit->meta, LSM_META_BYTES(&edit->meta));
 	MarkBufferDirty(buffer);
 	if (RelationNeedsWAL(edit->rel))
 	{

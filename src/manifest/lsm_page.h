@@ -44,7 +44,44 @@ StaticAssertDecl(sizeof(LsmPageSpecial) == 24, "special space is part of the dis
 #define LSM_PAGE_SPECIAL(page) ((LsmPageSpecial *) PageGetSpecialPointer(page))
 #define LSM_PAGE_PAYLOAD \
 	(BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - MAXALIGN(sizeof(LsmPageSpecial)))
-#define LSM_PAGE_DATA(page)		((char *) (page) + MAXALIGN(SizeOfPageHeaderData))
+
+/*
+ * Extensions such as pg_visibility read the pages of any table as heap's, and set
+ * hint bits in what they take for tuples.  So only pages of the row log have line
+ * pointers, and these look like redirections, which such code passes over.
+ */
+
+/* What a page without items holds: up to the special space. */
+static inline char *
+lsm_page_content(Page page)
+{
+	return (char *) page + ((PageHeader) page)->pd_upper;
+}
+
+static inline Size
+lsm_page_content_len(Page page)
+{
+	return ((PageHeader) page)->pd_special - ((PageHeader) page)->pd_upper;
+}
+
+/* Fill a page that lsm_page_init() has made; the free space before it is its hole. */
+static inline void
+lsm_page_set_content(Page page, const void *data, Size len)
+{
+	PageHeader	header = (PageHeader) page;
+
+	header->pd_upper = header->pd_special - MAXALIGN(len);
+	memcpy(lsm_page_content(page), data, len);
+}
+
+/* Add a record to a page of the row log as its next item; in a critical section. */
+static inline void
+lsm_page_add_record(Page page, const void *record, Size len, OffsetNumber offset)
+{
+	if (PageAddItem(page, (Item) record, len, offset, false, true) != offset)
+		elog(PANIC, "could not add a record to a page of the row log");
+	PageGetItemId(page, offset)->lp_flags = LP_REDIRECT;
+}
 
 /* A run of pages of the main fork. */
 typedef struct LsmExtent

@@ -198,9 +198,7 @@ lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatc
 			LsmNewRecord *new = &batch->records[j];
 			uint16		len = (uint16) new->len;
 
-			if (PageAddItem(page, (Item) new->record, new->len, batch->first + j,
-							false, true) != batch->first + j)
-				elog(PANIC, "could not add a record to page %u of the row log", batch->lb);
+			lsm_page_add_record(page, new->record, new->len, batch->first + j);
 			memcpy(scratch + used, &len, sizeof(len));
 			memcpy(scratch + used + sizeof(len), new->record, new->len);
 			used += sizeof(len) + new->len;

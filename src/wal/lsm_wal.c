@@ -65,8 +65,7 @@ lsm_redo_meta(XLogReaderState *record)
 	buffer = XLogInitBufferForRedo(record, 0);
 	page = BufferGetPage(buffer);
 	lsm_page_init(page, LSM_PAGE_META, meta->incarnation, 0, 0);
-	memcpy(LSM_PAGE_DATA(page), data, len);
-	((PageHeader) page)->pd_lower = MAXALIGN(SizeOfPageHeaderData) + len;
+	lsm_page_set_content(page, data, len);
 	PageSetLSN(page, record->EndRecPtr);
 	MarkBufferDirty(buffer);
 	if (shared != NULL && shared->known)
@@ -123,9 +122,7 @@ lsm_redo_append_page(XLogReaderState *record, int block_id, const xl_lsm_append 
 			data += sizeof(item_len);
 			memcpy(item.data, data, item_len);
 			data += item_len;
-			if (PageAddItem(page, (Item) item.data, item_len, xlpage->first + i, false, true) !=
-				xlpage->first + i)
-				elog(PANIC, "could not add a record to page %u of the row log", xlpage->lb);
+			lsm_page_add_record(page, item.data, item_len, xlpage->first + i);
 		}
 		PageSetLSN(page, record->EndRecPtr);
 		MarkBufferDirty(buffer);
