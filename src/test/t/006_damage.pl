@@ -28,7 +28,13 @@ $node->check_ok('postgres', 'before any damage', 'd');
 
 my $file = $node->data_dir . '/'
   . $node->safe_psql('postgres', "SELECT pg_relation_filepath('d')");
+my $checksums = $node->safe_psql('postgres', 'SHOW data_checksums');
+
 $node->stop;
+
+# The server's checksums, on from 18 on unless one says otherwise, would find it all.
+PostgreSQL::Test::Utils::system_or_bail('pg_checksums', '--disable', '-D', $node->data_dir)
+  if $checksums eq 'on';
 
 open(my $in, '<:raw', $file) or die "$file: $!";
 my $whole = do { local $/; <$in> };
