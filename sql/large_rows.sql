@@ -317,11 +317,21 @@ SELECT c AS problem FROM lsm_check('lr_unlogged') c;
 SELECT c AS problem FROM lsm_check('lr_heap') c;
 SELECT c AS problem FROM lsm_check('lr_temp') c;
 
+-- VACUUM gives back what compaction has only just put by: who could still read it
+-- would have the table locked
+CREATE TABLE lr_tail (id int PRIMARY KEY, v text) USING lsm WITH (autovacuum_enabled = off);
+INSERT INTO lr_tail SELECT i, noise(i, 200000) FROM generate_series(1, 20) i;
+VACUUM lr_tail;
+DELETE FROM lr_tail WHERE id < 20;
+VACUUM lr_tail;
+SELECT pg_relation_size('lr_tail') < 1000000 AS small, count(*), min(length(v)), min(md5(v)) = md5(noise(20, 200000)) AS same FROM lr_tail;
+SELECT c AS problem FROM lsm_check('lr_tail') c;
+
 -- a dropped column gives its large values up
 ALTER TABLE lr_unlogged DROP COLUMN v;
 SELECT bytes_written < 100000 AS small FROM lsm_flush('lr_unlogged');
 SELECT count(*), count(r) FROM lr_unlogged;
 
 DROP VIEW lr_wrong, lr_kind_differs, lr_nested_look;
-DROP TABLE lr_size, lr_src, lr_kind_heap, lr_log, lr_temp, lr_unlogged, lr_heap;
+DROP TABLE lr_tail, lr_size, lr_src, lr_kind_heap, lr_log, lr_temp, lr_unlogged, lr_heap;
 DROP FUNCTION wide_create(), wide_fill(int, int), held(), block(int, int), noise(int, int);

@@ -109,8 +109,7 @@ lsm_view_used_end(LsmView *view)
 			end = Max(end, view->meta.ranges[i].pages.start + view->meta.ranges[i].pages.npages);
 	for (int i = 0; i < view->nentries; i++)
 		if (view->entries[i].type == LSM_ENTRY_SEGMENT ||
-			view->entries[i].type == LSM_ENTRY_VALUES ||
-			view->entries[i].type == LSM_ENTRY_RETIRED)
+			view->entries[i].type == LSM_ENTRY_VALUES)
 			for (int j = 0; j < view->entries[i].nextents; j++)
 				end = Max(end, view->entries[i].extents[j].start +
 						  view->entries[i].extents[j].npages);
@@ -192,12 +191,21 @@ lsm_truncate_guess(Relation rel, LsmTable *table, bool *move)
 		return true;
 	if (lsm_view_movable(view, &npages))
 	{
-		/* segments and manifest after each other; the row log is where it is */
+		/* segments and manifest after each other; the row log and its values stay */
 		for (uint32 i = 0; i < view->meta.nranges; i++)
 		{
 			LsmExtent	pages = view->meta.ranges[i].pages;
 
 			if (view->meta.ranges[i].kind == LSM_RANGE_FREE)
+				continue;
+			npages += pages.npages;
+			end = Max(end, pages.start + pages.npages);
+		}
+		for (int i = 0; i < view->nentries; i++)
+		{
+			LsmExtent	pages = view->entries[i].extents[0];
+
+			if (view->entries[i].type != LSM_ENTRY_VALUES)
 				continue;
 			npages += pages.npages;
 			end = Max(end, pages.start + pages.npages);
@@ -236,7 +244,10 @@ lsm_edit_first_free(LsmEdit *edit, uint32 npages)
 	return first;
 }
 
-/* Free what dead operations have left, and ranges from that page on that the row log keeps. */
+/*
+ * Free what dead operations have left, retired pages (who has a pointer to one has
+ * the table locked), and ranges from that page on that the row log keeps.
+ */
 static void
 lsm_truncate_release(Relation rel, LsmTable *table, BlockNumber from)
 {
@@ -245,6 +256,7 @@ lsm_truncate_release(Relation rel, LsmTable *table, BlockNumber from)
 
 	for (uint16 owner = LSM_OWNER_FLUSH; owner <= LSM_OWNER_PUNCH; owner++)
 		(void) lsm_edit_free_pending(edit, owner);
+	(void) lsm_edit_free_retired(edit, PG_UINT64_MAX);
 	for (uint32 i = meta->nranges; i > 0; i--)
 	{
 		if (meta->ranges[i - 1].kind != LSM_RANGE_FREE || meta->ranges[i - 1].pages.start < from)
@@ -288,11 +300,12 @@ lsm_truncate_copy(Relation rel, const LsmManifestEntry *entry, LsmExtent place)
 	{
 		for (uint32 j = 0; j < entry->extents[i].npages; j++)
 		{
-			Buffer		from = ReadBuffer(rel, entry->extents[i].start + j);
-			Buffer		buffer = ReadBufferExtended(rel, MAIN_FORKNUM, to++, RBM_ZERO_AND_LOCK,
-													NULL);
+			Buffer		from;
+			Buffer		buffer;
 
 			CHECK_FOR_INTERRUPTS();
+			from = ReadBuffer(rel, entry->extents[i].start + j);
+			buffer = ReadBufferExtended(rel, MAIN_FORKNUM, to++, RBM_ZERO_AND_LOCK, NULL);
 			LockBuffer(from, BUFFER_LOCK_SHARE);
 			START_CRIT_SECTION();
 			memcpy(BufferGetPage(buffer), BufferGetPage(from), BLCKSZ);
