@@ -69,7 +69,7 @@ lsm_tid_to_pointer(LsmTid tid, ItemPointer ptr)
 #define LSM_REC_ABORTED			0x0020	/* xid is known to have aborted */
 #define LSM_REC_SPECULATIVE		0x0040	/* INSERT ... ON CONFLICT, undecided */
 #define LSM_REC_LOCKERS_BELOW	0x0080	/* an older record may lock the row */
-#define LSM_REC_STRENGTH_MASK	0x0300	/* LockTupleMode of LOCK/UPDATE/MOVED */
+#define LSM_REC_STRENGTH_MASK	0x0300	/* LockTupleMode of all but INSERT */
 #define LSM_REC_STRENGTH_SHIFT	8
 #define LSM_REC_HASNULL			0x0400	/* row log: a null bitmap is there */
 #define LSM_REC_PARTITION_MOVE	0x0800	/* DELETE: moved to another partition */

@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * lsm_job.c
- *	  Locks and claims of flushes and compactions.
+ *	  Locks of flushes, compactions and punching.
  *
- * There is one flush, one minor and one major compaction of a table at a time.
- * Their locks are heavyweight locks on sub-objects of the table, so that waiting
- * for them can be interrupted, deadlocks are found, and a dead backend's are
- * released.  They do not conflict with locks on the table itself.
+ * There is one flush, one minor and one major compaction of a table at a time,
+ * and one that punches holes (lsm_truncate.c).  Their locks are heavyweight locks
+ * on sub-objects of the table, so that waiting for them can be interrupted,
+ * deadlocks are found, and a dead backend's are released.  They do not conflict
+ * with locks on the table itself.
  *
  *-------------------------------------------------------------------------
  */

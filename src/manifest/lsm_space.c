@@ -242,7 +242,7 @@ lsm_space_new_range(Relation rel, LsmTable *table, int kind)
 					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 					 errmsg("table \"%s\" has used up its row identifiers",
 							RelationGetRelationName(rel)),
-					 errhint("Rewrite the table, for example with CREATE TABLE AS.")));
+					 errhint("Run VACUUM FULL or CLUSTER on the table.")));
 		range->lb = meta->next_root_lb;
 		meta->next_root_lb += range->pages.npages;
 	}
