@@ -91,6 +91,8 @@ ISOLATION = \
 	index-build-snapshot \
 	large-flush \
 	large-pointers \
+	large-retired \
+	large-savepoint \
 	lock-chain \
 	lock-nowait \
 	lock-strengths \

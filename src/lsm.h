@@ -82,6 +82,8 @@ extern uint64 lsm_full_xid(TransactionId xid);
 
 /* Before it, nobody can name a version by its version TID (lsm_floor.c). */
 extern uint64 lsm_settled_xid(Relation rel);
+extern uint64 lsm_retired_horizon(Relation rel);
+extern bool lsm_is_alone(Relation rel);
 
 #define LSM_REC_KIND(info)		((info) & LSM_REC_KIND_MASK)
 #define LSM_REC_STRENGTH(info) \

@@ -168,11 +168,11 @@ lsm_reader_get(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 }
 
 LsmSegmentReader *
-lsm_reader_find(Relation rel, LsmTable *table, uint64 uid, LsmManifestEntry *entry)
+lsm_reader_find(Relation rel, LsmTable *table, uint64 uid, bool newest, LsmManifestEntry *entry)
 {
 	LsmOpenSegment *open = NULL;
 
-	if (table->readers != NULL)
+	if (table->readers != NULL && !newest)
 		open = hash_search(table->readers, &uid, HASH_FIND, NULL);
 	while (open == NULL)
 	{

@@ -42,9 +42,10 @@ extern LsmSegmentReader *lsm_reader_get(Relation rel, LsmTable *table,
 
 /*
  * The reader of a segment by its uid, also if it is retired; NULL if there is
- * no such segment.  Fills in its entry.
+ * no such segment.  Fills in its entry: as it was when the segment was opened, or
+ * (newest) as it is.
  */
-extern LsmSegmentReader *lsm_reader_find(Relation rel, LsmTable *table, uint64 uid,
+extern LsmSegmentReader *lsm_reader_find(Relation rel, LsmTable *table, uint64 uid, bool newest,
 										 LsmManifestEntry *entry);
 
 /* Pin a block, reading it if need be.  NULL as above. */

@@ -14,7 +14,10 @@
  * Readers get live pointers: block numbers, which the server's detoasting hands
  * to lsm_value_fetch_slice() whenever a value is asked for.  They are good as
  * long as a snapshot of the time when they were made: pages with large values
- * are retired before they are free (I15).
+ * are retired before they are free (I15).  TRUNCATE, CLUSTER and VACUUM FULL make
+ * a new file, to which no pointer of the old one leads: blocks are disguised with a
+ * number of their file.  Without that a variable that was set before would give
+ * another row's value; with it an error, but for one case in 2^32.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,6 +28,7 @@
 #include "lsm_value.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "storage/smgr.h"
 
 static void
 lsm_value_missing(Relation rel, BlockNumber block, const char *what)
@@ -37,15 +41,47 @@ lsm_value_missing(Relation rel, BlockNumber block, const char *what)
 			 errhint("Run lsm_check() on the table, then restore it from a backup.")));
 }
 
+/* There is no value where a pointer leads: most likely the file is another one. */
+static void
+lsm_value_lost(Relation rel)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("large value of table \"%s\" is not there any more",
+					RelationGetRelationName(rel)),
+			 errdetail("The table was truncated or rewritten after the value's row was read, or is damaged."),
+			 errhint("Read the row again. If that fails too, run lsm_check() on the table.")));
+}
+
+uint32
+lsm_value_salt(Relation rel)
+{
+	uint64		incarnation = lsm_table_open(rel)->shared->incarnation;
+
+	return (uint32) (incarnation ^ incarnation >> 32);
+}
+
 void
-lsm_value_resolve(void *datum, Oid relid, const LsmCachedBlock *cached)
+lsm_value_locate(void *datum, const LsmCachedBlock *cached)
 {
 	LsmPointer	pointer;
 
+	if (cached == NULL)
+		return;
 	lsm_pointer_get(datum, &pointer);
-	if (cached != NULL)
-		pointer.va_valueid = lsm_segpages_block_at(cached->nextents, cached->extents,
-												   lsm_pointer_offset(&pointer));
+	pointer.va_valueid = lsm_segpages_block_at(cached->nextents, cached->extents,
+											   lsm_pointer_offset(&pointer));
+	lsm_pointer_set(datum, &pointer);
+}
+
+void
+lsm_value_resolve(void *datum, Oid relid, uint32 salt, const LsmCachedBlock *cached)
+{
+	LsmPointer	pointer;
+
+	lsm_value_locate(datum, cached);
+	lsm_pointer_get(datum, &pointer);
+	pointer.va_valueid ^= salt;
 	pointer.va_toastrelid = relid;
 	lsm_pointer_set(datum, &pointer);
 }
@@ -130,10 +166,14 @@ typedef struct LsmValuePage
 static void
 lsm_value_peek(Relation rel, BlockNumber block, LsmValuePage *first)
 {
-	Buffer		buffer = ReadBuffer(rel, block);
-	Page		page = BufferGetPage(buffer);
+	Buffer		buffer;
+	Page		page;
 
 	memset(first, 0, sizeof(*first));
+	if (block >= smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM))
+		return;					/* made for another file */
+	buffer = ReadBuffer(rel, block);
+	page = BufferGetPage(buffer);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	if (!PageIsNew(page) &&
 		((PageHeader) page)->pd_special == BLCKSZ - MAXALIGN(sizeof(LsmPageSpecial)))
@@ -147,16 +187,21 @@ lsm_value_peek(Relation rel, BlockNumber block, LsmValuePage *first)
 }
 
 bool
-lsm_value_is_recent(Relation rel, LsmTable *table, const LsmPointer *pointer, uint32 *generation)
+lsm_value_is_recent(Relation rel, LsmTable *table, LsmPointer *pointer)
 {
+	uint32		generation = table->shared->generation;
+	BlockNumber block = lsm_pointer_block(pointer->va_valueid, lsm_value_salt(rel));
 	LsmValuePage first;
 
 	if (pointer->va_toastrelid != RelationGetRelid(rel))
 		return false;
-	lsm_value_peek(rel, pointer->va_valueid, &first);
-	*generation = table->shared->generation;
-	return first.kind == LSM_PAGE_VALUE && first.uid == table->shared->incarnation &&
-		first.number == 0 && first.generation == *generation;
+	lsm_value_peek(rel, block, &first);
+	if (first.kind != LSM_PAGE_VALUE || first.uid != table->shared->incarnation ||
+		first.number != 0 || first.generation != generation)
+		return false;
+	pointer->va_valueid = block;
+	pointer->va_toastrelid = generation;
+	return true;
 }
 
 /* A part of a value beside the row log. */
@@ -197,14 +242,18 @@ lsm_value_read_segment(Relation rel, LsmTable *table, BlockNumber block,
 					   char *buf)
 {
 	LsmManifestEntry entry;
-	LsmSegmentReader *reader = lsm_reader_find(rel, table, first->uid, &entry);
+	LsmSegmentReader *reader = lsm_reader_find(rel, table, first->uid, false, &entry);
 	LsmSegmentValue value;
 
 	if (reader == NULL)
-		lsm_value_missing(rel, block, "Its segment is not there any more.");
+		lsm_value_lost(rel);
 	if (!lsm_segment_find_value(reader, (uint64) first->number * LSM_PAGE_PAYLOAD, &value) ||
 		value.offset / LSM_PAGE_PAYLOAD != first->number || value.length != size)
-		lsm_value_missing(rel, block, "Its segment has no such value.");
+		lsm_value_lost(rel);
+
+	/* VACUUM has moved the segment, since it was opened or since the row was read */
+	if (block != lsm_segpages_block_at(entry.nextents, entry.extents, value.offset))
+		(void) lsm_reader_find(rel, table, first->uid, true, &entry);
 	if (!lsm_segpages_read(rel, &entry, value.offset + offset, len, buf))
 		lsm_value_missing(rel, block, "A page of it is not its segment's.");
 	if (len == size && !lsm_segment_value_good(entry.uid, &value, buf))
@@ -227,12 +276,13 @@ lsm_value_read(Relation rel, LsmTable *table, BlockNumber block, uint32 generati
 	else if (first.kind == LSM_PAGE_SEGMENT && generation == 0)
 		lsm_value_read_segment(rel, table, block, &first, size, offset, len, buf);
 	else
-		lsm_value_missing(rel, block, "The block has another use.");
+		lsm_value_lost(rel);
 }
 
 void
 lsm_value_fetch_slice(Relation rel, Oid valueid, int32 size, int32 offset, int32 len,
 					  struct varlena *result)
 {
-	lsm_value_read(rel, lsm_table_open(rel), valueid, 0, size, offset, len, VARDATA(result));
+	lsm_value_read(rel, lsm_table_open(rel), lsm_pointer_block(valueid, lsm_value_salt(rel)), 0,
+				   size, offset, len, VARDATA(result));
 }

@@ -8,8 +8,12 @@
  *
  *		in the row log		first block, generation
  *		in a segment		offset in the stream (64 bits)
- *		outside ("live")	first block, OID of the table: a TOAST pointer that
- *							the server follows, see lsm_value_fetch_slice()
+ *		outside ("live")	first block, disguised (lsm_value_salt), OID of the
+ *							table: a TOAST pointer that the server follows, see
+ *							lsm_value_fetch_slice()
+ *
+ * Jobs have pointers of a fourth kind, located: first block, whatever was in the
+ * other field.
  *
  *-------------------------------------------------------------------------
  */
@@ -54,11 +58,22 @@ lsm_pointer_set_offset(LsmPointer *pointer, uint64 offset)
 	pointer->va_toastrelid = (Oid) (offset >> 32);
 }
 
+/* What disguises the blocks of a file's live pointers; takes no locks. */
+extern uint32 lsm_value_salt(Relation rel);
+
 /*
- * Make stored pointers live, in place: of a row-log record, or (cached) of a
- * segment's block.
+ * Make stored pointers located, or live, in place: of a row-log record (cached:
+ * NULL), or of a segment's block.
  */
-extern void lsm_value_resolve(void *datum, Oid relid, const LsmCachedBlock *cached);
+extern void lsm_value_locate(void *datum, const LsmCachedBlock *cached);
+extern void lsm_value_resolve(void *datum, Oid relid, uint32 salt, const LsmCachedBlock *cached);
+
+/* Where a live pointer's value begins, if the file still is the one it was made for. */
+static inline BlockNumber
+lsm_pointer_block(Oid valueid, uint32 salt)
+{
+	return valueid ^ salt;
+}
 
 /* Store bytes in value pages of the active generation. */
 extern BlockNumber lsm_value_write(Relation rel, LsmTable *table, const char *data, uint32 size,
@@ -68,13 +83,15 @@ extern BlockNumber lsm_value_write(Relation rel, LsmTable *table, const char *da
 extern void lsm_value_store(Relation rel, LsmTable *table, const struct varlena *value,
 							LsmPointer *pointer);
 
-/* Is it a live pointer to a value that the active generation has? */
-extern bool lsm_value_is_recent(Relation rel, LsmTable *table, const LsmPointer *pointer,
-								uint32 *generation);
+/*
+ * Is it a live pointer to a value that the active generation has?  Then it becomes
+ * one of that generation's records.
+ */
+extern bool lsm_value_is_recent(Relation rel, LsmTable *table, LsmPointer *pointer);
 
 /*
- * Read a part of a value.  generation: of a row-log pointer, 0 for live ones
- * (and for those of records that a job reads, whose generations stand still).
+ * Read a part of a value.  generation: of a row-log pointer, 0 for located ones
+ * (the generations of records that a job reads stand still).
  */
 extern void lsm_value_read(Relation rel, LsmTable *table, BlockNumber block, uint32 generation,
 						   uint32 size, uint32 offset, uint32 len, char *buf);

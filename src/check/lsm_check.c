@@ -668,12 +668,14 @@ static void
 lsm_check_large(LsmCheck *check, char *datum, char *piece)
 {
 	LsmPointer	pointer;
+	BlockNumber block;
 	uint32		size;
 
 	lsm_pointer_get(datum, &pointer);
+	block = lsm_pointer_block(pointer.va_valueid, lsm_value_salt(check->rel));
 	size = VARATT_EXTERNAL_GET_EXTSIZE(pointer);
 	for (uint32 done = 0; done < size; done += Min(size - done, LSM_CHECK_PIECE))
-		lsm_value_read(check->rel, check->table, pointer.va_valueid, 0, size, done,
+		lsm_value_read(check->rel, check->table, block, 0, size, done,
 					   Min(size - done, LSM_CHECK_PIECE), piece);
 }
 

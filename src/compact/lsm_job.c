@@ -41,6 +41,7 @@ lsm_job_lock(Relation rel, uint16 owner)
 	LsmTable   *table = lsm_table_open(rel);
 	LsmView    *view;
 	bool		left = false;
+	bool		retired = false;
 	uint64		horizon = 0;
 
 	lsm_job_tag(rel, owner, &tag);
@@ -53,20 +54,20 @@ lsm_job_lock(Relation rel, uint16 owner)
 
 		if (entry->type == LSM_ENTRY_PENDING && entry->kind == owner)
 			left = true;
-		if (entry->type == LSM_ENTRY_RETIRED && horizon == 0)
+		if (entry->type == LSM_ENTRY_RETIRED)
 		{
-			LsmHorizons horizons;
-
-			lsm_horizons(rel, &horizons);
-			horizon = horizons.visible;
+			if (horizon == 0)
+				horizon = lsm_retired_horizon(rel);
+			if (lsm_entry_retired_xid(&view->meta, entry) < horizon)
+				retired = true;
 		}
 	}
-	if (left || view->meta.retired_xid < horizon)
+	if (left || retired)
 	{
 		LsmEdit    *edit = lsm_edit_begin(rel, table, LSM_OP_FREE);
 
 		left = lsm_edit_free_pending(edit, owner);
-		if (lsm_edit_free_retired(edit, horizon) || left)
+		if (lsm_edit_free_retired(edit) || left)
 			lsm_edit_commit(edit);
 		else
 			lsm_edit_abandon(edit);

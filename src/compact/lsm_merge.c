@@ -140,7 +140,7 @@ lsm_output_unresolved(LsmOutput *output, uint64 xid)
 	lsm_segment_writer_add_unresolved(output->writer, xid);
 }
 
-/* Copy a large value into the open segment; the pointer is live, and stored then. */
+/* Copy a large value into the open segment; the pointer is located, and stored then. */
 static void
 lsm_output_copy_value(LsmOutput *output, char *datum)
 {
@@ -280,7 +280,7 @@ lsm_merge_resolve(LsmMerge *merge, const LsmMergeRecord *record, Datum *values,
 			continue;
 		copy = MemoryContextAlloc(merge->row_context, TOAST_POINTER_SIZE);
 		memcpy(copy, DatumGetPointer(values[i]), TOAST_POINTER_SIZE);
-		lsm_value_resolve(copy, RelationGetRelid(merge->rel), record->cached);
+		lsm_value_locate(copy, record->cached);
 		values[i] = PointerGetDatum(copy);
 	}
 }

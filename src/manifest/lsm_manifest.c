@@ -385,12 +385,48 @@ lsm_edit_remove_at(LsmEdit *edit, int i, int j)
 	memset(&leaf->entries[leaf->nentries], 0, sizeof(LsmManifestEntry));
 }
 
+/* Entries that were retired by the last edit that did so get their stamp. */
+static void
+lsm_edit_stamp_retired(LsmEdit *edit)
+{
+	for (int i = 0; i < edit->nleaves; i++)
+	{
+		for (int j = 0; j < edit->leaves[i].nentries; j++)
+		{
+			LsmManifestEntry *entry = &edit->leaves[i].entries[j];
+
+			if (entry->type != LSM_ENTRY_RETIRED || LSM_ENTRY_STAMP(entry) != 0)
+				continue;
+			lsm_edit_own_leaf(edit, &edit->leaves[i]);
+			LSM_ENTRY_STAMP(&edit->leaves[i].entries[j]) = edit->meta.retired_xid;
+		}
+	}
+}
+
 static void
 lsm_edit_retire_at(LsmEdit *edit, int i, int j)
 {
-	lsm_edit_own_leaf(edit, &edit->leaves[i]);
-	edit->leaves[i].entries[j].type = LSM_ENTRY_RETIRED;
+	LsmManifestEntry *entry;
+
+	if (!edit->retires)
+		lsm_edit_stamp_retired(edit);
 	edit->retires = true;
+	lsm_edit_own_leaf(edit, &edit->leaves[i]);
+	entry = &edit->leaves[i].entries[j];
+	entry->type = LSM_ENTRY_RETIRED;
+	LSM_ENTRY_STAMP(entry) = 0;
+}
+
+/*
+ * What the horizon must be beyond before an entry is free; 0 if it is not one
+ * that has been retired.
+ */
+uint64
+lsm_entry_retired_xid(const LsmMeta *meta, const LsmManifestEntry *entry)
+{
+	if (entry->type != LSM_ENTRY_RETIRED)
+		return 0;
+	return LSM_ENTRY_STAMP(entry) != 0 ? LSM_ENTRY_STAMP(entry) : meta->retired_xid;
 }
 
 /*
@@ -709,23 +745,28 @@ lsm_edit_retire_values(LsmEdit *edit, uint32 generation)
 	}
 }
 
-/* Free what was retired, if no query that began before that can run any more. */
+/*
+ * Free what was retired by edits before, if no query that began before that can
+ * run any more.
+ */
 bool
-lsm_edit_free_retired(LsmEdit *edit, uint64 horizon)
+lsm_edit_free_retired(LsmEdit *edit)
 {
+	uint64		horizon = lsm_retired_horizon(edit->rel);
 	bool		any = false;
 
-	if (edit->meta.retired_xid >= horizon)
-		return false;
+	Assert(!edit->retires);
 restart:
 	for (int i = 0; i < edit->nleaves; i++)
 	{
 		for (int j = 0; j < edit->leaves[i].nentries; j++)
 		{
 			LsmManifestEntry entry = edit->leaves[i].entries[j];
+			uint64		stamp = lsm_entry_retired_xid(&edit->meta, &entry);
 
-			if (entry.type != LSM_ENTRY_RETIRED)
+			if (stamp == 0 || stamp >= horizon)
 				continue;
+			edit->conflict_xid = Max(edit->conflict_xid, stamp);
 			lsm_edit_remove_at(edit, i, j);
 			for (int k = 0; k < entry.nextents; k++)
 				lsm_edit_free_extent(edit, entry.extents[k]);
@@ -733,8 +774,6 @@ restart:
 			goto restart;
 		}
 	}
-	if (any)
-		edit->conflict_xid = Max(edit->conflict_xid, edit->meta.retired_xid);
 	return any;
 }
 
@@ -957,9 +996,10 @@ lsm_edit_commit(LsmEdit *edit)
 	END_CRIT_SECTION();
 
 	UnlockReleaseBuffer(buffer);
-	if (edit->rest.npages > 0 || edit->value_rest.npages > 0)
+	if (edit->rest.npages > 0 || edit->value_rest.npages > 0 || edit->value_pages > 0)
 	{
 		SpinLockAcquire(&shared->mutex);
+		shared->gen_pages += edit->value_pages;
 		if (edit->rest.npages > 0)
 			shared->rest[edit->rest_kind] = edit->rest;
 		if (edit->value_rest.npages > 0)

@@ -86,6 +86,7 @@ typedef struct LsmEdit
 	int			rest_kind;		/* new range for the row log: 0 root, 1 version */
 	LsmRangeRest rest;			/* npages 0: no new range */
 	LsmExtent	value_rest;		/* pages for large values, the same */
+	uint32		value_pages;	/* pages of value extents that were given away whole */
 	bool		retires;		/* some entry has been retired */
 	uint8		op;				/* XLOG_LSM_META's purpose, for rm_desc */
 } LsmEdit;
@@ -103,7 +104,8 @@ extern uint64 lsm_edit_take_free(LsmEdit *edit, BlockNumber start);
 extern void lsm_edit_add_pending(LsmEdit *edit, uint16 owner, LsmExtent extent);
 extern void lsm_edit_move_manifest(LsmEdit *edit, LsmExtent to);
 extern void lsm_edit_retire_values(LsmEdit *edit, uint32 generation);
-extern bool lsm_edit_free_retired(LsmEdit *edit, uint64 horizon);
+extern uint64 lsm_entry_retired_xid(const LsmMeta *meta, const LsmManifestEntry *entry);
+extern bool lsm_edit_free_retired(LsmEdit *edit);
 extern void lsm_edit_take_pending(LsmEdit *edit, uint16 owner, LsmExtent extent);
 extern void lsm_edit_commit(LsmEdit *edit);
 extern void lsm_edit_abandon(LsmEdit *edit);

@@ -131,7 +131,8 @@ typedef struct LsmMeta
 	uint64		flushing_xid;	/* the same for the generation being flushed */
 	uint64		leftover_xid;	/* and for ranges of flushed generations that
 								 * wait for the next flush; 0: none */
-	uint64		retired_xid;	/* next xid when pages were last retired */
+	uint64		retired_xid;	/* next xid when pages were last retired: stamp of
+								 * the RETIRED entries that have none */
 	BlockNumber npages;			/* pages of the file that are accounted for */
 	BlockNumber next_root_lb;
 	BlockNumber next_version_lb;
@@ -159,7 +160,7 @@ StaticAssertDecl(sizeof(LsmMeta) <= LSM_PAGE_PAYLOAD, "the metapage must fit a p
 #define LSM_ENTRY_PENDING		3	/* one extent given to a running operation */
 #define LSM_ENTRY_VALUES		4	/* one extent with large values of a generation */
 #define LSM_ENTRY_RETIRED		5	/* had large values, which a query may still
-									 * read: free after retired_xid */
+									 * read: free when the horizon is beyond its stamp */
 
 /* Who a PENDING extent was given to: whoever holds that lock may free it. */
 #define LSM_OWNER_FLUSH			1
@@ -213,6 +214,12 @@ typedef struct LsmManifestEntry
  * all have been punched since.
  */
 #define LSM_ENTRY_FREED_AT(entry) ((entry)->segment_id)
+
+/*
+ * Of a RETIRED entry: its stamp, the next xid when it was retired.  0: it is
+ * retired_xid of the metapage, as the stamp is taken after the entry is written.
+ */
+#define LSM_ENTRY_STAMP(entry) ((entry)->max_xid)
 
 StaticAssertDecl(sizeof(LsmManifestEntry) == 232, "manifest entries are part of the disk format");
 

@@ -294,7 +294,10 @@ lsm_space_new_values(Relation rel, LsmTable *table, uint32 npages, uint32 *gener
 	entry.gen_lo = entry.gen_hi = edit->meta.generation;
 	entry.nextents = 1;
 	if (npages >= LSM_OWN_VALUE_EXTENT)
+	{
 		own = entry.extents[0] = lsm_space_take(edit, npages, npages);
+		edit->value_pages = npages;
+	}
 	else
 	{
 		total = Min(Max(total, LSM_MIN_VALUE_EXTENT), LSM_MAX_VALUE_EXTENT);
@@ -334,14 +337,7 @@ lsm_space_take_values(Relation rel, LsmTable *table, uint32 npages, uint32 *gene
 		LWLockRelease(&shared->gen_lock);
 		if (block == InvalidBlockNumber)
 			block = lsm_space_new_values(rel, table, npages, generation).start;
-		else
-			return block;
 		if (block != InvalidBlockNumber)
-		{
-			SpinLockAcquire(&shared->mutex);
-			shared->gen_pages += npages;
-			SpinLockRelease(&shared->mutex);
 			return block;
-		}
 	}
 }

@@ -10,6 +10,9 @@
  *	  taken out of the way, and so are segments, if all together are small (they are
  *	  where the last compaction put them, behind what it had read).  A segment that is
  *	  moved stays the same: its pages say whose they are and which, but not where.
+ *	  The lock does not prove that nobody has a pointer to a large value: who has
+ *	  rolled back to a savepoint has no lock any more, but a snapshot.  So segments with
+ *	  large values are moved, and retired pages freed, only as I15 says.
  *
  * WHY AN EMPTY TABLE MAY BEGIN ANEW
  *	  Its next rows get root TIDs that other rows have had.  That is safe once nobody
@@ -83,9 +86,12 @@
 
 /* ---- the end of the file ---- */
 
-/* Has the table neither rows nor roots that an index may have? */
+/*
+ * Has the table neither rows nor roots that an index may have, nor pages that
+ * somebody may have a pointer to?
+ */
 static bool
-lsm_view_empty(LsmView *view)
+lsm_view_empty(LsmView *view, uint64 retired_horizon)
 {
 	if (view->meta.flushing != 0)
 		return false;
@@ -93,14 +99,15 @@ lsm_view_empty(LsmView *view)
 		if (view->meta.ranges[i].kind != LSM_RANGE_FREE)
 			return false;
 	for (int i = 0; i < view->nentries; i++)
-		if (view->entries[i].type == LSM_ENTRY_SEGMENT)
+		if (view->entries[i].type == LSM_ENTRY_SEGMENT ||
+			lsm_entry_retired_xid(&view->meta, &view->entries[i]) >= retired_horizon)
 			return false;
 	return true;
 }
 
 /* Where the last page is that cannot be taken out of the way, plus 1. */
 static BlockNumber
-lsm_view_used_end(LsmView *view)
+lsm_view_used_end(LsmView *view, uint64 retired_horizon)
 {
 	BlockNumber end = LSM_META_BLOCK + 1;
 
@@ -109,7 +116,8 @@ lsm_view_used_end(LsmView *view)
 			end = Max(end, view->meta.ranges[i].pages.start + view->meta.ranges[i].pages.npages);
 	for (int i = 0; i < view->nentries; i++)
 		if (view->entries[i].type == LSM_ENTRY_SEGMENT ||
-			view->entries[i].type == LSM_ENTRY_VALUES)
+			view->entries[i].type == LSM_ENTRY_VALUES ||
+			lsm_entry_retired_xid(&view->meta, &view->entries[i]) >= retired_horizon)
 			for (int j = 0; j < view->entries[i].nextents; j++)
 				end = Max(end, view->entries[i].extents[j].start +
 						  view->entries[i].extents[j].npages);
@@ -144,9 +152,9 @@ lsm_entry_pages(const LsmManifestEntry *entry)
 	return npages;
 }
 
-/* Are the segments small enough to be moved? */
+/* Are the segments small enough to be moved, and may they be (pointers: not)? */
 static bool
-lsm_view_movable(LsmView *view, uint32 *npages)
+lsm_view_movable(LsmView *view, bool pointers, uint32 *npages)
 {
 	*npages = 0;
 	for (int i = 0; i < view->nentries; i++)
@@ -154,7 +162,8 @@ lsm_view_movable(LsmView *view, uint32 *npages)
 		if (view->entries[i].type != LSM_ENTRY_SEGMENT)
 			continue;
 		*npages += lsm_entry_pages(&view->entries[i]);
-		if (*npages > LSM_MOVE_PAGES)
+		if (*npages > LSM_MOVE_PAGES ||
+			(pointers && (view->entries[i].flags & LSM_SEGFLAG_VALUES)))
 			return false;
 	}
 	return true;
@@ -180,18 +189,19 @@ lsm_truncate_guess(Relation rel, LsmTable *table, bool *move)
 	BlockNumber nblocks = smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM);
 	LsmView    *view = lsm_view_get(rel, table);
 	BlockNumber manifest = lsm_manifest_pages(view->nleaves);
-	BlockNumber unmoved = Min(lsm_view_used_end(view) + manifest, nblocks);
+	uint64		horizon = lsm_retired_horizon(rel);
+	BlockNumber unmoved = Min(lsm_view_used_end(view, horizon) + manifest, nblocks);
 	BlockNumber end = LSM_META_BLOCK + 1;
 	uint32		npages;
 
 	*move = false;
 	if (nblocks == 0)
 		return false;
-	if (lsm_view_empty(view))
+	if (lsm_view_empty(view, horizon))
 		return true;
-	if (lsm_view_movable(view, &npages))
+	if (lsm_view_movable(view, !lsm_is_alone(rel), &npages))
 	{
-		/* segments and manifest after each other; the row log and its values stay */
+		/* segments and manifest after each other; the row log, its values and others' stay */
 		for (uint32 i = 0; i < view->meta.nranges; i++)
 		{
 			LsmExtent	pages = view->meta.ranges[i].pages;
@@ -203,12 +213,14 @@ lsm_truncate_guess(Relation rel, LsmTable *table, bool *move)
 		}
 		for (int i = 0; i < view->nentries; i++)
 		{
-			LsmExtent	pages = view->entries[i].extents[0];
+			LsmManifestEntry *entry = &view->entries[i];
 
-			if (view->entries[i].type != LSM_ENTRY_VALUES)
+			if (entry->type != LSM_ENTRY_VALUES &&
+				lsm_entry_retired_xid(&view->meta, entry) < horizon)
 				continue;
-			npages += pages.npages;
-			end = Max(end, pages.start + pages.npages);
+			npages += lsm_entry_pages(entry);
+			for (int j = 0; j < entry->nextents; j++)
+				end = Max(end, entry->extents[j].start + entry->extents[j].npages);
 		}
 		end = Max(end, LSM_META_BLOCK + 1 + npages + manifest);
 		*move = lsm_truncate_enough(unmoved, end);
@@ -245,8 +257,8 @@ lsm_edit_first_free(LsmEdit *edit, uint32 npages)
 }
 
 /*
- * Free what dead operations have left, retired pages (who has a pointer to one has
- * the table locked), and ranges from that page on that the row log keeps.
+ * Free what dead operations have left, retired pages, and ranges from that page on
+ * that the row log keeps.
  */
 static void
 lsm_truncate_release(Relation rel, LsmTable *table, BlockNumber from)
@@ -256,7 +268,7 @@ lsm_truncate_release(Relation rel, LsmTable *table, BlockNumber from)
 
 	for (uint16 owner = LSM_OWNER_FLUSH; owner <= LSM_OWNER_PUNCH; owner++)
 		(void) lsm_edit_free_pending(edit, owner);
-	(void) lsm_edit_free_retired(edit, PG_UINT64_MAX);
+	(void) lsm_edit_free_retired(edit);
 	for (uint32 i = meta->nranges; i > 0; i--)
 	{
 		if (meta->ranges[i - 1].kind != LSM_RANGE_FREE || meta->ranges[i - 1].pages.start < from)
@@ -379,6 +391,10 @@ lsm_truncate_move_last(Relation rel, LsmTable *table)
 	lsm_edit_take_pending(edit, LSM_OWNER_PUNCH, place);
 	for (int i = 0; i < moved.nextents; i++)
 		lsm_edit_free_extent(edit, moved.extents[i]);
+
+	/* nobody has pointers here, but standbys may */
+	if (moved.flags & LSM_SEGFLAG_VALUES)
+		edit->conflict_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
 	lsm_edit_commit(edit);
 	LSM_STOP("truncate-moved");
 	return true;
@@ -388,7 +404,7 @@ lsm_truncate_move_last(Relation rel, LsmTable *table)
 static void
 lsm_truncate_move_manifest(Relation rel, LsmTable *table)
 {
-	BlockNumber used_end = lsm_view_used_end(lsm_view_get(rel, table));
+	BlockNumber used_end = lsm_view_used_end(lsm_view_get(rel, table), lsm_retired_horizon(rel));
 	LsmEdit    *edit = lsm_edit_begin(rel, table, LSM_OP_TRUNCATE);
 	LsmMeta    *meta = &edit->meta;
 	uint32		npages = lsm_manifest_pages(edit->nleaves);
@@ -475,19 +491,22 @@ lsm_truncate_tail(Relation rel, LsmTable *table, BlockNumber *nblocks)
 {
 	BlockNumber before = smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM);
 	BlockNumber npages;
+	uint64		horizon;
 	bool		move;
 
 	*nblocks = before;
 	if (!lsm_truncate_guess(rel, table, &move))
 		return before;
 	LSM_STOP("truncate-start");
-	if (lsm_view_empty(lsm_view_get(rel, table)))
+	horizon = lsm_retired_horizon(rel);
+	if (lsm_view_empty(lsm_view_get(rel, table), horizon))
 	{
 		lsm_truncate_reset(rel, table);
 		*nblocks = 0;
 		return before;
 	}
-	lsm_truncate_release(rel, table, move ? 0 : lsm_view_used_end(lsm_view_get(rel, table)));
+	lsm_truncate_release(rel, table,
+						 move ? 0 : lsm_view_used_end(lsm_view_get(rel, table), horizon));
 	while (move && lsm_truncate_move_last(rel, table))
 		CHECK_FOR_INTERRUPTS();
 	lsm_truncate_move_manifest(rel, table);

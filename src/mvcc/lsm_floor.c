@@ -121,6 +121,45 @@ lsm_horizons(Relation rel, LsmHorizons *horizons)
 	}
 }
 
+/*
+ * May nobody but us have a snapshot, and so a live pointer to a large value of the
+ * table?  Of what we have ourselves: VACUUM has no pointers.
+ */
+bool
+lsm_is_alone(Relation rel)
+{
+	VirtualTransactionId *others;
+	int			n = 0;
+
+	if (TransactionIdIsValid(MyProc->xmin) && !(MyProc->statusFlags & PROC_IN_VACUUM))
+		return false;
+	if (RelationUsesLocalBuffers(rel))
+		return true;
+	others = GetCurrentVirtualXIDs(InvalidTransactionId, true, false, PROC_IN_VACUUM, &n);
+	pfree(others);
+	return n == 0;
+}
+
+/*
+ * An xid that is greater than the stamp of everything that has been retired so far
+ * and that nobody has a pointer to (I15).  Called with edit_lock held, unless it is
+ * for a guess: what is retired after it may have the same stamp.
+ */
+uint64
+lsm_retired_horizon(Relation rel)
+{
+	LsmHorizons horizons;
+	TransactionId own = GetTopTransactionIdIfAny();
+
+	lsm_horizons(rel, &horizons);
+
+	/* no other xid has come since, but neither has anyone a snapshot from before */
+	if (horizons.visible >= (TransactionIdIsValid(own) ? lsm_full_xid(own) : lsm_next_xid) &&
+		lsm_is_alone(rel))
+		return lsm_next_xid + 1;
+	return horizons.visible;
+}
+
 uint64
 lsm_settled_xid(Relation rel)
 {

@@ -170,8 +170,7 @@ lsm_form_external(LsmForming *form)
 		if (VARATT_IS_EXTERNAL_ONDISK(value))
 		{
 			lsm_pointer_get(value, &pointer);
-			if (lsm_value_is_recent(form->rel, form->table, &pointer,
-									&lsm_pointer_generation(&pointer)))
+			if (lsm_value_is_recent(form->rel, form->table, &pointer))
 			{
 				lsm_form_set_pointer(form, i, &pointer);
 				continue;

@@ -44,6 +44,7 @@ typedef struct LsmSlot
 	/* large values of the full version */
 	bool		large;			/* it has some */
 	Oid			relid;
+	uint32		salt;			/* of live pointers */
 	char	   *pointers;		/* a place for the pointer of each column, or NULL */
 	/* DELTA on top */
 	bool		has_delta;
@@ -186,7 +187,8 @@ lsm_slot_resolve(LsmSlot *lslot, int from, int natts)
 			slot->tts_values[i] = PointerGetDatum(place);
 			datum = place;
 		}
-		lsm_value_resolve(datum, lslot->relid, lslot->record == NULL ? lslot->cached : NULL);
+		lsm_value_resolve(datum, lslot->relid, lslot->salt,
+						  lslot->record == NULL ? lslot->cached : NULL);
 	}
 }
 
@@ -518,10 +520,19 @@ lsm_slot_store_delta(TupleTableSlot *slot, Relation rel, const LsmVersion *delta
 			TupleDescAttr(tupdesc, i)->attlen == -1 &&
 			VARATT_IS_EXTERNAL(DatumGetPointer(lslot->delta_values[i])))
 			lsm_value_resolve(DatumGetPointer(lslot->delta_values[i]), RelationGetRelid(rel),
-							  delta->record == NULL ? delta->cached : NULL);
+							  lsm_value_salt(rel), delta->record == NULL ? delta->cached : NULL);
 	}
 	MemoryContextSwitchTo(caller);
 	lsm_slot_set_head(lslot, &delta->head);
+}
+
+/* Large values of the full version are in that table's file. */
+static inline void
+lsm_slot_set_file(LsmSlot *lslot, Relation rel)
+{
+	lslot->relid = RelationGetRelid(rel);
+	if (lslot->large)
+		lslot->salt = lsm_value_salt(rel);
 }
 
 /*
@@ -544,7 +555,7 @@ lsm_slot_store(TupleTableSlot *slot, Relation rel, const LsmVersion *full,
 		lslot->natts = full->head.natts;
 		lslot->large = (full->head.info & LSM_REC_LARGE) != 0;
 	}
-	lslot->relid = RelationGetRelid(rel);
+	lsm_slot_set_file(lslot, rel);
 	lslot->awaits_full = false;
 	lslot->xmax = xmax;
 	lslot->cmax = cmax;
@@ -591,7 +602,7 @@ lsm_slot_store_row(TupleTableSlot *slot, Relation rel, LsmCachedBlock *cached,
 		lslot->cached_xact = lsm_xact_number;
 	}
 	lsm_slot_set_head(lslot, head);
-	lslot->relid = RelationGetRelid(rel);
+	lsm_slot_set_file(lslot, rel);
 	lslot->row = row;
 	lslot->whole_columns = whole_columns;
 	slot->tts_tableOid = RelationGetRelid(rel);
