@@ -70,6 +70,7 @@ REGRESS = \
 	generations \
 	big_transaction \
 	table_options \
+	major_parts \
 	errors \
 	not_supported
 
@@ -98,6 +99,7 @@ ISOLATION = \
 	lock-strengths \
 	lock-update \
 	lost-update \
+	major-parts \
 	major-race \
 	merge-concurrent \
 	minor-race \

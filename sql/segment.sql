@@ -149,6 +149,13 @@ SELECT lsm_test_segment('segment_strings', 'baseline', 8192, 3);
 -- many zones, merged
 CREATE TABLE segment_many AS SELECT i AS a, noise(i) AS b, md5(i::text) AS c FROM generate_series(1, 40000) i;
 SELECT lsm_test_segment('segment_many', 'baseline', 1024, 0);
+-- blocks that are copied from another segment, between others that are not
+SELECT block_bytes, level, lsm_test_segment('segment_types', 'copied', block_bytes, level)
+	FROM (VALUES (1024, 0), (8192, 3), (32768, 3)) v(block_bytes, level);
+SELECT lsm_test_segment('segment_strings', 'copied', 8192, 3);
+SELECT lsm_test_segment('segment_narrow', 'copied', 8192, 3);
+SELECT lsm_test_segment('segment_no_columns', 'copied', 1024, 3);
+SELECT lsm_test_segment('segment_many', 'copied', 1024, 0);
 
 -- the example of FORMAT.md: these bytes never change
 CREATE TABLE segment_example (a int, b text, c numeric(5, 2));

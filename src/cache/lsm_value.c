@@ -94,7 +94,7 @@ lsm_value_write(Relation rel, LsmTable *table, const char *data, uint32 size, ui
 	uint32		npages = (size + LSM_PAGE_PAYLOAD - 1) / LSM_PAGE_PAYLOAD;
 	BlockNumber first = lsm_space_take_values(rel, table, npages, generation);
 	BufferAccessStrategy strategy = npages > LSM_PAGE_BATCH ?
-		GetAccessStrategy(BAS_BULKWRITE) : NULL;
+	GetAccessStrategy(BAS_BULKWRITE) : NULL;
 
 	for (uint32 done = 0; done < npages;)
 	{
@@ -251,7 +251,10 @@ lsm_value_read_segment(Relation rel, LsmTable *table, BlockNumber block,
 		value.offset / LSM_PAGE_PAYLOAD != first->number || value.length != size)
 		lsm_value_lost(rel);
 
-	/* VACUUM has moved the segment, since it was opened or since the row was read */
+	/*
+	 * VACUUM has moved the segment, since it was opened or since the row was
+	 * read
+	 */
 	if (block != lsm_segpages_block_at(entry.nextents, entry.extents, value.offset))
 		(void) lsm_reader_find(rel, table, first->uid, true, &entry);
 	if (!lsm_segpages_read(rel, &entry, value.offset + offset, len, buf))

@@ -730,7 +730,8 @@ lsm_check(Relation rel, LsmCheckReport report, void *arg)
 	/* on a standby nothing can be kept waiting: there only what stands still */
 	if (!standby)
 	{
-		lsm_job_lock(rel, LSM_OWNER_MAJOR);
+		for (int i = 0; i < LSM_MAJOR_SLOTS; i++)
+			lsm_job_lock(rel, lsm_major_owner(i));
 		lsm_job_lock(rel, LSM_OWNER_MINOR);
 		lsm_job_lock(rel, LSM_OWNER_FLUSH);
 	}
@@ -757,6 +758,7 @@ lsm_check(Relation rel, LsmCheckReport report, void *arg)
 	{
 		lsm_job_unlock(rel, LSM_OWNER_FLUSH);
 		lsm_job_unlock(rel, LSM_OWNER_MINOR);
-		lsm_job_unlock(rel, LSM_OWNER_MAJOR);
+		for (int i = LSM_MAJOR_SLOTS; i > 0; i--)
+			lsm_job_unlock(rel, lsm_major_owner(i - 1));
 	}
 }

@@ -1,14 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * lsm_compact.c
- *	  Minor and major compaction.
+ *	  What compactions share, minor compaction, and outcomes of transactions.
  *
- * Minor merges increments into fewer increments.  Major merges the oldest
- * increments into the base segments that they touch; the others stay as they are.
- * Both take increments that are adjacent in age, so that the order of a row's
- * records stays the order of the segments (I11): a major takes all from the oldest
- * up to the first that a running minor has claimed, a minor all that are newer
- * than what a running major has claimed.
+ * Minor merges increments into fewer increments, which do not overlap.  Both kinds
+ * take increments of a row that are adjacent in age, so that the order of its
+ * records stays the order of the segments (I11): a minor takes all that are newer
+ * than what running majors have claimed, a major none that a running minor has.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,29 +19,84 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-/* Small neighbours in the baseline that a major compaction makes one. */
-#define LSM_SMALL_RUN			4
-
 /* ---- claims ---- */
 
-static LsmTableShared *claimed_minor;
-static LsmTableShared *claimed_major;
+static LsmTableShared *lsm_claimed[LSM_CLAIMS];
 
-static void
+static inline int
+lsm_claim_index(uint16 owner)
+{
+	switch (owner)
+	{
+		case LSM_OWNER_MINOR:
+			return 0;
+		case LSM_OWNER_MAJOR:
+			return 1;
+		default:
+			Assert(owner > LSM_OWNER_PUNCH && owner <= LSM_OWNER_LAST);
+			return owner - LSM_OWNER_PUNCH + 1;
+	}
+}
+
+/* Note what a job is going to write again, in place of what it had; edit_lock is held. */
+void
+lsm_claim_set(LsmTableShared *shared, uint16 owner, uint32 gen_lo, uint32 gen_hi,
+			  LsmTid first, LsmTid last)
+{
+	int			i = lsm_claim_index(owner);
+	LsmClaim   *claim = &shared->claims[i];
+
+	Assert(!claim->used || lsm_claimed[i] == shared);
+	claim->used = true;
+	claim->gen_lo = gen_lo;
+	claim->gen_hi = gen_hi;
+	claim->first = first;
+	claim->last = last;
+	lsm_claimed[i] = shared;
+}
+
+void
 lsm_claim_release(uint16 owner)
 {
-	LsmTableShared **claimed = owner == LSM_OWNER_MINOR ? &claimed_minor : &claimed_major;
-	LsmTableShared *shared = *claimed;
+	int			i = lsm_claim_index(owner);
+	LsmTableShared *shared = lsm_claimed[i];
 
 	if (shared == NULL)
 		return;
-	*claimed = NULL;
+	lsm_claimed[i] = NULL;
 	LWLockAcquire(&shared->edit_lock, LW_EXCLUSIVE);
-	if (owner == LSM_OWNER_MINOR)
-		shared->minor_lo = shared->minor_hi = 0;
-	else
-		shared->major_hi = 0;
+	shared->claims[i].used = false;
 	LWLockRelease(&shared->edit_lock);
+}
+
+/* The newest generation that running majors merge, 0 if there is none; edit_lock is held. */
+static uint32
+lsm_claimed_by_majors(LsmTableShared *shared)
+{
+	uint32		gen_hi = 0;
+
+	for (int i = 1; i < LSM_CLAIMS; i++)
+		if (shared->claims[i].used)
+			gen_hi = Max(gen_hi, shared->claims[i].gen_hi);
+	return gen_hi;
+}
+
+/* The oldest generation that a running minor merges; edit_lock is held. */
+uint32
+lsm_claimed_by_minor(LsmTableShared *shared)
+{
+	return shared->claims[0].used ? shared->claims[0].gen_lo : PG_UINT32_MAX;
+}
+
+/* Does another major than the owner's write segments with such roots?  edit_lock is held. */
+bool
+lsm_claimed_roots(LsmTableShared *shared, uint16 owner, LsmTid first, LsmTid last)
+{
+	for (int i = 1; i < LSM_CLAIMS; i++)
+		if (i != lsm_claim_index(owner) && shared->claims[i].used &&
+			shared->claims[i].first <= last && shared->claims[i].last >= first)
+			return true;
+	return false;
 }
 
 /* A job that was not ended by itself ends with its transaction. */
@@ -51,23 +104,11 @@ void
 lsm_compact_xact_end(void)
 {
 	lsm_claim_release(LSM_OWNER_MINOR);
-	lsm_claim_release(LSM_OWNER_MAJOR);
+	for (int i = 0; i < LSM_MAJOR_SLOTS; i++)
+		lsm_claim_release(lsm_major_owner(i));
 }
 
 /* ---- a position in a segment ---- */
-
-typedef struct LsmCursor
-{
-	Relation	rel;
-	LsmTable   *table;
-	LsmManifestEntry entry;		/* as of view_counter */
-	uint64		view_counter;
-	uint32		blockno;
-	uint32		nblocks;
-	LsmCachedBlock *cached;
-	int			row;
-	LsmTid		root;			/* of the row; LSM_INVALID_TID at the end */
-} LsmCursor;
 
 /*
  * The segment's entry in the newest view: its outcomes may be newer than those
@@ -94,7 +135,7 @@ lsm_cursor_refresh(LsmCursor *cursor)
 		 cursor->entry.uid, RelationGetRelationName(cursor->rel));
 }
 
-static LsmSegmentReader *
+LsmSegmentReader *
 lsm_cursor_reader(LsmCursor *cursor)
 {
 	for (;;)
@@ -117,11 +158,12 @@ lsm_cursor_close(LsmCursor *cursor)
 	cursor->root = LSM_INVALID_TID;
 }
 
-/* Go to the first row of the block blockno, or to the end. */
-static void
-lsm_cursor_block(LsmCursor *cursor)
+/* Go to the first row of a block, or to the end. */
+void
+lsm_cursor_block(LsmCursor *cursor, uint32 blockno)
 {
 	lsm_cursor_close(cursor);
+	cursor->blockno = blockno;
 	if (cursor->blockno >= cursor->nblocks)
 		return;
 	while (cursor->cached == NULL)
@@ -135,35 +177,51 @@ lsm_cursor_block(LsmCursor *cursor)
 	cursor->root = lsm_block_root(cursor->cached->block, 0);
 }
 
-static void
-lsm_cursor_open(LsmCursor *cursor, Relation rel, LsmTable *table, const LsmManifestEntry *entry)
+/* Begin with a segment, at none of its rows yet. */
+void
+lsm_cursor_init(LsmCursor *cursor, Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 {
 	memset(cursor, 0, sizeof(*cursor));
 	cursor->rel = rel;
 	cursor->table = table;
 	cursor->entry = *entry;
 	cursor->nblocks = lsm_segment_reader_blocks(lsm_cursor_reader(cursor));
-	lsm_cursor_block(cursor);
+	cursor->root = LSM_INVALID_TID;
 }
 
-static void
+/* Begin at the first row of a segment. */
+void
+lsm_cursor_open(LsmCursor *cursor, Relation rel, LsmTable *table, const LsmManifestEntry *entry)
+{
+	lsm_cursor_init(cursor, rel, table, entry);
+	lsm_cursor_block(cursor, 0);
+}
+
+/* Go to the next row of the block; false: there is none, and the cursor is at none. */
+bool
+lsm_cursor_next_in_block(LsmCursor *cursor)
+{
+	if (++cursor->row >= lsm_block_rows(cursor->cached->block))
+	{
+		lsm_cursor_close(cursor);
+		return false;
+	}
+	cursor->root = lsm_block_root(cursor->cached->block, cursor->row);
+	return true;
+}
+
+void
 lsm_cursor_next(LsmCursor *cursor)
 {
-	cursor->row++;
-	if (cursor->row < lsm_block_rows(cursor->cached->block))
-	{
-		cursor->root = lsm_block_root(cursor->cached->block, cursor->row);
-		return;
-	}
-	cursor->blockno++;
-	lsm_cursor_block(cursor);
+	if (!lsm_cursor_next_in_block(cursor))
+		lsm_cursor_block(cursor, cursor->blockno + 1);
 }
 
 /*
  * Add the cursor's record to the merge.  The block stays pinned by the merge's
  * record until lsm_compact_row_done(), as its columns may be read until then.
  */
-static void
+void
 lsm_cursor_add(LsmCursor *cursor, LsmMerge *merge)
 {
 	LsmMergeRecord *added = lsm_merge_add(merge);
@@ -177,21 +235,8 @@ lsm_cursor_add(LsmCursor *cursor, LsmMerge *merge)
 
 /* ---- a set of increments, merged by root ---- */
 
-typedef struct LsmCompact
-{
-	Relation	rel;
-	LsmTable   *table;
-	LsmMerge   *merge;
-	int			ncursors;
-	LsmCursor  *cursors;		/* newest segment first */
-	int			nranges;		/* root ranges of the row log at the beginning */
-	LsmRowRange *ranges;
-	int64		rows;
-	int64		bytes;
-} LsmCompact;
-
 /* The smallest root that a cursor stands on. */
-static LsmTid
+LsmTid
 lsm_compact_peek(LsmCompact *compact)
 {
 	LsmTid		root = LSM_INVALID_TID;
@@ -204,7 +249,7 @@ lsm_compact_peek(LsmCompact *compact)
 }
 
 /* Add all records of a root, newest first, and go past them. */
-static void
+void
 lsm_compact_take(LsmCompact *compact, LsmTid root)
 {
 	for (int i = 0; i < compact->ncursors; i++)
@@ -219,7 +264,7 @@ lsm_compact_take(LsmCompact *compact, LsmTid root)
 }
 
 /* Merge what has been added for a root; gives the blocks' pins back. */
-static void
+void
 lsm_compact_row(LsmCompact *compact, LsmTid root, bool has_bottom, bool bottom_known)
 {
 	LsmMerge   *merge = compact->merge;
@@ -234,7 +279,7 @@ lsm_compact_row(LsmCompact *compact, LsmTid root, bool has_bottom, bool bottom_k
  * Was the row's INSERT still in the row log when the job began (in a range that
  * a flush had left there)?  Then its bottom is not among the job's inputs.
  */
-static bool
+bool
 lsm_compact_in_rowlog(LsmCompact *compact, LsmTid root)
 {
 	for (int i = 0; i < compact->nranges; i++)
@@ -244,59 +289,7 @@ lsm_compact_in_rowlog(LsmCompact *compact, LsmTid root)
 	return false;
 }
 
-/* ---- minor ---- */
-
-static int
-lsm_entry_cmp_age(const void *a, const void *b)
-{
-	const LsmManifestEntry *x = a;
-	const LsmManifestEntry *y = b;
-
-	if (x->gen_hi != y->gen_hi)
-		return x->gen_hi > y->gen_hi ? -1 : 1;
-	return x->segment_id > y->segment_id ? -1 : x->segment_id < y->segment_id;
-}
-
-/* Claim increments for a job; newest first.  Returns how many. */
-static int
-lsm_claim(Relation rel, LsmTable *table, uint16 owner, LsmManifestEntry **entries)
-{
-	LsmTableShared *shared = table->shared;
-	LsmView    *view;
-	int			n = 0;
-
-	LWLockAcquire(&shared->edit_lock, LW_EXCLUSIVE);
-	view = lsm_view_get(rel, table);
-	*entries = palloc(Max(view->nincrements, 1) * sizeof(LsmManifestEntry));
-	for (int i = 0; i < view->nincrements; i++)
-	{
-		LsmManifestEntry *entry = view->increments[i];
-
-		if (owner == LSM_OWNER_MINOR && entry->gen_lo <= shared->major_hi)
-			continue;
-		if (owner == LSM_OWNER_MAJOR && shared->minor_lo != 0 && entry->gen_hi >= shared->minor_lo)
-			continue;
-		(*entries)[n++] = *entry;
-	}
-	qsort(*entries, n, sizeof(LsmManifestEntry), lsm_entry_cmp_age);
-	if (n > 0 && owner == LSM_OWNER_MINOR)
-	{
-		shared->minor_lo = (*entries)[n - 1].gen_lo;
-		shared->minor_hi = (*entries)[0].gen_hi;
-		for (int i = 0; i < n; i++)
-			shared->minor_lo = Min(shared->minor_lo, (*entries)[i].gen_lo);
-		claimed_minor = shared;
-	}
-	else if (n > 0)
-	{
-		shared->major_hi = (*entries)[0].gen_hi;
-		claimed_major = shared;
-	}
-	LWLockRelease(&shared->edit_lock);
-	return n;
-}
-
-static void
+void
 lsm_compact_begin(LsmCompact *compact, Relation rel, LsmTable *table, uint16 owner,
 				  LsmManifestEntry *increments, int n, uint32 expected_pages)
 {
@@ -318,22 +311,165 @@ lsm_compact_begin(LsmCompact *compact, Relation rel, LsmTable *table, uint16 own
 		lsm_cursor_open(&compact->cursors[compact->ncursors++], rel, table, &increments[i]);
 }
 
+/* ---- minor ---- */
+
+static int
+lsm_entry_cmp_age(const void *a, const void *b)
+{
+	const LsmManifestEntry *x = a;
+	const LsmManifestEntry *y = b;
+
+	if (x->gen_hi != y->gen_hi)
+		return x->gen_hi > y->gen_hi ? -1 : 1;
+	return x->segment_id > y->segment_id ? -1 : x->segment_id < y->segment_id;
+}
+
+/* Sort increments, newest first. */
+void
+lsm_entries_sort_age(LsmManifestEntry *entries, int n)
+{
+	qsort(entries, n, sizeof(LsmManifestEntry), lsm_entry_cmp_age);
+}
+
+/* Stored bytes of the base segments that have roots from first to last. */
+uint64
+lsm_view_base_bytes(LsmView *view, LsmTid first, LsmTid last)
+{
+	uint64		bytes = 0;
+
+	for (int i = lsm_view_find_base(view, first);
+		 i < view->nbase && view->base[i]->first_tid <= last; i++)
+		bytes += view->base[i]->stored_bytes;
+	return bytes;
+}
+
+static int
+lsm_entry_cmp_first(const void *a, const void *b)
+{
+	LsmTid		x = ((const LsmManifestEntry *) a)->first_tid;
+	LsmTid		y = ((const LsmManifestEntry *) b)->first_tid;
+
+	return x < y ? -1 : x > y;
+}
+
+/*
+ * Do two of these increments have roots in common, or does one reach over more
+ * base segments than a major may read?  Sorts them by root.
+ */
+bool
+lsm_increments_tangled(LsmView *view, LsmManifestEntry *entries, int n)
+{
+	qsort(entries, n, sizeof(LsmManifestEntry), lsm_entry_cmp_first);
+	for (int i = 0; i < n; i++)
+	{
+		if (i > 0 && entries[i].first_tid <= entries[i - 1].last_tid)
+			return true;
+		if (lsm_view_base_bytes(view, entries[i].first_tid, entries[i].last_tid) >
+			lsm_job_limit())
+			return true;
+	}
+	return false;
+}
+
+/* Generations whose increments a minor may merge. */
+typedef struct LsmMinorScope
+{
+	uint32		gen_lo;
+	uint32		gen_hi;
+} LsmMinorScope;
+
+/*
+ * Claim the increments that are newer than what running majors merge; newest
+ * first.  Returns how many, 0 if merging them would change nothing.
+ */
+static int
+lsm_minor_claim(Relation rel, LsmTable *table, const LsmMinorScope *scope,
+				LsmManifestEntry **entries)
+{
+	LsmTableShared *shared = table->shared;
+	LsmView    *view;
+	uint32		majors;
+	int			n = 0;
+
+	LWLockAcquire(&shared->edit_lock, LW_EXCLUSIVE);
+	majors = lsm_claimed_by_majors(shared);
+	view = lsm_view_get(rel, table);
+	*entries = palloc(Max(view->nincrements, 1) * sizeof(LsmManifestEntry));
+	for (int i = 0; i < view->nincrements; i++)
+		if (view->increments[i]->gen_lo > majors && view->increments[i]->gen_lo >= scope->gen_lo &&
+			view->increments[i]->gen_hi <= scope->gen_hi)
+			(*entries)[n++] = *view->increments[i];
+	if (!lsm_increments_tangled(view, *entries, n))
+		n = 0;
+	lsm_entries_sort_age(*entries, n);
+	if (n > 0)
+	{
+		uint32		gen_lo = (*entries)[0].gen_lo;
+
+		for (int i = 0; i < n; i++)
+			gen_lo = Min(gen_lo, (*entries)[i].gen_lo);
+		lsm_claim_set(shared, LSM_OWNER_MINOR, gen_lo, (*entries)[0].gen_hi, 0, LSM_MAX_TID);
+	}
+	LWLockRelease(&shared->edit_lock);
+	return n;
+}
+
+/* What the base segments hold up to a root. */
+typedef struct LsmBaseMark
+{
+	LsmTid		last;
+	uint64		bytes;
+} LsmBaseMark;
+
+/*
+ * Increments that are merged end where the base segments below them come to half
+ * of what a major may read, so that a major can take them one by one.
+ */
 static void
-lsm_minor_run(Relation rel, LsmTable *table, LsmJobStats *stats)
+lsm_minor_cut(LsmCompact *compact, LsmTid root)
+{
+	while (compact->at_mark < compact->nmarks && compact->marks[compact->at_mark].last < root)
+		compact->passed += compact->marks[compact->at_mark++].bytes;
+	if (compact->passed >= lsm_job_limit() / 2)
+	{
+		lsm_merge_break_increment(compact->merge);
+		compact->passed = 0;
+	}
+}
+
+static void
+lsm_minor_mark_bases(LsmCompact *compact)
+{
+	LsmView    *view = lsm_view_get(compact->rel, compact->table);
+
+	compact->marks = MemoryContextAllocHuge(CurrentMemoryContext,
+											Max(view->nbase, 1) * sizeof(LsmBaseMark));
+	compact->nmarks = view->nbase;
+	for (int i = 0; i < view->nbase; i++)
+	{
+		compact->marks[i].last = view->base[i]->last_tid;
+		compact->marks[i].bytes = view->base[i]->stored_bytes;
+	}
+}
+
+static void
+lsm_minor_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStats *stats)
 {
 	LsmManifestEntry *increments;
-	int			n = lsm_claim(rel, table, LSM_OWNER_MINOR, &increments);
+	int			n = lsm_minor_claim(rel, table, arg, &increments);
 	LsmCompact	compact;
 	LsmEdit    *edit;
 	LsmTid		root;
 
-	if (n < 2)
+	if (n == 0)
 		return;					/* nothing to merge */
 	lsm_compact_begin(&compact, rel, table, LSM_OWNER_MINOR, increments, n, 64);
+	lsm_minor_mark_bases(&compact);
 	compact.merge->increment.expected_pages = Max(compact.bytes / BLCKSZ, 2);
 	while ((root = lsm_compact_peek(&compact)) != LSM_INVALID_TID)
 	{
 		lsm_compat_vacuum_delay();
+		lsm_minor_cut(&compact, root);
 		lsm_compact_take(&compact, root);
 		lsm_compact_row(&compact, root, false, false);
 	}
@@ -347,191 +483,6 @@ lsm_minor_run(Relation rel, LsmTable *table, LsmJobStats *stats)
 	lsm_edit_commit(edit);
 	LSM_STOP("minor-after-swap");
 	stats->segments_in += n;
-	stats->rows_in += compact.rows;
-	stats->bytes_read += compact.bytes;
-}
-
-/* ---- major ---- */
-
-/* Does an increment have a block that touches these roots? */
-static bool
-lsm_increment_touches(LsmCursor *cursor, LsmTid first, LsmTid last)
-{
-	LsmSegmentReader *reader = lsm_cursor_reader(cursor);
-	uint32		blockno = lsm_segment_find_block(reader, first);
-	LsmTid		block_first;
-	LsmTid		block_last;
-	uint32		rows;
-	uint64		offset;
-	uint32		stored;
-
-	if (blockno >= lsm_segment_reader_blocks(reader))
-		return false;
-	lsm_segment_block_info(reader, blockno, &block_first, &block_last, &rows, &offset, &stored);
-	return block_first <= last;
-}
-
-/*
- * Must a base segment be written again?  If an increment touches it, or if it
- * has rows of rolled-back transactions while all of its others are settled.
- */
-static bool
-lsm_base_needs_rewrite(LsmCompact *compact, const LsmManifestEntry *entry)
-{
-	bool		aborted = false;
-
-	if (entry->rows == 0)
-		return true;
-	for (int i = 0; i < compact->ncursors; i++)
-		if (lsm_increment_touches(&compact->cursors[i], entry->first_tid, entry->last_tid))
-			return true;
-	for (uint32 i = 0; i < entry->nunresolved; i++)
-	{
-		int			outcome = lsm_entry_outcome(entry, i);
-
-		if (outcome == LSM_OUTCOME_UNKNOWN && i < LSM_MAX_OUTCOMES)
-			return false;
-		if (outcome != LSM_OUTCOME_COMMITTED)
-			aborted = true;
-	}
-	return aborted && entry->max_xid < compact->merge->horizons.settled;
-}
-
-/*
- * Did a range that a flush had left in the row log lie between two neighbours in
- * the baseline?  Its rows will come between them as a segment (I13).
- */
-static bool
-lsm_compact_range_between(LsmCompact *compact, LsmTid left, LsmTid right)
-{
-	for (int i = 0; i < compact->nranges; i++)
-		if (LSM_TID(compact->ranges[i].lb, 0) > left && LSM_TID(compact->ranges[i].lb, 0) < right)
-			return true;
-	return false;
-}
-
-/*
- * Choose the base segments to write again: those that need it, and runs of at
- * least LSM_SMALL_RUN neighbours that are small, as many flushes of little leave
- * them behind.
- */
-static bool *
-lsm_major_choose(LsmCompact *compact, const LsmManifestEntry *bases, int nbases)
-{
-	bool	   *chosen = palloc0(Max(nbases, 1) * sizeof(bool));
-	uint64		small = (uint64) lsm_segment_size * 1024 / 16;
-	int			run = 0;
-
-	for (int i = 0; i < nbases; i++)
-	{
-		if (lsm_base_needs_rewrite(compact, &bases[i]))
-			chosen[i] = true;
-		run = bases[i].stored_bytes < small ? run + 1 : 0;
-		if (run == LSM_SMALL_RUN)
-			for (int j = i - run + 1; j < i; j++)
-				chosen[j] = true;
-		if (run >= LSM_SMALL_RUN)
-			chosen[i] = true;
-	}
-	return chosen;
-}
-
-/* Write a base segment again with what the increments say of its rows. */
-static void
-lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
-{
-	LsmCursor	base;
-
-	lsm_cursor_open(&base, compact->rel, compact->table, entry);
-	while (base.root != LSM_INVALID_TID)
-	{
-		LsmTid		root = base.root;
-		LsmTid		stray;
-
-		lsm_compat_vacuum_delay();
-		/* records of rows that have gone */
-		while ((stray = lsm_compact_peek(compact)) != LSM_INVALID_TID && stray < root)
-		{
-			lsm_compact_take(compact, stray);
-			lsm_compact_row(compact, stray, false, !lsm_compact_in_rowlog(compact, stray));
-		}
-		if (stray == root)
-			lsm_compact_take(compact, root);
-		lsm_cursor_add(&base, compact->merge);
-		lsm_cursor_next(&base);
-		compact->rows++;
-		lsm_compact_row(compact, root, true, true);
-	}
-	compact->bytes += entry->stored_bytes;
-}
-
-static void
-lsm_major_run(Relation rel, LsmTable *table, LsmJobStats *stats)
-{
-	LsmManifestEntry *increments;
-	LsmManifestEntry *bases;
-	uint64	   *removed;
-	bool	   *chosen;
-	uint64		input_bytes;
-	int			n = lsm_claim(rel, table, LSM_OWNER_MAJOR, &increments);
-	int			nbases;
-	int			nremoved = 0;
-	int			previous = -1;
-	LsmCompact	compact;
-	LsmEdit    *edit;
-	LsmView    *view;
-	LsmTid		root;
-
-	lsm_compact_begin(&compact, rel, table, LSM_OWNER_MAJOR, increments, n, 2);
-	view = lsm_view_get(rel, table);
-	nbases = view->nbase;
-	bases = palloc(Max(nbases, 1) * sizeof(LsmManifestEntry));
-	compact.ranges = palloc(Max(view->meta.nranges, 1) * sizeof(LsmRowRange));
-	for (uint32 i = 0; i < view->meta.nranges; i++)
-		if (view->meta.ranges[i].kind == LSM_RANGE_ROOT)
-			compact.ranges[compact.nranges++] = view->meta.ranges[i];
-	for (int i = 0; i < nbases; i++)
-		bases[i] = *view->base[i];
-	removed = palloc((nbases + n) * sizeof(uint64));
-	chosen = lsm_major_choose(&compact, bases, nbases);
-	input_bytes = compact.bytes;
-	for (int i = 0; i < nbases; i++)
-		if (chosen[i])
-			input_bytes += bases[i].stored_bytes;
-	compact.merge->bottom.expected_pages =
-		Max(Min(input_bytes, (uint64) lsm_segment_size * 1024) / BLCKSZ, 2);
-	compact.merge->increment.expected_pages = Max(compact.bytes / 4 / BLCKSZ, 2);
-	for (int i = 0; i < nbases; i++)
-	{
-		if (!chosen[i])
-			continue;
-		if (previous != i - 1 ||
-			lsm_compact_range_between(&compact, bases[i - 1].last_tid, bases[i].first_tid))
-			lsm_merge_break(compact.merge);
-		previous = i;
-		lsm_major_segment(&compact, &bases[i]);
-		removed[nremoved++] = bases[i].uid;
-	}
-	while ((root = lsm_compact_peek(&compact)) != LSM_INVALID_TID)
-	{
-		lsm_compat_vacuum_delay();
-		lsm_compact_take(&compact, root);
-		lsm_compact_row(&compact, root, false, !lsm_compact_in_rowlog(&compact, root));
-	}
-	lsm_merge_finish(compact.merge);
-	for (int i = 0; i < n; i++)
-		removed[nremoved++] = increments[i].uid;
-	if (nremoved == 0)
-		return;
-
-	LSM_STOP("major-before-swap");
-	edit = lsm_edit_begin(rel, table, LSM_OP_MAJOR);
-	for (int i = 0; i < nremoved; i++)
-		lsm_edit_remove_segment(edit, removed[i]);
-	lsm_merge_publish(compact.merge, edit, stats);
-	lsm_edit_commit(edit);
-	LSM_STOP("major-after-swap");
-	stats->segments_in += nremoved;
 	stats->rows_in += compact.rows;
 	stats->bytes_read += compact.bytes;
 }
@@ -655,21 +606,20 @@ restart:
 
 /* ---- entry points ---- */
 
-typedef void (*LsmJobRun) (Relation rel, LsmTable *table, LsmJobStats *stats);
-
-static void
-lsm_job_run(Relation rel, uint16 owner, LsmJobRun run, LsmJobStats *stats)
+/*
+ * Run a job, or a part of one, whose lock is held: in memory of its own, which
+ * goes with it.  Its claim stays; but not after an error.
+ */
+void
+lsm_job_run(Relation rel, uint16 owner, LsmJobRun run, void *arg, LsmJobStats *stats)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "lsm compaction",
 												  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext caller;
+	MemoryContext caller = MemoryContextSwitchTo(context);
 
-	lsm_job_lock(rel, owner);
-	lsm_resolve_segments(rel);
-	caller = MemoryContextSwitchTo(context);
 	PG_TRY();
 	{
-		run(rel, lsm_table_open(rel), stats);
+		run(rel, lsm_table_open(rel), owner, arg, stats);
 	}
 	PG_CATCH();
 	{
@@ -679,24 +629,39 @@ lsm_job_run(Relation rel, uint16 owner, LsmJobRun run, LsmJobStats *stats)
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	lsm_claim_release(owner);
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(context);
-	lsm_job_unlock(rel, owner);
 }
 
 /* Merge increments into fewer increments. */
 void
 lsm_minor(Relation rel, LsmJobStats *stats)
 {
+	LsmMinorScope scope = {0, PG_UINT32_MAX};
+
 	LSM_STOP("minor-start");
-	lsm_job_run(rel, LSM_OWNER_MINOR, lsm_minor_run, stats);
+	lsm_job_lock(rel, LSM_OWNER_MINOR);
+	lsm_resolve_segments(rel);
+	lsm_job_run(rel, LSM_OWNER_MINOR, lsm_minor_run, &scope, stats);
+	lsm_claim_release(LSM_OWNER_MINOR);
+	lsm_job_unlock(rel, LSM_OWNER_MINOR);
 }
 
-/* Merge increments into the baseline. */
-void
-lsm_major(Relation rel, LsmJobStats *stats)
+/*
+ * The same for workers: only those of some generations.  False: nothing to merge, or
+ * another minor runs.
+ */
+bool
+lsm_minor_part(Relation rel, uint32 gen_lo, uint32 gen_hi, LsmJobStats *stats)
 {
-	LSM_STOP("major-start");
-	lsm_job_run(rel, LSM_OWNER_MAJOR, lsm_major_run, stats);
+	LsmMinorScope scope = {gen_lo, gen_hi};
+	int64		before = stats->segments_in;
+
+	if (!lsm_job_lock_if_free(rel, LSM_OWNER_MINOR))
+		return false;
+	lsm_resolve_segments(rel);
+	lsm_job_run(rel, LSM_OWNER_MINOR, lsm_minor_run, &scope, stats);
+	lsm_claim_release(LSM_OWNER_MINOR);
+	lsm_job_unlock(rel, LSM_OWNER_MINOR);
+	return stats->segments_in > before;
 }

@@ -33,12 +33,26 @@ typedef struct LsmJobStats
 extern void lsm_flush(Relation rel, LsmJobStats *stats);
 extern void lsm_minor(Relation rel, LsmJobStats *stats);
 extern void lsm_major(Relation rel, LsmJobStats *stats);
+extern bool lsm_minor_part(Relation rel, uint32 gen_lo, uint32 gen_hi, LsmJobStats *stats);
+extern bool lsm_major_part(Relation rel, LsmTid first, LsmTid last, uint32 until,
+						   LsmJobStats *stats);
 extern void lsm_resolve_segments(Relation rel);
 extern void lsm_compact_xact_end(void);
+
+/*
+ * What one part of a major compaction may read, about (bytes): so long it runs before its
+ * pages are free again, and so much space it needs beside what it replaces.
+ */
+static inline uint64
+lsm_job_limit(void)
+{
+	return (uint64) lsm_segment_size * 1024 * 16;
+}
 
 /* ---- locks of jobs (lsm_job.c) ---- */
 
 extern void lsm_job_lock(Relation rel, uint16 owner);
+extern bool lsm_job_lock_if_free(Relation rel, uint16 owner);
 extern void lsm_job_unlock(Relation rel, uint16 owner);
 
 /* ---- merging the records of one row (lsm_merge.c) ---- */
@@ -136,8 +150,89 @@ extern void lsm_output_init(LsmOutput *output, Relation rel, LsmTable *table, ui
 							uint32 expected_pages);
 extern void lsm_output_add(LsmOutput *output, const LsmRowHead *head, const Datum *values,
 						   const bool *isnull);
+extern bool lsm_output_copy_block(LsmOutput *output, LsmSegmentReader *reader, uint32 blockno);
 extern void lsm_merge_break(LsmMerge *merge);
+extern void lsm_merge_break_increment(LsmMerge *merge);
 extern void lsm_merge_finish(LsmMerge *merge);
 extern void lsm_merge_publish(LsmMerge *merge, LsmEdit *edit, LsmJobStats *stats);
+
+/* ---- claims: what running compactions merge (lsm_compact.c) ---- */
+
+/* Locks of majors: so many may run at once, each over its own roots. */
+static inline uint16
+lsm_major_owner(int slot)
+{
+	return slot == 0 ? LSM_OWNER_MAJOR : LSM_OWNER_PUNCH + slot;
+}
+
+extern void lsm_claim_set(LsmTableShared *shared, uint16 owner, uint32 gen_lo, uint32 gen_hi,
+						  LsmTid first, LsmTid last);
+extern void lsm_claim_release(uint16 owner);
+extern uint32 lsm_claimed_by_minor(LsmTableShared *shared);
+extern bool lsm_claimed_roots(LsmTableShared *shared, uint16 owner, LsmTid first, LsmTid last);
+
+/* ---- merging segments by root (lsm_compact.c) ---- */
+
+/* A position in a segment. */
+typedef struct LsmCursor
+{
+	Relation	rel;
+	LsmTable   *table;
+	LsmManifestEntry entry;		/* as of view_counter */
+	uint64		view_counter;
+	uint32		blockno;
+	uint32		nblocks;
+	LsmCachedBlock *cached;
+	int			row;
+	LsmTid		root;			/* of the row; LSM_INVALID_TID at the end */
+} LsmCursor;
+
+/* A set of increments, and what becomes of them. */
+typedef struct LsmCompact
+{
+	Relation	rel;
+	LsmTable   *table;
+	LsmMerge   *merge;
+	int			ncursors;
+	LsmCursor  *cursors;		/* newest segment first */
+	int			nranges;		/* root ranges of the row log at the beginning */
+	LsmRowRange *ranges;
+
+	/*
+	 * minor: base segments below, and how many bytes of them one increment is
+	 * over
+	 */
+	struct LsmBaseMark *marks;
+	int			nmarks;
+	int			at_mark;
+	uint64		passed;
+	int64		rows;
+	int64		bytes;
+	int64		copied;			/* bytes of blocks that were copied as they
+								 * were */
+} LsmCompact;
+
+typedef void (*LsmJobRun) (Relation rel, LsmTable *table, uint16 owner, void *arg,
+						   LsmJobStats *stats);
+
+extern void lsm_job_run(Relation rel, uint16 owner, LsmJobRun run, void *arg, LsmJobStats *stats);
+extern LsmSegmentReader *lsm_cursor_reader(LsmCursor *cursor);
+extern void lsm_cursor_open(LsmCursor *cursor, Relation rel, LsmTable *table,
+							const LsmManifestEntry *entry);
+extern void lsm_cursor_init(LsmCursor *cursor, Relation rel, LsmTable *table,
+							const LsmManifestEntry *entry);
+extern void lsm_cursor_block(LsmCursor *cursor, uint32 blockno);
+extern bool lsm_cursor_next_in_block(LsmCursor *cursor);
+extern void lsm_cursor_next(LsmCursor *cursor);
+extern void lsm_cursor_add(LsmCursor *cursor, LsmMerge *merge);
+extern void lsm_compact_begin(LsmCompact *compact, Relation rel, LsmTable *table, uint16 owner,
+							  LsmManifestEntry *increments, int n, uint32 expected_pages);
+extern LsmTid lsm_compact_peek(LsmCompact *compact);
+extern void lsm_compact_take(LsmCompact *compact, LsmTid root);
+extern void lsm_compact_row(LsmCompact *compact, LsmTid root, bool has_bottom, bool bottom_known);
+extern bool lsm_compact_in_rowlog(LsmCompact *compact, LsmTid root);
+extern void lsm_entries_sort_age(LsmManifestEntry *entries, int n);
+extern uint64 lsm_view_base_bytes(LsmView *view, LsmTid first, LsmTid last);
+extern bool lsm_increments_tangled(LsmView *view, LsmManifestEntry *entries, int n);
 
 #endif							/* LSM_COMPACT_H */

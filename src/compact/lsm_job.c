@@ -30,24 +30,18 @@ lsm_job_tag(Relation rel, uint16 owner, LOCKTAG *tag)
 }
 
 /*
- * Take the lock of a kind of job, waiting for the one that runs; free the
- * pages that a dead one of that kind was given, and those of large values that
- * nobody can read any more.
+ * Free the pages that a dead job of that kind was given, and those of large values
+ * that nobody can read any more.
  */
-void
-lsm_job_lock(Relation rel, uint16 owner)
+static void
+lsm_job_free_pages(Relation rel, uint16 owner)
 {
-	LOCKTAG		tag;
 	LsmTable   *table = lsm_table_open(rel);
-	LsmView    *view;
+	LsmView    *view = lsm_view_get(rel, table);
 	bool		left = false;
 	bool		retired = false;
 	uint64		horizon = 0;
 
-	lsm_job_tag(rel, owner, &tag);
-	(void) LockAcquire(&tag, ExclusiveLock, false, false);
-
-	view = lsm_view_get(rel, table);
 	for (int i = 0; i < view->nentries; i++)
 	{
 		LsmManifestEntry *entry = &view->entries[i];
@@ -72,6 +66,30 @@ lsm_job_lock(Relation rel, uint16 owner)
 		else
 			lsm_edit_abandon(edit);
 	}
+}
+
+/* Take the lock of a kind of job, waiting for the one that runs, and clean up after a dead one. */
+void
+lsm_job_lock(Relation rel, uint16 owner)
+{
+	LOCKTAG		tag;
+
+	lsm_job_tag(rel, owner, &tag);
+	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+	lsm_job_free_pages(rel, owner);
+}
+
+/* The same without waiting; false: one runs. */
+bool
+lsm_job_lock_if_free(Relation rel, uint16 owner)
+{
+	LOCKTAG		tag;
+
+	lsm_job_tag(rel, owner, &tag);
+	if (LockAcquire(&tag, ExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+		return false;
+	lsm_job_free_pages(rel, owner);
+	return true;
 }
 
 void

@@ -193,6 +193,30 @@ lsm_output_add(LsmOutput *output, const LsmRowHead *head, const Datum *values,
 		lsm_output_unresolved(output, head->xid);
 }
 
+/*
+ * Copy a block of a base segment whose rows stay as they are.  False: it has to be
+ * added row by row.
+ */
+bool
+lsm_output_copy_block(LsmOutput *output, LsmSegmentReader *reader, uint32 blockno)
+{
+	LsmTid		first;
+	LsmTid		last;
+	uint32		rows;
+	uint64		offset;
+	uint32		stored;
+
+	if (output->writer != NULL &&
+		lsm_segment_writer_bytes(output->writer) >= (uint64) lsm_segment_size * 1024)
+		lsm_output_close(output);
+	lsm_output_open(output);
+	if (!lsm_segment_writer_copy_block(output->writer, reader, blockno))
+		return false;
+	lsm_segment_block_info(reader, blockno, &first, &last, &rows, &offset, &stored);
+	output->last_root = last;
+	return true;
+}
+
 /* ---- merging ---- */
 
 /*
@@ -322,7 +346,7 @@ void
 lsm_merge_mark(LsmMerge *merge, LsmRowHead *head, LsmXidState state)
 {
 	uint64		frozen = lsm_merge_has_columns(head) ? merge->horizons.settled :
-		merge->horizons.visible;
+	merge->horizons.visible;
 
 	if (state != LSM_XID_COMMITTED)
 		return;
@@ -416,7 +440,8 @@ lsm_merge_complete(LsmMerge *merge, int i)
 			merge->isnull[j] = merge->base_isnull[j];
 		}
 		else
-			merge->isnull[j] = true;	/* cannot be: a DELTA has these columns */
+			merge->isnull[j] = true;	/* cannot be: a DELTA has these
+										 * columns */
 	}
 	return natts;
 }
@@ -562,6 +587,13 @@ void
 lsm_merge_break(LsmMerge *merge)
 {
 	lsm_output_close(&merge->bottom);
+}
+
+/* End the open increment, so that what comes next can be merged by itself. */
+void
+lsm_merge_break_increment(LsmMerge *merge)
+{
+	lsm_output_close(&merge->increment);
 }
 
 void

@@ -167,6 +167,7 @@ StaticAssertDecl(sizeof(LsmMeta) <= LSM_PAGE_PAYLOAD, "the metapage must fit a p
 #define LSM_OWNER_MINOR			2
 #define LSM_OWNER_MAJOR			3
 #define LSM_OWNER_PUNCH			4
+#define LSM_OWNER_LAST			7	/* 5 to 7: majors over other roots */
 
 #define LSM_SEGFLAG_ALL_VISIBLE 0x0001	/* every xid in it counts as frozen */
 #define LSM_SEGFLAG_VALUES		0x0002	/* it has large values */

@@ -266,7 +266,7 @@ lsm_truncate_release(Relation rel, LsmTable *table, BlockNumber from)
 	LsmEdit    *edit = lsm_edit_begin(rel, table, LSM_OP_TRUNCATE);
 	LsmMeta    *meta = &edit->meta;
 
-	for (uint16 owner = LSM_OWNER_FLUSH; owner <= LSM_OWNER_PUNCH; owner++)
+	for (uint16 owner = LSM_OWNER_FLUSH; owner <= LSM_OWNER_LAST; owner++)
 		(void) lsm_edit_free_pending(edit, owner);
 	(void) lsm_edit_free_retired(edit);
 	for (uint32 i = meta->nranges; i > 0; i--)

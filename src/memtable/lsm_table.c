@@ -166,7 +166,7 @@ lsm_table_init_shared(LsmTableShared *shared)
 	lsm_memindex_init(&shared->index[1]);
 	for (int i = 0; i < LSM_SPECULATIVE_BUCKETS; i++)
 		pg_atomic_init_u32(&shared->speculative[i], 0);
-	shared->minor_lo = shared->minor_hi = shared->major_hi = 0;
+	memset(shared->claims, 0, sizeof(shared->claims));
 	lsm_table_reset_shared(shared);
 }
 

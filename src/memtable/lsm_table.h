@@ -37,6 +37,20 @@ typedef struct LsmRangeRest
 	uint32		npages;
 } LsmRangeRest;
 
+/* Major compactions of one table that may run at once. */
+#define LSM_MAJOR_SLOTS			4
+#define LSM_CLAIMS				(1 + LSM_MAJOR_SLOTS)
+
+/* What a running compaction is going to write again. */
+typedef struct LsmClaim
+{
+	bool		used;
+	uint32		gen_lo;			/* generations out of the reach of the other kind */
+	uint32		gen_hi;
+	LsmTid		first;			/* roots of all its segments */
+	LsmTid		last;
+} LsmClaim;
+
 #define LSM_PINS_EVICTED		PG_UINT32_MAX	/* no table's entry */
 
 /* A table's file: its locator and, for temporary tables, the backend. */
@@ -73,10 +87,8 @@ typedef struct LsmTableShared
 	/* undecided speculative insertions by LB (lsm_rowlog.c); 0 after restart */
 	pg_atomic_uint32 speculative[LSM_SPECULATIVE_BUCKETS];
 
-	/* increments that a running job merges; guarded by edit_lock */
-	uint32		minor_lo;		/* generations, 0: none */
-	uint32		minor_hi;
-	uint32		major_hi;
+	LsmClaim	claims[LSM_CLAIMS]; /* of the minor and the majors that run; guarded by
+									 * edit_lock */
 } LsmTableShared;
 
 /* ---- a backend's copy of metapage and manifest at one counter value ---- */

@@ -153,7 +153,10 @@ lsm_retired_horizon(Relation rel)
 
 	lsm_horizons(rel, &horizons);
 
-	/* no other xid has come since, but neither has anyone a snapshot from before */
+	/*
+	 * no other xid has come since, but neither has anyone a snapshot from
+	 * before
+	 */
 	if (horizons.visible >= (TransactionIdIsValid(own) ? lsm_full_xid(own) : lsm_next_xid) &&
 		lsm_is_alone(rel))
 		return lsm_next_xid + 1;

@@ -131,6 +131,14 @@ extern void lsm_segment_writer_add_dead(LsmSegmentWriter *writer, LsmTid root);
  * the properties; duplicates are ignored). */
 extern void lsm_segment_writer_add_unresolved(LsmSegmentWriter *writer, uint64 xid);
 
+/*
+ * Copy a block of another segment without decoding it; its roots come next.  False:
+ * its rows have to be added one by one, because it has xids or large values, or other
+ * columns than the writer's, or is so small that it had better join its neighbours.
+ */
+extern bool lsm_segment_writer_copy_block(LsmSegmentWriter *writer, LsmSegmentReader *reader,
+										  uint32 blockno);
+
 /* Bytes that the stream has so far, the open block estimated. */
 extern uint64 lsm_segment_writer_bytes(LsmSegmentWriter *writer);
 

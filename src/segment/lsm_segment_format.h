@@ -254,6 +254,7 @@ extern LsmZoneMap *lsm_zone_create(int natts, const LsmColumnEntry *columns);
 extern void lsm_zone_begin_block(LsmZoneMap *map);
 extern void lsm_zone_add(LsmZoneMap *map, int attno, const LsmColumn *column,
 						 const LsmChunkFacts *facts);
+extern void lsm_zone_copy(LsmZoneMap *map, const uint8 *p, const uint8 *end);
 extern void lsm_zone_finish(LsmZoneMap *map, uint64 stored_bytes, StringInfo out);
 extern bool lsm_zone_skip(const uint8 **p, const uint8 *end, uint8 order, int16 typlen);
 extern bool lsm_zone_get(const uint8 *p, uint8 order, const LsmColumnType *type, LsmZone *zone);
@@ -302,6 +303,8 @@ struct LsmSegmentReader
 	uint64	   *forward_offsets;
 	uint64	   *dead_offsets;
 };
+
+extern const uint8 *lsm_reader_zone(LsmSegmentReader *reader, uint32 blockno, const uint8 **end);
 
 /* CRC-32C of the uid and then the bytes. */
 static inline pg_crc32c

@@ -721,21 +721,31 @@ lsm_segment_unresolved(LsmSegmentReader *reader, uint32 *n)
  * Zones and types
  * --------------------------------------------------------------------- */
 
-bool
-lsm_segment_zone(LsmSegmentReader *reader, uint32 blockno, int attnum, LsmZone *zone)
+/* The zone of a block, of its first column on; NULL if there are none. */
+const uint8 *
+lsm_reader_zone(LsmSegmentReader *reader, uint32 blockno, const uint8 **end)
 {
 	Size		len;
 	const uint8 *start;
-	const uint8 *p;
 
 	Assert(blockno < reader->props.blocks);
-	if (reader->zones == NULL || attnum < 1 || attnum > reader->props.natts)
-		return false;
+	if (reader->zones == NULL)
+		return NULL;
 	start = lsm_reader_section(reader, LSM_SECTION_ZONES, &len);
-	p = start + reader->zones[blockno / reader->props.zone_blocks];
+	*end = start + len;
+	return start + reader->zones[blockno / reader->props.zone_blocks];
+}
+
+bool
+lsm_segment_zone(LsmSegmentReader *reader, uint32 blockno, int attnum, LsmZone *zone)
+{
+	const uint8 *end;
+	const uint8 *p = lsm_reader_zone(reader, blockno, &end);
+
+	if (p == NULL || attnum < 1 || attnum > reader->props.natts)
+		return false;
 	for (int i = 0; i < attnum - 1; i++)
-		(void) lsm_zone_skip(&p, start + len, reader->columns[i].order,
-							 reader->columns[i].typlen);
+		(void) lsm_zone_skip(&p, end, reader->columns[i].order, reader->columns[i].typlen);
 	return lsm_zone_get(p, reader->columns[attnum - 1].order, &reader->types[attnum - 1], zone);
 }
 

@@ -223,6 +223,65 @@ lsm_segment_writer_add(LsmSegmentWriter *writer, const LsmRowHead *head,
 	MemoryContextSwitchTo(old);
 }
 
+/* Does the segment have such rows that its blocks can be this one's? */
+static bool
+lsm_writer_can_copy(const LsmSegmentWriter *writer, const LsmSegmentReader *reader)
+{
+	return writer->options.kind != LSM_SEGKIND_INCREMENT &&
+		reader->props.kind != LSM_SEGKIND_INCREMENT &&
+		reader->props.max_xid == 0 && reader->nvalues == 0 &&
+		reader->props.natts == writer->natts &&
+		memcmp(reader->columns, writer->columns, writer->natts * sizeof(LsmColumnEntry)) == 0;
+}
+
+bool
+lsm_segment_writer_copy_block(LsmSegmentWriter *writer, LsmSegmentReader *reader, uint32 blockno)
+{
+	LsmProperties *props = &writer->props;
+	const LsmBlockEntry *from = &reader->index[blockno];
+	LsmBlockEntry *to;
+	MemoryContext old;
+	uint8	   *data;
+	const uint8 *zone;
+	const uint8 *zone_end = NULL;
+
+	if (!lsm_writer_can_copy(writer, reader) ||
+		from->raw_bytes < writer->options.block_bytes / 2 ||
+		(lsm_block_builder_rows(writer->builder) > 0 &&
+		 writer->open_bytes < writer->options.block_bytes / 2))
+		return false;
+	if (props->versions > 0 && from->first <= writer->last_root)
+		elog(ERROR, "records of a segment are out of order");
+	old = MemoryContextSwitchTo(writer->context);
+	if (lsm_block_builder_rows(writer->builder) > 0)
+		lsm_writer_end_block(writer);
+
+	data = palloc(from->length);
+	reader->source->read(reader->source, reader->offsets[blockno], from->length, data);
+	if (lsm_segment_crc(reader->source->uid, data, from->length) != from->crc)
+		lsm_segment_corrupt(reader->source, blockno, "The block has checksum %08X, expected %08X.",
+							lsm_segment_crc(reader->source->uid, data, from->length), from->crc);
+	LSM_WRITER_GROW(writer, writer->index, props->blocks, writer->max_index);
+	to = &writer->index[props->blocks++];
+	*to = *from;
+	to->crc = lsm_segment_crc(writer->options.uid, data, from->length);
+	lsm_writer_append(writer, data, from->length);
+	pfree(data);
+
+	zone = lsm_reader_zone(reader, blockno, &zone_end);
+	lsm_zone_begin_block(writer->zones);
+	lsm_zone_copy(writer->zones, zone, zone_end);
+
+	if (props->versions == 0)
+		props->first_tid = from->first;
+	props->last_tid = writer->last_root = from->last;
+	props->rows += from->rows;
+	props->versions += from->rows;
+	props->raw_bytes += from->raw_bytes;
+	MemoryContextSwitchTo(old);
+	return true;
+}
+
 uint64
 lsm_segment_writer_begin_value(LsmSegmentWriter *writer, uint32 length)
 {

@@ -501,6 +501,18 @@ lsm_zone_skip(const uint8 **p, const uint8 *end, uint8 order, int16 typlen)
 		lsm_zone_skip_bound(p, end, order, typlen);
 }
 
+static int64
+lsm_zone_get_number(const uint8 *bytes, uint8 len)
+{
+	uint64		number = 0;
+
+	for (int i = 0; i < len; i++)
+		number |= (uint64) bytes[i] << (8 * i);
+	if (len > 0 && len < 8 && (bytes[len - 1] & 0x80))
+		number |= ~UINT64CONST(0) << (8 * len);
+	return (int64) number;
+}
+
 static Datum
 lsm_zone_get_bound(const uint8 **p, uint8 order, const LsmColumnType *type)
 {
@@ -510,12 +522,8 @@ lsm_zone_get_bound(const uint8 **p, uint8 order, const LsmColumnType *type)
 	*p += len;
 	if (lsm_zone_is_number(order))
 	{
-		uint64		number = 0;
+		int64		number = lsm_zone_get_number(bytes, len);
 
-		for (int i = 0; i < len; i++)
-			number |= (uint64) bytes[i] << (8 * i);
-		if (len > 0 && len < 8 && (bytes[len - 1] & 0x80))
-			number |= ~UINT64CONST(0) << (8 * len);
 		switch (type->typlen)
 		{
 			case 1:
@@ -536,6 +544,49 @@ lsm_zone_get_bound(const uint8 **p, uint8 order, const LsmColumnType *type)
 		return PointerGetDatum(result);
 	}
 	return PointerGetDatum(cstring_to_text_with_len((const char *) bytes, len));
+}
+
+/* A bound as it was when it was put. */
+static void
+lsm_zone_load_bound(const uint8 **p, uint8 order, LsmZoneBound *bound)
+{
+	memset(bound, 0, sizeof(*bound));
+	bound->len = **p;
+	if (lsm_zone_is_number(order))
+		bound->u.number = lsm_zone_get_number(*p + 1, bound->len);
+	else
+		memcpy(bound->u.bytes, *p + 1, bound->len);
+	*p += 1 + bound->len;
+}
+
+/*
+ * Put a zone of another segment with the same columns, found sound, into the open
+ * one: for a block that is copied.  NULL: it has none.
+ */
+void
+lsm_zone_copy(LsmZoneMap *map, const uint8 *p, const uint8 *end)
+{
+	for (int i = 0; i < map->natts; i++)
+	{
+		LsmZoneColumn zone;
+
+		zone.flags = LSM_ZONE_KNOWN_FLAGS;
+		if (p != NULL)
+		{
+			const uint8 *at = p;
+
+			zone.flags = *at++;
+			if ((zone.flags & LSM_ZONE_VALUE) && !(zone.flags & LSM_ZONE_UNBOUNDED))
+			{
+				lsm_zone_load_bound(&at, map->orders[i], &zone.min);
+				lsm_zone_load_bound(&at, map->orders[i], &zone.max);
+			}
+			(void) lsm_zone_skip(&p, end, map->orders[i], map->typlens[i]);
+			Assert(p == at);
+		}
+		lsm_zone_merge(map->orders[i], map->columns + (Size) (map->zones - 1) * map->natts + i,
+					   &zone);
+	}
 }
 
 /*

@@ -286,7 +286,7 @@ lsm_test_kind(text *name)
 
 	if (strcmp(kind, "insert") == 0)
 		return LSM_SEGKIND_INSERT;
-	if (strcmp(kind, "baseline") == 0)
+	if (strcmp(kind, "baseline") == 0 || strcmp(kind, "copied") == 0)
 		return LSM_SEGKIND_BASELINE;
 	elog(ERROR, "kind \"%s\"", kind);
 }
@@ -312,6 +312,23 @@ lsm_test_row_head(LsmRowHead *head, LsmSegmentKind kind, int64 n, int natts)
 	}
 	else
 		head->info = LSM_REC_INSERT | LSM_REC_COMMITTED;
+}
+
+/* Forward entries, dead roots and unresolved xids for n rows, in no order. */
+static void
+lsm_test_add_lists(LsmSegmentWriter *writer, int64 n)
+{
+	for (int64 i = 0; i < n; i += 7)
+	{
+		int64		j = (i * 7919) % n;
+
+		lsm_segment_writer_add_forward(writer, LSM_TID(LSM_FIRST_VERSION_LB + j / 9, j % 9 + 1),
+									   lsm_test_root(j));
+		if (i % 3 == 0)
+			lsm_segment_writer_add_dead(writer, lsm_test_root(j));
+		if (i % 70 == 0)
+			lsm_segment_writer_add_unresolved(writer, 100 + j % 50);
+	}
 }
 
 /* Write all rows of a table; returns what the writer said. */
@@ -357,21 +374,58 @@ lsm_test_write(Relation rel, LsmSegmentKind kind, int block_bytes, int level,
 		lsm_segment_writer_add(writer, &head, values, slot->tts_isnull);
 		n++;
 	}
-	for (int64 i = 0; i < n; i += 7)
-	{
-		/* in no order */
-		int64		j = (i * 7919) % n;
-
-		lsm_segment_writer_add_forward(writer, LSM_TID(LSM_FIRST_VERSION_LB + j / 9, j % 9 + 1),
-									   lsm_test_root(j));
-		if (i % 3 == 0)
-			lsm_segment_writer_add_dead(writer, lsm_test_root(j));
-		if (i % 70 == 0)
-			lsm_segment_writer_add_unresolved(writer, 100 + j % 50);
-	}
+	lsm_test_add_lists(writer, n);
 	table_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
 	lsm_segment_writer_finish(writer, stats);
+}
+
+/*
+ * Write a segment with the rows of another one: two blocks of three are copied as
+ * they are, if they can be; of the others the rows are added.  Returns how many
+ * have been copied.
+ */
+static int
+lsm_test_copy(LsmTestSink *from, TupleDesc tupdesc, int block_bytes, int level,
+			  LsmTestSink *to, LsmSegmentStats *stats)
+{
+	LsmTestSource source;
+	LsmSegmentReader *reader;
+	LsmSegmentWriter *writer;
+	LsmSegmentOptions options = {LSM_SEGKIND_BASELINE, LSM_TEST_UID, block_bytes, level};
+	Datum	   *values = palloc(Max(tupdesc->natts, 1) * sizeof(Datum));
+	bool	   *isnull = palloc(Max(tupdesc->natts, 1) * sizeof(bool));
+	int			copied = 0;
+
+	lsm_test_source(&source, from->data, from->len);
+	reader = lsm_segment_reader_open(&source.source);
+	options.uid++;
+	writer = lsm_segment_writer_create(tupdesc, &options, &to->sink);
+	for (uint32 blockno = 0; blockno < lsm_segment_reader_blocks(reader); blockno++)
+	{
+		LsmBlock   *block;
+
+		if (blockno % 3 != 1 && lsm_segment_writer_copy_block(writer, reader, blockno))
+		{
+			copied++;
+			continue;
+		}
+		block = lsm_block_read(reader, blockno);
+		for (int row = 0; row < lsm_block_rows(block); row++)
+		{
+			LsmRowHead	head;
+
+			lsm_block_head(block, row, &head);
+			for (int i = 0; i < tupdesc->natts; i++)
+				values[i] = lsm_block_value(block, row, i + 1, &isnull[i]);
+			lsm_segment_writer_add(writer, &head, values, isnull);
+		}
+		lsm_block_free(block);
+	}
+	lsm_test_add_lists(writer, stats->rows);
+	lsm_segment_reader_close(reader);
+	lsm_segment_writer_finish(writer, stats);
+	return copied;
 }
 
 /* Is a value inside its zone? */
@@ -551,7 +605,8 @@ lsm_test_check_lists(LsmSegmentReader *reader, int64 rows)
 
 /*
  * Write a table's rows to a segment and compare all that can be read from it.
- * Tells rows, blocks, and columns of blocks that have bounds.
+ * Tells rows, blocks, and columns of blocks that have bounds.  Kind "copied": of a
+ * segment that was written from another one, and how many blocks were copied.
  */
 Datum
 lsm_test_segment(PG_FUNCTION_ARGS)
@@ -574,10 +629,20 @@ lsm_test_segment(PG_FUNCTION_ARGS)
 														ALLOCSET_DEFAULT_SIZES);
 	int64		n = 0;
 	int			bounded = 0;
+	int			copied = -1;
 	uint64		offset = 0;
 
 	lsm_test_write(rel, kind, block_bytes, level, &sink->sink, &stats);
+	if (strcmp(text_to_cstring(PG_GETARG_TEXT_PP(1)), "copied") == 0)
+	{
+		LsmTestSink *other = lsm_test_sink();
+
+		copied = lsm_test_copy(sink, tupdesc, block_bytes, level, other, &stats);
+		sink = other;
+	}
 	lsm_test_source(&source, sink->data, sink->len);
+	if (copied >= 0)
+		source.source.uid++;
 	if (stats.stored_bytes != sink->len)
 		elog(ERROR, "stored bytes differ");
 	reader = lsm_segment_reader_open(&source.source);
@@ -654,6 +719,11 @@ lsm_test_segment(PG_FUNCTION_ARGS)
 	table_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
 	table_close(rel, AccessShareLock);
+
+	if (copied >= 0)
+		PG_RETURN_TEXT_P(cstring_to_text(psprintf(INT64_FORMAT " rows, %u blocks, %d copied, %s",
+												  n, stats.blocks, copied,
+												  bounded > 0 ? "bounds" : "no bounds")));
 
 	/* How many blocks share a zone depends on how well zstd compresses. */
 	if (level > 0)

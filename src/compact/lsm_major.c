@@ -1,0 +1,544 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_major.c
+ *	  Major compaction: increments go into the base segments that they touch.
+ *
+ * Base segments that no increment touches stay as they are.  A table that is small
+ * is done in one part.  Of a large one, each part takes what lies over one increment's
+ * roots, so that it reads about lsm_job_limit() bytes, gives back what it has
+ * replaced before the next one begins, and can be given up without losing much; and
+ * other majors may run over other roots at the same time.
+ *
+ * WHICH INCREMENTS A PART TAKES
+ *	  The order of a row's records must stay the order of the segments (I11).  So a
+ *	  part begins with an increment below which no other lies, and adds those
+ *	  above it, from older to newer, as long as their roots are within its own; the
+ *	  first that has some of them and others too ends it.  Before that, minor
+ *	  compaction has made increments that do not overlap, and has cut them where the
+ *	  base segments below come to half a part's limit.  (Other LSM engines cut
+ *	  their files by the overlap with the level below for the same reason.)
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm_compact.h"
+#include "lsm_stop.h"
+#include "lsm_wal.h"
+#include "miscadmin.h"
+
+/* Small neighbours in the baseline that a major compaction makes one. */
+#define LSM_SMALL_RUN			4
+
+/* How far a major has come. */
+typedef struct LsmMajorSweep
+{
+	uint32		until;			/* newest generation that goes in */
+	bool		whole;			/* all in one part */
+	bool		increments;		/* first those parts that have some */
+	LsmTid		first;			/* roots at which a part may begin */
+	LsmTid		last;
+	LsmTid		from;			/* those before it have been done */
+	bool		done;
+} LsmMajorSweep;
+
+/* What one part takes. */
+typedef struct LsmMajorPart
+{
+	int			n;
+	LsmManifestEntry *increments;	/* newest first */
+	int			nbases;
+	LsmManifestEntry *bases;	/* by root; not all of them are written again */
+	LsmTid		first;			/* roots of all of these */
+	LsmTid		last;
+} LsmMajorPart;
+
+/* ---- choosing base segments ---- */
+
+/* Does an increment have a block that touches these roots? */
+static bool
+lsm_increment_touches(LsmCursor *cursor, LsmTid first, LsmTid last)
+{
+	LsmSegmentReader *reader = lsm_cursor_reader(cursor);
+	uint32		blockno = lsm_segment_find_block(reader, first);
+	LsmTid		block_first;
+	LsmTid		block_last;
+	uint32		rows;
+	uint64		offset;
+	uint32		stored;
+
+	if (blockno >= lsm_segment_reader_blocks(reader))
+		return false;
+	lsm_segment_block_info(reader, blockno, &block_first, &block_last, &rows, &offset, &stored);
+	return block_first <= last;
+}
+
+/*
+ * Must a base segment be written again?  If an increment touches it, or if it
+ * has rows of rolled-back transactions while all of its others are settled.
+ */
+static bool
+lsm_base_needs_rewrite(LsmCompact *compact, const LsmManifestEntry *entry)
+{
+	bool		aborted = false;
+
+	if (entry->rows == 0)
+		return true;
+	for (int i = 0; i < compact->ncursors; i++)
+		if (lsm_increment_touches(&compact->cursors[i], entry->first_tid, entry->last_tid))
+			return true;
+	for (uint32 i = 0; i < entry->nunresolved; i++)
+	{
+		int			outcome = lsm_entry_outcome(entry, i);
+
+		if (outcome == LSM_OUTCOME_UNKNOWN && i < LSM_MAX_OUTCOMES)
+			return false;
+		if (outcome != LSM_OUTCOME_COMMITTED)
+			aborted = true;
+	}
+	return aborted && entry->max_xid < compact->merge->horizons.settled;
+}
+
+/*
+ * Did a range that a flush had left in the row log lie between two neighbours in
+ * the baseline?  Its rows will come between them as a segment (I13).
+ */
+static bool
+lsm_compact_range_between(LsmCompact *compact, LsmTid left, LsmTid right)
+{
+	for (int i = 0; i < compact->nranges; i++)
+		if (LSM_TID(compact->ranges[i].lb, 0) > left && LSM_TID(compact->ranges[i].lb, 0) < right)
+			return true;
+	return false;
+}
+
+/*
+ * Choose the base segments to write again: those that need it, and runs of at
+ * least LSM_SMALL_RUN neighbours that are small, as many flushes of little leave
+ * them behind.
+ */
+static bool *
+lsm_major_choose(LsmCompact *compact, const LsmManifestEntry *bases, int nbases)
+{
+	bool	   *chosen = palloc0(Max(nbases, 1) * sizeof(bool));
+	uint64		small = (uint64) lsm_segment_size * 1024 / 16;
+	int			run = 0;
+
+	for (int i = 0; i < nbases; i++)
+	{
+		if (lsm_base_needs_rewrite(compact, &bases[i]))
+			chosen[i] = true;
+		run = bases[i].stored_bytes < small ? run + 1 : 0;
+		if (run == LSM_SMALL_RUN)
+			for (int j = i - run + 1; j < i; j++)
+				chosen[j] = true;
+		if (run >= LSM_SMALL_RUN)
+			chosen[i] = true;
+	}
+	return chosen;
+}
+
+/* ---- what a part takes ---- */
+
+/* May the increment go into the baseline now?  edit_lock is held. */
+static bool
+lsm_major_eligible(LsmTableShared *shared, uint16 owner, const LsmMajorSweep *sweep,
+				   const LsmManifestEntry *entry)
+{
+	return entry->gen_hi <= sweep->until && entry->gen_hi < lsm_claimed_by_minor(shared) &&
+		!lsm_claimed_roots(shared, owner, entry->first_tid, entry->last_tid);
+}
+
+static inline bool
+lsm_entries_overlap(const LsmManifestEntry *a, const LsmManifestEntry *b)
+{
+	return a->first_tid <= b->last_tid && b->first_tid <= a->last_tid;
+}
+
+/* Add the base segments that have roots of the part, whose roots become the part's. */
+static void
+lsm_part_add_bases(LsmMajorPart *part, LsmView *view)
+{
+	int			from = lsm_view_find_base(view, part->first);
+	int			to = from;
+
+	while (to < view->nbase && view->base[to]->first_tid <= part->last)
+		to++;
+	part->nbases = to - from;
+	part->bases = MemoryContextAllocHuge(CurrentMemoryContext,
+										 Max(part->nbases, 1) * sizeof(LsmManifestEntry));
+	for (int i = from; i < to; i++)
+		part->bases[i - from] = *view->base[i];
+	if (part->nbases > 0)
+	{
+		part->first = Min(part->first, part->bases[0].first_tid);
+		part->last = Max(part->last, part->bases[part->nbases - 1].last_tid);
+	}
+}
+
+/*
+ * The increments that lie over the roots of the one at seed, as far as they may be
+ * taken together; entries are sorted, newest first.
+ */
+static void
+lsm_part_add_increments(LsmMajorPart *part, const LsmManifestEntry *entries,
+						const bool *eligible, int seed)
+{
+	const LsmManifestEntry *oldest = &entries[seed];
+	int			newest = seed;
+
+	part->first = oldest->first_tid;
+	part->last = oldest->last_tid;
+	for (int i = seed - 1; i >= 0; i--)
+	{
+		if (!lsm_entries_overlap(&entries[i], oldest))
+			continue;
+		if (!eligible[i] || entries[i].first_tid < oldest->first_tid ||
+			entries[i].last_tid > oldest->last_tid)
+			break;
+		newest = i;
+	}
+	for (int i = newest; i <= seed; i++)
+		if (i == seed || lsm_entries_overlap(&entries[i], oldest))
+			part->increments[part->n++] = entries[i];
+}
+
+/* Is there an older increment that has some of its roots? */
+static bool
+lsm_major_has_older(const LsmManifestEntry *entries, int n, int i)
+{
+	for (int j = i + 1; j < n; j++)
+		if (lsm_entries_overlap(&entries[j], &entries[i]))
+			return true;
+	return false;
+}
+
+static LsmManifestEntry *
+lsm_view_copy_increments(LsmView *view)
+{
+	LsmManifestEntry *entries = MemoryContextAllocHuge(CurrentMemoryContext,
+													   Max(view->nincrements, 1) * sizeof(LsmManifestEntry));
+
+	for (int i = 0; i < view->nincrements; i++)
+		entries[i] = *view->increments[i];
+	return entries;
+}
+
+/* The next part that has increments; false: there is none. */
+static bool
+lsm_major_next_increments(LsmView *view, LsmTableShared *shared, uint16 owner,
+						  LsmMajorSweep *sweep, LsmMajorPart *part)
+{
+	int			n = view->nincrements;
+	LsmManifestEntry *entries = lsm_view_copy_increments(view);
+	bool	   *eligible = palloc(Max(n, 1) * sizeof(bool));
+
+	lsm_entries_sort_age(entries, n);
+	for (int i = 0; i < n; i++)
+		eligible[i] = lsm_major_eligible(shared, owner, sweep, &entries[i]);
+	part->increments = lsm_view_copy_increments(view);
+	if (sweep->whole)
+	{
+		for (int i = 0; i < n; i++)
+			if (eligible[i])
+				part->increments[part->n++] = entries[i];
+		part->first = 0;
+		part->last = LSM_MAX_TID;
+		lsm_part_add_bases(part, view);
+		sweep->done = true;
+		return true;
+	}
+	for (;;)
+	{
+		int			seed = -1;
+
+		for (int i = 0; i < n; i++)
+			if (eligible[i] && entries[i].first_tid >= sweep->from &&
+				entries[i].first_tid <= sweep->last &&
+				(seed < 0 || entries[i].first_tid < entries[seed].first_tid) &&
+				!lsm_major_has_older(entries, n, i))
+				seed = i;
+		if (seed < 0)
+			return false;
+		sweep->from = entries[seed].last_tid + 1;
+		lsm_part_add_increments(part, entries, eligible, seed);
+		lsm_part_add_bases(part, view);
+		if (!lsm_claimed_roots(shared, owner, part->first, part->last))
+			return true;
+		part->n = 0;
+	}
+}
+
+/* The next base segments, as many as a part may read; false: there are none. */
+static bool
+lsm_major_next_bases(LsmView *view, LsmTableShared *shared, uint16 owner, LsmMajorSweep *sweep,
+					 LsmMajorPart *part)
+{
+	int			i = lsm_view_find_base(view, sweep->from);
+	uint64		bytes = 0;
+
+	while (i < view->nbase &&
+		   lsm_claimed_roots(shared, owner, view->base[i]->first_tid, view->base[i]->last_tid))
+		i++;
+	if (i >= view->nbase || view->base[i]->first_tid > sweep->last)
+		return false;
+	part->first = view->base[i]->first_tid;
+	for (; i < view->nbase && bytes < lsm_job_limit() &&
+		 !lsm_claimed_roots(shared, owner, view->base[i]->first_tid, view->base[i]->last_tid); i++)
+	{
+		bytes += view->base[i]->stored_bytes;
+		part->last = view->base[i]->last_tid;
+	}
+	sweep->from = part->last + 1;
+	lsm_part_add_bases(part, view);
+	return true;
+}
+
+/* Find the next part and claim it; false: the sweep is done. */
+static bool
+lsm_major_claim(Relation rel, LsmTable *table, uint16 owner, LsmMajorSweep *sweep,
+				LsmMajorPart *part)
+{
+	LsmTableShared *shared = table->shared;
+	LsmView    *view;
+	bool		any = false;
+
+	memset(part, 0, sizeof(*part));
+	LWLockAcquire(&shared->edit_lock, LW_EXCLUSIVE);
+	view = lsm_view_get(rel, table);
+
+	/* over all roots only if nobody else is over some */
+	if (lsm_claimed_roots(shared, owner, 0, LSM_MAX_TID))
+		sweep->whole = false;
+	if (sweep->increments)
+	{
+		any = lsm_major_next_increments(view, shared, owner, sweep, part);
+		if (!any)
+		{
+			sweep->increments = false;
+			sweep->from = sweep->first;
+		}
+	}
+	if (!any && !sweep->done)
+		any = lsm_major_next_bases(view, shared, owner, sweep, part);
+
+	/* what is left for later parts is out of a minor's reach, too */
+	if (any)
+		lsm_claim_set(shared, owner, 0, sweep->until, part->first, part->last);
+	LWLockRelease(&shared->edit_lock);
+	return any;
+}
+
+/* ---- doing it ---- */
+
+/* Merge what increments have of rows before limit: these have gone. */
+static void
+lsm_major_strays(LsmCompact *compact, LsmTid limit)
+{
+	LsmTid		stray;
+
+	while ((stray = lsm_compact_peek(compact)) != LSM_INVALID_TID && stray < limit)
+	{
+		lsm_compat_vacuum_delay();
+		lsm_compact_take(compact, stray);
+		lsm_compact_row(compact, stray, false, !lsm_compact_in_rowlog(compact, stray));
+	}
+}
+
+/*
+ * Write a base segment again with what the increments say of its rows.  A block
+ * of which they say nothing is copied as it is, where that can be done.
+ */
+static void
+lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
+{
+	LsmCursor	base;
+
+	lsm_cursor_init(&base, compact->rel, compact->table, entry);
+	for (uint32 blockno = 0; blockno < base.nblocks; blockno++)
+	{
+		LsmSegmentReader *reader = lsm_cursor_reader(&base);
+		LsmTid		first;
+		LsmTid		last;
+		LsmTid		next;
+		uint32		rows;
+		uint64		offset;
+		uint32		stored;
+
+		lsm_compat_vacuum_delay();
+		lsm_segment_block_info(reader, blockno, &first, &last, &rows, &offset, &stored);
+		lsm_major_strays(compact, first);
+		next = lsm_compact_peek(compact);
+		if ((next == LSM_INVALID_TID || next > last) &&
+			lsm_output_copy_block(&compact->merge->bottom, lsm_cursor_reader(&base), blockno))
+		{
+			compact->rows += rows;
+			compact->copied += stored;
+			continue;
+		}
+		lsm_cursor_block(&base, blockno);
+		while (base.root != LSM_INVALID_TID)
+		{
+			LsmTid		root = base.root;
+
+			lsm_compat_vacuum_delay();
+			lsm_major_strays(compact, root);
+			if (lsm_compact_peek(compact) == root)
+				lsm_compact_take(compact, root);
+			lsm_cursor_add(&base, compact->merge);
+			(void) lsm_cursor_next_in_block(&base);
+			compact->rows++;
+			lsm_compact_row(compact, root, true, true);
+		}
+	}
+	compact->bytes += entry->stored_bytes;
+}
+
+/* Merge a part. */
+static void
+lsm_major_merge(LsmCompact *compact, LsmMajorPart *part, LsmJobStats *stats)
+{
+	uint64	   *removed = MemoryContextAllocHuge(CurrentMemoryContext,
+												 (part->nbases + part->n + 1) * sizeof(uint64));
+	bool	   *chosen = lsm_major_choose(compact, part->bases, part->nbases);
+	uint64		input_bytes = compact->bytes;
+	int			nremoved = 0;
+	int			previous = -1;
+	LsmEdit    *edit;
+
+	for (int i = 0; i < part->nbases; i++)
+		if (chosen[i])
+			input_bytes += part->bases[i].stored_bytes;
+	compact->merge->bottom.expected_pages =
+		Max(Min(input_bytes, (uint64) lsm_segment_size * 1024) / BLCKSZ, 2);
+	compact->merge->increment.expected_pages = Max(compact->bytes / 4 / BLCKSZ, 2);
+	for (int i = 0; i < part->nbases; i++)
+	{
+		if (!chosen[i])
+			continue;
+		if (previous != i - 1 ||
+			lsm_compact_range_between(compact, part->bases[i - 1].last_tid,
+									  part->bases[i].first_tid))
+			lsm_merge_break(compact->merge);
+		previous = i;
+		lsm_major_segment(compact, &part->bases[i]);
+		removed[nremoved++] = part->bases[i].uid;
+	}
+	lsm_major_strays(compact, LSM_MAX_TID);
+	lsm_merge_finish(compact->merge);
+	for (int i = 0; i < part->n; i++)
+		removed[nremoved++] = part->increments[i].uid;
+	if (nremoved == 0)
+		return;
+
+	LSM_STOP("major-before-swap");
+	edit = lsm_edit_begin(compact->rel, compact->table, LSM_OP_MAJOR);
+	for (int i = 0; i < nremoved; i++)
+		lsm_edit_remove_segment(edit, removed[i]);
+	lsm_merge_publish(compact->merge, edit, stats);
+	lsm_edit_commit(edit);
+	LSM_STOP("major-after-swap");
+	stats->segments_in += nremoved;
+	stats->rows_in += compact->rows;
+	stats->bytes_read += compact->bytes;
+}
+
+/* One part of a major. */
+static void
+lsm_major_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStats *stats)
+{
+	LsmMajorSweep *sweep = arg;
+	LsmMajorPart part;
+	LsmCompact	compact;
+	LsmView    *view;
+
+	if (!lsm_major_claim(rel, table, owner, sweep, &part))
+	{
+		sweep->done = true;
+		return;
+	}
+	lsm_compact_begin(&compact, rel, table, owner, part.increments, part.n, 2);
+	view = lsm_view_get(rel, table);
+	compact.ranges = palloc(Max(view->meta.nranges, 1) * sizeof(LsmRowRange));
+	for (uint32 i = 0; i < view->meta.nranges; i++)
+		if (view->meta.ranges[i].kind == LSM_RANGE_ROOT)
+			compact.ranges[compact.nranges++] = view->meta.ranges[i];
+	lsm_major_merge(&compact, &part, stats);
+	LSM_STOP("major-part");
+}
+
+/* What all segments of a table hold (bytes). */
+static uint64
+lsm_view_stored_bytes(LsmView *view)
+{
+	uint64		bytes = 0;
+
+	for (int i = 0; i < view->nentries; i++)
+		if (view->entries[i].type == LSM_ENTRY_SEGMENT)
+			bytes += view->entries[i].stored_bytes;
+	return bytes;
+}
+
+/*
+ * Merge increments into the baseline: all that there are now, in parts if the
+ * table is large.
+ */
+void
+lsm_major(Relation rel, LsmJobStats *stats)
+{
+	LsmTable   *table = lsm_table_open(rel);
+	LsmMajorSweep sweep = {0};
+	LsmView    *view;
+
+	LSM_STOP("major-start");
+	lsm_job_lock(rel, LSM_OWNER_MAJOR);
+	lsm_resolve_segments(rel);
+	view = lsm_view_get(rel, table);
+	sweep.whole = lsm_view_stored_bytes(view) <= lsm_job_limit();
+	sweep.increments = true;
+	sweep.last = LSM_MAX_TID;
+	if (!sweep.whole)
+	{
+		LsmManifestEntry *entries = lsm_view_copy_increments(view);
+		bool		tangled = lsm_increments_tangled(view, entries, view->nincrements);
+
+		pfree(entries);
+		if (tangled)
+			lsm_minor(rel, stats);
+	}
+	view = lsm_view_get(rel, table);
+	for (int i = 0; i < view->nincrements; i++)
+		sweep.until = Max(sweep.until, view->increments[i]->gen_hi);
+	while (!sweep.done)
+		lsm_job_run(rel, LSM_OWNER_MAJOR, lsm_major_run, &sweep, stats);
+	lsm_claim_release(LSM_OWNER_MAJOR);
+	lsm_job_unlock(rel, LSM_OWNER_MAJOR);
+}
+
+/*
+ * One part of a major, for workers: increments up to a generation whose roots begin
+ * within these, with the base segments below; without such increments, base segments
+ * that need to be written again.  False: there is nothing, or as many majors of the
+ * table run as may.
+ */
+bool
+lsm_major_part(Relation rel, LsmTid first, LsmTid last, uint32 until, LsmJobStats *stats)
+{
+	LsmMajorSweep sweep = {.until = until,.increments = until != 0,.first = first,.last = last,.from = first};
+	int64		before = stats->segments_in;
+
+	/* the first slot is for calls, so that these do not wait for workers */
+	for (int slot = 1; slot < LSM_MAJOR_SLOTS; slot++)
+	{
+		uint16		owner = lsm_major_owner(slot);
+
+		if (!lsm_job_lock_if_free(rel, owner))
+			continue;
+		lsm_resolve_segments(rel);
+		lsm_job_run(rel, owner, lsm_major_run, &sweep, stats);
+		lsm_claim_release(owner);
+		lsm_job_unlock(rel, owner);
+		break;
+	}
+	return stats->segments_in > before;
+}
