@@ -71,6 +71,7 @@ REGRESS = \
 	big_transaction \
 	table_options \
 	major_parts \
+	row_identifiers \
 	errors \
 	not_supported
 
@@ -94,6 +95,7 @@ ISOLATION = \
 	large-pointers \
 	large-retired \
 	large-savepoint \
+	lb-reuse \
 	lock-chain \
 	lock-nowait \
 	lock-strengths \

@@ -84,8 +84,8 @@ lsm_init_settings(void)
 							PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.debug_first_lb",
 							"Sets the first root LB of tables made in the session (for tests).",
-							NULL,
-							&lsm_debug_first_lb, 0, 0, PG_INT32_MAX,
+							"A negative one counts from the end.",
+							&lsm_debug_first_lb, 0, PG_INT32_MIN, PG_INT32_MAX,
 							PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	DefineCustomStringVariable("lsm.debug_stop",
 							   "Makes the engine wait, fail or crash at named points (for tests).",

@@ -17,6 +17,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/genam.h"
 #include "access/heapam.h"
 #include "access/multixact.h"
@@ -31,6 +33,7 @@
 #include "executor/instrument.h"
 #include "lsm_am.h"
 #include "lsm_compact.h"
+#include "lsm_lbs.h"
 #include "lsm_options.h"
 #include "lsm_wal.h"
 #include "miscadmin.h"
@@ -47,6 +50,9 @@
 /* How long VACUUM tries to get the lock for giving the end of the file back. */
 #define LSM_TRUNCATE_WAIT_MS	50
 #define LSM_TRUNCATE_TRIES		100
+
+/* VACUUM warns when less than this part of the row identifiers is left. */
+#define LSM_WARN_LBS_DIVISOR	4
 
 /* Dead roots of one pass over the indexes. */
 typedef struct LsmDeadRoots
@@ -538,6 +544,25 @@ lsm_vacuum_truncate(LsmVacuum *vacuum)
 						RelationGetRelationName(rel), vacuum->pages_before, vacuum->pages)));
 }
 
+/* Few row identifiers are left: say so long before there are none. */
+static void
+lsm_vacuum_warn_lbs(LsmVacuum *vacuum)
+{
+	LsmView    *view = lsm_view_get(vacuum->rel, vacuum->table);
+	uint64		left = lsm_lbs_left(&view->meta);
+
+	if (left >= LSM_FIRST_VERSION_LB / LSM_WARN_LBS_DIVISOR)
+		return;
+	ereport(WARNING,
+			(errmsg("table \"%s.%s.%s\" has used %.0f%% of its row identifiers",
+					get_database_name(MyDatabaseId),
+					get_namespace_name(RelationGetNamespace(vacuum->rel)),
+					RelationGetRelationName(vacuum->rel),
+					floor(100.0 * (LSM_FIRST_VERSION_LB - left) / LSM_FIRST_VERSION_LB)),
+			 errdetail("Inserts fail when there are none left."),
+			 errhint("Run VACUUM FULL or CLUSTER on the table.")));
+}
+
 /* What was done, in the server's words where it has any. */
 static void
 lsm_vacuum_report(LsmVacuum *vacuum)
@@ -618,8 +643,11 @@ lsm_vacuum_rel(Relation rel, VacuumParams *params, BufferAccessStrategy strategy
 	vacuum.versions += aborted;
 	lsm_vacuum_cleanup_indexes(&vacuum);
 	vacuum.pages = smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM);
+	if (vacuum.cleanup)
+		lsm_lbs_reuse(rel, vacuum.table);
 	lsm_vm_update(rel, vacuum.table);
 	lsm_vacuum_truncate(&vacuum);
+	lsm_vacuum_warn_lbs(&vacuum);
 	vacuum.holes = lsm_punch_holes(rel, vacuum.table);
 
 	vacuum.oldest_xid = lsm_vacuum_oldest_xid(rel, vacuum.table,

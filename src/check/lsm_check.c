@@ -49,7 +49,7 @@ typedef struct LsmCheck
 } LsmCheck;
 
 static void
-lsm_check_problem(LsmCheck *check, const char *fmt,...) pg_attribute_printf(2, 3);
+			lsm_check_problem(LsmCheck *check, const char *fmt,...) pg_attribute_printf(2, 3);
 
 static void
 lsm_check_problem(LsmCheck *check, const char *fmt,...)
@@ -169,9 +169,9 @@ lsm_check_pages(LsmCheck *check, void *arg)
 	{
 		LsmManifestEntry *entry = &check->entries[i];
 		const char *what = entry->type == LSM_ENTRY_SEGMENT ? "a segment" :
-			entry->type == LSM_ENTRY_FREE ? "free space" :
-			entry->type == LSM_ENTRY_VALUES ? "large values" :
-			entry->type == LSM_ENTRY_RETIRED ? "retired large values" : "a running operation";
+		entry->type == LSM_ENTRY_FREE ? "free space" :
+		entry->type == LSM_ENTRY_VALUES ? "large values" :
+		entry->type == LSM_ENTRY_RETIRED ? "retired large values" : "a running operation";
 
 		for (int j = 0; j < entry->nextents; j++)
 		{
@@ -452,7 +452,7 @@ lsm_check_segment(LsmCheck *check, void *arg)
 			LsmBlock   *block = cached->block;
 			int			row = lsm_block_find(block, forwards[i].root);
 			bool		beyond = row < lsm_block_rows(block) &&
-				lsm_block_root(block, row) > forwards[i].root;
+			lsm_block_root(block, row) > forwards[i].root;
 
 			for (; row < lsm_block_rows(block) &&
 				 lsm_block_root(block, row) == forwards[i].root; row++)
@@ -492,10 +492,61 @@ lsm_check_dead_list(LsmCheck *check, void *arg)
 		check->dead = MemoryContextAllocHuge(CurrentMemoryContext, (n + 1) * sizeof(LsmTid));
 	else
 		check->dead = repalloc_huge(check->dead, (check->ndead + n + 1) * sizeof(LsmTid));
+	if (n > 0 && (roots[0] != entry->first_tid || roots[n - 1] != entry->last_tid))
+		lsm_check_problem(check, "dead list " UINT64_FORMAT " does not have the roots that the manifest says",
+						  entry->segment_id);
 	memcpy(check->dead + check->ndead, roots, n * sizeof(LsmTid));
 	check->ndead += n;
 	if (roots != NULL)
 		pfree(roots);
+}
+
+/* LBs that new rows may have: nothing has roots of them (I13, I14). */
+static void
+lsm_check_free_lbs(LsmCheck *check)
+{
+	LsmMeta    *meta = &check->meta;
+	Buffer		vm = InvalidBuffer;
+
+	for (uint32 i = 0; i < meta->nfree_lbs; i++)
+	{
+		LsmFreeLbs *lbs = &meta->free_lbs[i];
+		BlockNumber last = lbs->lb + lbs->nlbs - 1;
+
+		if (lbs->nlbs == 0 || lbs->lb < meta->first_root_lb || last >= meta->next_root_lb)
+			lsm_check_problem(check, "free logical blocks %u to %u are not among those that were used",
+							  lbs->lb, last);
+		for (int j = 0; j < check->nentries; j++)
+		{
+			LsmManifestEntry *entry = &check->entries[j];
+
+			if (entry->type == LSM_ENTRY_SEGMENT &&
+				(entry->kind == LSM_SEGKIND_INSERT || entry->kind == LSM_SEGKIND_BASELINE) &&
+				LSM_TID_LB(entry->first_tid) <= last && LSM_TID_LB(entry->last_tid) >= lbs->lb)
+				lsm_check_problem(check, "segment " UINT64_FORMAT " spans free logical blocks from %u to %u",
+								  entry->segment_id, lbs->lb, last);
+		}
+		for (uint32 j = 0; j < meta->nranges; j++)
+			if (meta->ranges[j].kind == LSM_RANGE_ROOT && meta->ranges[j].lb <= last &&
+				meta->ranges[j].lb + meta->ranges[j].pages.npages > lbs->lb)
+				lsm_check_problem(check, "a range of the row log has free logical blocks from %u to %u",
+								  lbs->lb, last);
+		for (uint64 j = 0; j < check->ndead; j++)
+			if (LSM_TID_LB(check->dead[j]) >= lbs->lb && LSM_TID_LB(check->dead[j]) <= last)
+				lsm_check_problem(check, "dead root (%u,%u) is in free logical blocks",
+								  LSM_TID_LB(check->dead[j]), LSM_TID_OFFSET(check->dead[j]));
+		for (BlockNumber lb = lbs->lb; lb <= last; lb++)
+		{
+			CHECK_FOR_INTERRUPTS();
+			if (!VM_ALL_VISIBLE(check->rel, lb, &vm))
+				continue;
+			lsm_check_problem(check, "the visibility map has the bit of logical block %u, which is free",
+							  lb);
+			break;
+		}
+	}
+	if (BufferIsValid(vm))
+		ReleaseBuffer(vm);
 }
 
 static int
@@ -540,6 +591,7 @@ lsm_check_segments(LsmCheck *check)
 				LSM_TID_LB(bases[i].last_tid) >= check->meta.ranges[j].lb)
 				lsm_check_problem(check, "segment " UINT64_FORMAT " spans a range of the row log",
 								  bases[i].segment_id);
+	lsm_check_free_lbs(check);
 	if (check->ndead > 1)
 		qsort(check->dead, check->ndead, sizeof(LsmTid), lsm_check_tid_cmp);
 	pfree(bases);
@@ -655,7 +707,10 @@ lsm_check_indexes(LsmCheck *check)
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
 
-		/* of the access methods, only btree scans its whole index without keys */
+		/*
+		 * of the access methods, only btree scans its whole index without
+		 * keys
+		 */
 		if (index->rd_index->indisvalid && index->rd_rel->relam == BTREE_AM_OID &&
 			!index->rd_index->indcheckxmin)
 			(void) lsm_check_protected(check, lsm_check_index, index);

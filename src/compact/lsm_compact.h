@@ -78,12 +78,16 @@ typedef struct LsmOutput
 	uint32		gen_lo;
 	uint32		gen_hi;
 	uint32		expected_pages;
+	uint32		break_lbs;		/* so many LBs without rows end a segment; 0:
+								 * none do */
 	LsmPageSink *sink;
 	LsmSegmentWriter *writer;	/* NULL: none is open */
 	MemoryContext row_context;	/* of the merge */
 	LsmTid		last_root;
 	LsmTid		first_vtid;		/* of UPDATE records in the open segment */
 	LsmTid		last_vtid;
+	LsmTid		first_dead;		/* of a dead list */
+	LsmTid		last_dead;
 	uint64	   *unresolved;		/* sorted */
 	int			nunresolved;
 	int			maxunresolved;
@@ -197,6 +201,8 @@ typedef struct LsmCompact
 	LsmCursor  *cursors;		/* newest segment first */
 	int			nranges;		/* root ranges of the row log at the beginning */
 	LsmRowRange *ranges;
+	uint32		nfree_lbs;		/* the same for LBs that new rows may have */
+	LsmFreeLbs	free_lbs[LSM_MAX_FREE_LBS];
 
 	/*
 	 * minor: base segments below, and how many bytes of them one increment is

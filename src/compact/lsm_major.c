@@ -100,12 +100,19 @@ lsm_base_needs_rewrite(LsmCompact *compact, const LsmManifestEntry *entry)
 }
 
 /*
- * Did a range that a flush had left in the row log lie between two neighbours in
- * the baseline?  Its rows will come between them as a segment (I13).
+ * Did a range that a flush had left in the row log, or LBs that new rows have or may
+ * have one day, lie between two neighbours in the baseline?  Such rows will come
+ * between them as a segment (I13).
  */
 static bool
 lsm_compact_range_between(LsmCompact *compact, LsmTid left, LsmTid right)
 {
+	if (LSM_TID_LB(right) - LSM_TID_LB(left) > compact->merge->bottom.break_lbs)
+		return true;
+	for (uint32 i = 0; i < compact->nfree_lbs; i++)
+		if (LSM_TID(compact->free_lbs[i].lb, 0) > left &&
+			LSM_TID(compact->free_lbs[i].lb, 0) < right)
+			return true;
 	for (int i = 0; i < compact->nranges; i++)
 		if (LSM_TID(compact->ranges[i].lb, 0) > left && LSM_TID(compact->ranges[i].lb, 0) < right)
 			return true;
@@ -128,6 +135,8 @@ lsm_major_choose(LsmCompact *compact, const LsmManifestEntry *bases, int nbases)
 	{
 		if (lsm_base_needs_rewrite(compact, &bases[i]))
 			chosen[i] = true;
+		if (i > 0 && lsm_compact_range_between(compact, bases[i - 1].last_tid, bases[i].first_tid))
+			run = 0;			/* they cannot become one */
 		run = bases[i].stored_bytes < small ? run + 1 : 0;
 		if (run == LSM_SMALL_RUN)
 			for (int j = i - run + 1; j < i; j++)
@@ -463,6 +472,9 @@ lsm_major_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStat
 	for (uint32 i = 0; i < view->meta.nranges; i++)
 		if (view->meta.ranges[i].kind == LSM_RANGE_ROOT)
 			compact.ranges[compact.nranges++] = view->meta.ranges[i];
+	for (uint32 i = 0; i < view->meta.nfree_lbs; i++)
+		compact.free_lbs[i] = view->meta.free_lbs[i];
+	compact.nfree_lbs = view->meta.nfree_lbs;
 	lsm_major_merge(&compact, &part, stats);
 	LSM_STOP("major-part");
 }

@@ -20,6 +20,7 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "lsm_compact.h"
+#include "lsm_lbs.h"
 #include "lsm_options.h"
 #include "lsm_wal.h"
 #include "miscadmin.h"
@@ -68,6 +69,7 @@ lsm_output_open(LsmOutput *output)
 											   lsm_pagesink_sink(output->sink));
 	output->nunresolved = 0;
 	output->first_vtid = output->last_vtid = LSM_INVALID_TID;
+	output->first_dead = output->last_dead = LSM_INVALID_TID;
 }
 
 /* Finish the open segment; its manifest entry goes to the list. */
@@ -108,6 +110,11 @@ lsm_output_close(LsmOutput *output)
 	{
 		entry->kind = LSM_SEGKIND_BASELINE;
 		entry->flags |= LSM_SEGFLAG_ALL_VISIBLE;
+	}
+	if (output->kind == LSM_SEGKIND_DEAD)
+	{
+		entry->first_tid = output->first_dead;
+		entry->last_tid = output->last_dead;
 	}
 	output->rows += stats.versions;
 	output->bytes += stats.stored_bytes;
@@ -167,15 +174,23 @@ lsm_output_copy_value(LsmOutput *output, char *datum)
 	pfree(piece);
 }
 
+/* Get ready for a row: a new segment if the open one is large enough, or far away. */
+static void
+lsm_output_begin_row(LsmOutput *output, LsmTid root)
+{
+	if (output->writer != NULL && root != output->last_root &&
+		(lsm_segment_writer_bytes(output->writer) >= (uint64) lsm_segment_size * 1024 ||
+		 (output->break_lbs > 0 &&
+		  LSM_TID_LB(root) - LSM_TID_LB(output->last_root) > output->break_lbs)))
+		lsm_output_close(output);
+	lsm_output_open(output);
+}
+
 void
 lsm_output_add(LsmOutput *output, const LsmRowHead *head, const Datum *values,
 			   const bool *isnull)
 {
-	/* a new segment between two rows, when this one is large enough */
-	if (output->writer != NULL && head->root != output->last_root &&
-		lsm_segment_writer_bytes(output->writer) >= (uint64) lsm_segment_size * 1024)
-		lsm_output_close(output);
-	lsm_output_open(output);
+	lsm_output_begin_row(output, head->root);
 	output->last_root = head->root;
 	if (LSM_REC_KIND(head->info) == LSM_REC_UPDATE)
 	{
@@ -206,13 +221,10 @@ lsm_output_copy_block(LsmOutput *output, LsmSegmentReader *reader, uint32 blockn
 	uint64		offset;
 	uint32		stored;
 
-	if (output->writer != NULL &&
-		lsm_segment_writer_bytes(output->writer) >= (uint64) lsm_segment_size * 1024)
-		lsm_output_close(output);
-	lsm_output_open(output);
+	lsm_segment_block_info(reader, blockno, &first, &last, &rows, &offset, &stored);
+	lsm_output_begin_row(output, first);
 	if (!lsm_segment_writer_copy_block(output->writer, reader, blockno))
 		return false;
-	lsm_segment_block_info(reader, blockno, &first, &last, &rows, &offset, &stored);
 	output->last_root = last;
 	return true;
 }
@@ -255,6 +267,7 @@ lsm_merge_create(Relation rel, LsmTable *table, uint16 owner, uint32 gen_lo, uin
 	lsm_horizons(rel, &merge->horizons);
 	lsm_output_init(&merge->bottom, rel, table, owner, LSM_SEGKIND_INSERT, gen_lo, gen_hi,
 					expected_pages);
+	merge->bottom.break_lbs = lsm_lbs_break(&lsm_view_get(rel, table)->meta);
 	lsm_output_init(&merge->increment, rel, table, owner, LSM_SEGKIND_INCREMENT, gen_lo, gen_hi,
 					Max(expected_pages / 8, 2));
 	lsm_output_init(&merge->dead, rel, table, owner, LSM_SEGKIND_DEAD, gen_lo, gen_hi, 2);
@@ -472,8 +485,12 @@ lsm_merge_settle(LsmMerge *merge, int i)
 static void
 lsm_merge_dead(LsmMerge *merge, LsmTid root)
 {
-	lsm_output_open(&merge->dead);
-	lsm_segment_writer_add_dead(merge->dead.writer, root);
+	LsmOutput  *output = &merge->dead;
+
+	lsm_output_open(output);
+	output->first_dead = output->first_dead == LSM_INVALID_TID ? root : Min(output->first_dead, root);
+	output->last_dead = Max(output->last_dead, root);
+	lsm_segment_writer_add_dead(output->writer, root);
 }
 
 /*

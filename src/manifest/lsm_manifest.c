@@ -493,7 +493,10 @@ lsm_edit_begin(Relation rel, LsmTable *table, uint8 op)
 		if (!pg_strong_random(&edit->meta.incarnation, sizeof(edit->meta.incarnation)))
 			elog(ERROR, "could not get random numbers");
 		edit->meta.npages = 1;
-		edit->meta.next_root_lb = lsm_debug_first_lb;
+		edit->meta.first_root_lb = (BlockNumber) lsm_debug_first_lb;
+		if (lsm_debug_first_lb < 0)
+			edit->meta.first_root_lb += LSM_FIRST_VERSION_LB;
+		edit->meta.next_root_lb = edit->meta.first_root_lb;
 		edit->meta.next_version_lb = LSM_FIRST_VERSION_LB;
 		edit->meta.ring_lbs = LSM_END_VERSION_LB - LSM_FIRST_VERSION_LB;
 		if (lsm_debug_ring_lbs > 0)

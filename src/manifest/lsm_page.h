@@ -107,6 +107,15 @@ typedef struct LsmRowRange
 
 #define LSM_MAX_RANGES			200
 
+/* Root LBs below next_root_lb that nothing has and new ranges may take. */
+typedef struct LsmFreeLbs
+{
+	BlockNumber lb;
+	uint32		nlbs;
+} LsmFreeLbs;
+
+#define LSM_MAX_FREE_LBS		16
+
 /*
  * The ring of version LBs is entered a sector at a time; a sector is used again
  * when nobody can name a version in it any more.
@@ -134,6 +143,7 @@ typedef struct LsmMeta
 	uint64		retired_xid;	/* next xid when pages were last retired: stamp of
 								 * the RETIRED entries that have none */
 	BlockNumber npages;			/* pages of the file that are accounted for */
+	BlockNumber first_root_lb;	/* 0, but for tests */
 	BlockNumber next_root_lb;
 	BlockNumber next_version_lb;
 	uint32		ring_lbs;		/* LBs in the ring, a multiple of the sectors */
@@ -145,6 +155,8 @@ typedef struct LsmMeta
 	BlockNumber manifest_root;	/* 0: no segments, no free ranges */
 	uint32		nextents;
 	uint32		nranges;
+	uint32		nfree_lbs;
+	LsmFreeLbs	free_lbs[LSM_MAX_FREE_LBS]; /* those behind nfree_lbs are 0 */
 	LsmExtent	extents[LSM_MAX_MANIFEST_EXTENTS];	/* pages of the manifest */
 	LsmRowRange ranges[LSM_MAX_RANGES];
 } LsmMeta;

@@ -176,6 +176,40 @@ lsm_ring_take(LsmEdit *edit, uint32 npages)
 	return lb;
 }
 
+/* The next npages root LBs: some that VACUUM has found free, else new ones. */
+static BlockNumber
+lsm_root_take(LsmEdit *edit, uint32 npages)
+{
+	LsmMeta    *meta = &edit->meta;
+	BlockNumber lb;
+
+	for (uint32 i = 0; i < meta->nfree_lbs; i++)
+	{
+		LsmFreeLbs *lbs = &meta->free_lbs[i];
+
+		if (lbs->nlbs < npages)
+			continue;
+		lb = lbs->lb;
+		lbs->lb += npages;
+		lbs->nlbs -= npages;
+		if (lbs->nlbs == 0)
+		{
+			*lbs = meta->free_lbs[--meta->nfree_lbs];
+			memset(&meta->free_lbs[meta->nfree_lbs], 0, sizeof(LsmFreeLbs));
+		}
+		return lb;
+	}
+	if (meta->next_root_lb > LSM_FIRST_VERSION_LB - npages)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("table \"%s\" has used up its row identifiers",
+						RelationGetRelationName(edit->rel)),
+				 errhint("Run VACUUM FULL or CLUSTER on the table.")));
+	lb = meta->next_root_lb;
+	meta->next_root_lb += npages;
+	return lb;
+}
+
 /*
  * Give the row log another range for root pages (kind 0) or version pages (1),
  * unless someone else has just done so.  False: the metapage has no place for
@@ -236,16 +270,7 @@ lsm_space_new_range(Relation rel, LsmTable *table, int kind)
 	range->kind = range_kind;
 	range->generation = meta->generation;
 	if (kind == 0)
-	{
-		if (meta->next_root_lb > LSM_FIRST_VERSION_LB - range->pages.npages)
-			ereport(ERROR,
-					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-					 errmsg("table \"%s\" has used up its row identifiers",
-							RelationGetRelationName(rel)),
-					 errhint("Run VACUUM FULL or CLUSTER on the table.")));
-		range->lb = meta->next_root_lb;
-		meta->next_root_lb += range->pages.npages;
-	}
+		range->lb = lsm_root_take(edit, range->pages.npages);
 	else
 	{
 		range->kind = LSM_RANGE_FREE;	/* not in the way of itself */

@@ -51,6 +51,38 @@ lsm_vm_clear(Relation rel)
 	}
 }
 
+void
+lsm_vm_clear_lbs(Relation rel, BlockNumber lb, uint32 nlbs)
+{
+	BlockNumber end = Min(lb + nlbs, lsm_vm_size(rel));
+
+	while (lb < end)
+	{
+		BlockNumber page_end = Min(end, lsm_vm_page_end(lb));
+		Buffer		buffer = ReadBufferExtended(rel, VISIBILITYMAP_FORKNUM,
+												lb / LSM_VM_LBS_PER_PAGE, RBM_ZERO_ON_ERROR, NULL);
+		Page		page = BufferGetPage(buffer);
+		bool		any = false;
+
+		CHECK_FOR_INTERRUPTS();
+		LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+		for (BlockNumber i = lb; i < page_end && !PageIsNew(page) && !any; i++)
+			any = lsm_vm_page_test(page, i);
+		if (any)
+		{
+			START_CRIT_SECTION();
+			for (; lb < page_end; lb++)
+				lsm_vm_page_clear(page, lb);
+			MarkBufferDirty(buffer);
+			if (RelationNeedsWAL(rel))
+				log_newpage_buffer(buffer, false);
+			END_CRIT_SECTION();
+		}
+		UnlockReleaseBuffer(buffer);
+		lb = page_end;
+	}
+}
+
 /* The byte of an LB, and how far its bits are shifted in it. */
 static inline uint8 *
 lsm_vm_byte(Page page, BlockNumber lb, int *shift)

@@ -33,6 +33,9 @@ extern BlockNumber lsm_vm_size(Relation rel);
 /* Clear all bits; the table is locked exclusively. */
 extern void lsm_vm_clear(Relation rel);
 
+/* Clear the bits of LBs under which there is nothing; for VACUUM. */
+extern void lsm_vm_clear_lbs(Relation rel, BlockNumber lb, uint32 nlbs);
+
 /* Bits of a page; to change one, its content lock is held exclusively. */
 extern bool lsm_vm_page_test(Page page, BlockNumber lb);
 extern void lsm_vm_page_set(Page page, BlockNumber lb, uint32 nlbs);

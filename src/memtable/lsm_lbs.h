@@ -1,0 +1,28 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_lbs.h
+ *	  Logical blocks that new rows may have again.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_LBS_H
+#define LSM_LBS_H
+
+#include "lsm_manifest.h"
+#include "lsm_table.h"
+
+/* Fewer free LBs in a row are left alone. */
+#define LSM_LBS_LEAST_RUN		4
+
+/* So many LBs without rows end a base segment, that they can be found free. */
+static inline uint32
+lsm_lbs_break(const LsmMeta *meta)
+{
+	/* not so many that the segments become too many */
+	return Max((meta->next_root_lb - meta->first_root_lb) / 64, LSM_LBS_LEAST_RUN);
+}
+
+extern void lsm_lbs_reuse(Relation rel, LsmTable *table);
+extern uint64 lsm_lbs_left(const LsmMeta *meta);
+
+#endif							/* LSM_LBS_H */
