@@ -85,4 +85,7 @@ extern uint64 lsm_pagesink_uid(LsmPageSink *sink);
 /* Write what is left and fill in uid, extents and nextents of the entry. */
 extern void lsm_pagesink_finish(LsmPageSink *sink, LsmManifestEntry *entry);
 
+/* Give up a sink that nothing has been written to. */
+extern void lsm_pagesink_abandon(LsmPageSink *sink);
+
 #endif							/* LSM_BLOCKCACHE_H */

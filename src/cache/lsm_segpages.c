@@ -250,6 +250,14 @@ lsm_pagesink_uid(LsmPageSink *sink)
 	return sink->uid;
 }
 
+static void
+lsm_pagesink_free(LsmPageSink *sink)
+{
+	FreeAccessStrategy(sink->strategy);
+	pfree(sink->pending);
+	pfree(sink);
+}
+
 void
 lsm_pagesink_finish(LsmPageSink *sink, LsmManifestEntry *entry)
 {
@@ -267,7 +275,12 @@ lsm_pagesink_finish(LsmPageSink *sink, LsmManifestEntry *entry)
 	entry->uid = sink->uid;
 	entry->nextents = sink->nextents;
 	memcpy(entry->extents, sink->extents, sizeof(entry->extents));
-	FreeAccessStrategy(sink->strategy);
-	pfree(sink->pending);
-	pfree(sink);
+	lsm_pagesink_free(sink);
+}
+
+void
+lsm_pagesink_abandon(LsmPageSink *sink)
+{
+	Assert(sink->nextents == 0);
+	lsm_pagesink_free(sink);
 }

@@ -579,6 +579,9 @@ lsm_check_segments(LsmCheck *check)
 			bases[nbases++] = *entry;
 	}
 	qsort(bases, nbases, sizeof(LsmManifestEntry), lsm_check_base_cmp);
+	for (int i = 0; i < nbases; i++)
+		if (bases[i].rows == 0)
+			lsm_check_problem(check, "segment " UINT64_FORMAT " has no rows", bases[i].segment_id);
 	for (int i = 1; i < nbases; i++)
 		if (bases[i].first_tid <= bases[i - 1].last_tid)
 			lsm_check_problem(check, "segments " UINT64_FORMAT " and " UINT64_FORMAT " overlap",

@@ -51,6 +51,7 @@ typedef struct LsmMajorPart
 	LsmManifestEntry *bases;	/* by root; not all of them are written again */
 	LsmTid		first;			/* roots of all of these */
 	LsmTid		last;
+	LsmMeta		meta;			/* as it was then */
 } LsmMajorPart;
 
 /* ---- choosing base segments ---- */
@@ -334,6 +335,7 @@ lsm_major_claim(Relation rel, LsmTable *table, uint16 owner, LsmMajorSweep *swee
 	/* what is left for later parts is out of a minor's reach, too */
 	if (any)
 		lsm_claim_set(shared, owner, 0, sweep->until, part->first, part->last);
+	part->meta = view->meta;
 	LWLockRelease(&shared->edit_lock);
 	return any;
 }
@@ -459,7 +461,7 @@ lsm_major_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStat
 	LsmMajorSweep *sweep = arg;
 	LsmMajorPart part;
 	LsmCompact	compact;
-	LsmView    *view;
+	LsmMeta    *meta = &part.meta;
 
 	if (!lsm_major_claim(rel, table, owner, sweep, &part))
 	{
@@ -467,14 +469,12 @@ lsm_major_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStat
 		return;
 	}
 	lsm_compact_begin(&compact, rel, table, owner, part.increments, part.n, 2);
-	view = lsm_view_get(rel, table);
-	compact.ranges = palloc(Max(view->meta.nranges, 1) * sizeof(LsmRowRange));
-	for (uint32 i = 0; i < view->meta.nranges; i++)
-		if (view->meta.ranges[i].kind == LSM_RANGE_ROOT)
-			compact.ranges[compact.nranges++] = view->meta.ranges[i];
-	for (uint32 i = 0; i < view->meta.nfree_lbs; i++)
-		compact.free_lbs[i] = view->meta.free_lbs[i];
-	compact.nfree_lbs = view->meta.nfree_lbs;
+	compact.ranges = palloc(Max(meta->nranges, 1) * sizeof(LsmRowRange));
+	for (uint32 i = 0; i < meta->nranges; i++)
+		if (meta->ranges[i].kind == LSM_RANGE_ROOT)
+			compact.ranges[compact.nranges++] = meta->ranges[i];
+	memcpy(compact.free_lbs, meta->free_lbs, sizeof(compact.free_lbs));
+	compact.nfree_lbs = meta->nfree_lbs;
 	lsm_major_merge(&compact, &part, stats);
 	LSM_STOP("major-part");
 }

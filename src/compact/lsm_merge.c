@@ -81,6 +81,15 @@ lsm_output_close(LsmOutput *output)
 
 	if (output->writer == NULL)
 		return;
+	if (lsm_segment_writer_is_empty(output->writer))
+	{
+		/* opened for a block that could not be copied, of which no row is left */
+		lsm_segment_writer_abandon(output->writer);
+		lsm_pagesink_abandon(output->sink);
+		output->writer = NULL;
+		output->sink = NULL;
+		return;
+	}
 	entry = palloc0(sizeof(LsmManifestEntry));
 	lsm_segment_writer_finish(output->writer, &stats);
 	lsm_pagesink_finish(output->sink, entry);

@@ -142,6 +142,10 @@ extern bool lsm_segment_writer_copy_block(LsmSegmentWriter *writer, LsmSegmentRe
 /* Bytes that the stream has so far, the open block estimated. */
 extern uint64 lsm_segment_writer_bytes(LsmSegmentWriter *writer);
 
+/* Has nothing been added?  Then the writer may be given up. */
+extern bool lsm_segment_writer_is_empty(LsmSegmentWriter *writer);
+extern void lsm_segment_writer_abandon(LsmSegmentWriter *writer);
+
 /* Write what is open, index, filter, properties and footer; frees the writer. */
 extern void lsm_segment_writer_finish(LsmSegmentWriter *writer, LsmSegmentStats *stats);
 

@@ -378,6 +378,19 @@ lsm_segment_writer_bytes(LsmSegmentWriter *writer)
 	return writer->written + open_bytes;
 }
 
+bool
+lsm_segment_writer_is_empty(LsmSegmentWriter *writer)
+{
+	return writer->props.versions == 0 && writer->props.forwards == 0 &&
+		writer->props.dead == 0 && writer->written == 0;
+}
+
+void
+lsm_segment_writer_abandon(LsmSegmentWriter *writer)
+{
+	MemoryContextDelete(writer->context);
+}
+
 /* ---------------------------------------------------------------------
  * Finishing
  * --------------------------------------------------------------------- */
