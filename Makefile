@@ -72,6 +72,9 @@ REGRESS = \
 	table_options \
 	major_parts \
 	row_identifiers \
+	pick \
+	stat_tables \
+	stat_rights \
 	errors \
 	not_supported
 
@@ -108,6 +111,7 @@ ISOLATION = \
 	multiple-versions \
 	old-snapshot \
 	partition-move \
+	pick-settles \
 	repeatable-read \
 	rewrite-snapshot \
 	rewrite-wait \
@@ -115,6 +119,9 @@ ISOLATION = \
 	serializable \
 	serializable-flush \
 	serializable-versions \
+	stat-pinned \
+	stat-progress \
+	temporary-other \
 	uncommitted \
 	unique-insert \
 	upsert-flush \

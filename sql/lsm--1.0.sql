@@ -11,6 +11,13 @@ LANGUAGE C STRICT;
 CREATE ACCESS METHOD lsm TYPE TABLE HANDLER lsm_handler;
 COMMENT ON ACCESS METHOD lsm IS 'log-structured merge table access method';
 
+/*
+ * Maintenance: for owners, superusers and, from PostgreSQL 17 on, those with
+ * privilege MAINTAIN.  Not in read-only transactions, on standbys or in parallel
+ * workers.  AccessShareLock on the table; one job of each kind runs at a time, and
+ * another one waits for it.  What was done stays done if the transaction is rolled
+ * back.  Counts are of segments, records and bytes.
+ */
 CREATE FUNCTION lsm_flush("table" regclass,
     OUT segments_in bigint, OUT segments_out bigint,
     OUT rows_in bigint, OUT rows_out bigint,
@@ -72,3 +79,94 @@ CREATE VIEW lsm_table_options AS
 COMMENT ON VIEW lsm_table_options IS
     'options of tables of access method lsm';
 GRANT SELECT ON lsm_table_options TO PUBLIC;
+
+/*
+ * Monitoring.  What the columns mean, with their units, is told in README.md.
+ * None of it waits for a lock.
+ */
+
+-- One row, or none: not an lsm table, or not for the user to see.  Reads metapage
+-- and manifest under AccessShareLock if that is to be had at once; if not, what
+-- comes from there is null.
+CREATE FUNCTION lsm_stat_table("table" oid,
+    OUT rows_read bigint,
+    OUT records_memtable bigint, OUT records_segments bigint,
+    OUT data_blocks_read bigint, OUT data_blocks_hit bigint,
+    OUT index_blocks_read bigint, OUT index_blocks_hit bigint,
+    OUT read_amplification double precision,
+    OUT write_amplification double precision,
+    OUT space_amplification double precision,
+    OUT memtable_bytes bigint,
+    OUT increments bigint, OUT increment_bytes bigint,
+    OUT dead_versions bigint, OUT dead_rows bigint,
+    OUT pinned_xid xid8, OUT pinned_pid integer, OUT pinned_by text,
+    OUT flushes bigint, OUT flush_bytes_read bigint, OUT flush_bytes_written bigint,
+    OUT minor_compactions bigint, OUT minor_bytes_read bigint, OUT minor_bytes_written bigint,
+    OUT major_compactions bigint, OUT major_bytes_read bigint, OUT major_bytes_written bigint,
+    OUT stalls bigint, OUT stall_time double precision, OUT longest_stall double precision,
+    OUT errors bigint, OUT last_error text, OUT last_error_code text,
+    OUT last_error_time timestamptz,
+    OUT stats_reset timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'lsm_stat_table_sql'
+LANGUAGE C STRICT ROWS 1;
+COMMENT ON FUNCTION lsm_stat_table(oid) IS
+    'statistics of a table, as in lsm_stat_tables';
+
+-- Rows read from segments and records examined for that, by range of root
+-- logical blocks, since a major compaction of the range.  No lock.
+CREATE FUNCTION lsm_stat_key_ranges("table" regclass,
+    OUT first_block bigint, OUT last_block bigint,
+    OUT rows_read bigint, OUT records bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'lsm_stat_key_ranges_sql'
+LANGUAGE C STRICT;
+COMMENT ON FUNCTION lsm_stat_key_ranges(regclass) IS
+    'what reading the segments of a table has cost, by key range';
+
+-- Tables of other sessions' temporary schemas are left out.  A table that the user
+-- neither owns nor may SELECT from shows to members of pg_read_all_stats only.
+CREATE VIEW lsm_stat_tables AS
+    SELECT c.oid AS relid, n.nspname AS schemaname, c.relname, s.*
+    FROM pg_catalog.pg_class c
+        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+        JOIN pg_catalog.pg_am a ON a.oid = c.relam,
+        LATERAL @extschema@.lsm_stat_table(c.oid) s
+    WHERE c.relkind IN ('r', 'm') AND a.amtype = 't' AND a.amname <> 'heap'
+        AND NOT pg_catalog.pg_is_other_temp_schema(c.relnamespace);
+COMMENT ON VIEW lsm_stat_tables IS
+    'statistics of tables of access method lsm';
+GRANT SELECT ON lsm_stat_tables TO PUBLIC;
+
+-- Flushes and compactions that run now, in all databases.  Of those of other
+-- roles, only members of pg_read_all_stats see more than process and database.
+CREATE FUNCTION lsm_stat_progress(
+    OUT pid integer, OUT datid oid, OUT relid oid, OUT job text, OUT phase text,
+    OUT segments_total bigint, OUT segments_done bigint,
+    OUT records_total bigint, OUT records_done bigint,
+    OUT bytes_total bigint, OUT bytes_done bigint,
+    OUT job_start timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'lsm_stat_progress_sql'
+LANGUAGE C STRICT;
+COMMENT ON FUNCTION lsm_stat_progress() IS
+    'flushes and compactions that run now';
+
+CREATE VIEW lsm_stat_progress_compaction AS
+    SELECT p.pid, p.datid, d.datname, p.relid, p.job, p.phase,
+        p.segments_total, p.segments_done, p.records_total, p.records_done,
+        p.bytes_total, p.bytes_done, p.job_start
+    FROM @extschema@.lsm_stat_progress() p
+        LEFT JOIN pg_catalog.pg_database d ON d.oid = p.datid;
+COMMENT ON VIEW lsm_stat_progress_compaction IS
+    'flushes and compactions that run now';
+GRANT SELECT ON lsm_stat_progress_compaction TO PUBLIC;
+
+-- All tables of the current database.  For superusers, unless it is granted.
+CREATE FUNCTION lsm_stat_reset()
+RETURNS void
+AS 'MODULE_PATHNAME', 'lsm_stat_reset_sql'
+LANGUAGE C STRICT;
+REVOKE ALL ON FUNCTION lsm_stat_reset() FROM PUBLIC;
+COMMENT ON FUNCTION lsm_stat_reset() IS
+    'sets the statistics of all lsm tables of the current database to zero';

@@ -227,6 +227,18 @@ lsm_compat_stream_next(ReadStream *stream)
 #define lsm_compat_owns(relid) object_ownercheck(RelationRelationId, relid, GetUserId())
 #endif
 
+/*
+ * May the user run maintenance on a table?  Its owner may, and from 17 on who has
+ * the privilege for it.
+ */
+#if PG_VERSION_NUM < 170000
+#define lsm_compat_maintain_check(relid) \
+	(lsm_compat_owns(relid) ? ACLCHECK_OK : ACLCHECK_NOT_OWNER)
+#else
+#define lsm_compat_maintain_check(relid) \
+	(lsm_compat_owns(relid) ? ACLCHECK_OK : pg_class_aclcheck(relid, GetUserId(), ACL_MAINTAIN))
+#endif
+
 #if PG_VERSION_NUM < 170000
 #define LSM_UPDATE_INDEXES_TYPE bool
 #define LSM_UPDATE_INDEXES_NONE false

@@ -12,6 +12,8 @@
 #include "lsm_am.h"
 #include "lsm_compact.h"
 #include "lsm_manifest.h"
+#include "lsm_pick.h"
+#include "lsm_stat.h"
 #include "lsm_stop.h"
 #include "lsm_table.h"
 #include "lsm_wal.h"
@@ -32,6 +34,7 @@ lsm_init_shmem_request(void)
 	if (previous_shmem_request)
 		previous_shmem_request();
 	lsm_shmem_request();
+	lsm_stat_shmem_request();
 }
 
 static void
@@ -58,10 +61,19 @@ lsm_xact_callback(XactEvent event, void *arg)
 			lsm_blockcache_xact_end();
 			lsm_floor_xact_end();
 			lsm_table_xact_end();
+			lsm_stat_xact_end();
 			break;
 		default:
 			break;
 	}
+}
+
+static void
+lsm_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent,
+					 void *arg)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		lsm_progress_subxact_abort(subid);
 }
 
 static void
@@ -77,6 +89,11 @@ lsm_init_settings(void)
 							NULL,
 							&lsm_segment_size, 64 * 1024, 1024, 1024 * 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.minor_compact_trigger",
+							"Sets the number of increments over each other at which some are merged.",
+							NULL,
+							&lsm_minor_compact_trigger, 4, 2, 100,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.debug_ring_lbs",
 							"Sets the number of version LBs of tables made in the session (for tests).",
 							"0 uses all of the ring.",
@@ -111,6 +128,7 @@ _PG_init(void)
 	previous_shmem_startup = shmem_startup_hook;
 	shmem_startup_hook = lsm_init_shmem_startup;
 	RegisterXactCallback(lsm_xact_callback, NULL);
+	RegisterSubXactCallback(lsm_subxact_callback, NULL);
 	lsm_executor_install();
 	lsm_ddl_install_hooks();
 }

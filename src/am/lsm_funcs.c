@@ -22,6 +22,7 @@
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 
 PG_FUNCTION_INFO_V1(lsm_flush_sql);
 PG_FUNCTION_INFO_V1(lsm_minor_compact_sql);
@@ -30,34 +31,48 @@ PG_FUNCTION_INFO_V1(lsm_segments_sql);
 PG_FUNCTION_INFO_V1(lsm_check_sql);
 PG_FUNCTION_INFO_V1(lsm_options_sql);
 
+/* Raise an error unless the user may read, or maintain, a relation. */
+static void
+lsm_funcs_check_rights(Oid relid, bool maintain)
+{
+	char	   *name = get_rel_name(relid);
+	AclResult	result;
+
+	if (name == NULL)
+		return;					/* relation_open() will say so */
+	if (maintain)
+		result = lsm_compat_maintain_check(relid);
+	else if (lsm_compat_owns(relid))
+		result = ACLCHECK_OK;
+	else
+		result = pg_class_aclcheck(relid, GetUserId(), ACL_SELECT);
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, get_relkind_objtype(get_rel_relkind(relid)), name);
+}
+
 /*
- * Open a table for one of the functions: it must be of this access method and
- * the caller's own, or SELECT must be granted where reading is enough.
+ * Open a table for one of the functions: it must be of this access method, and
+ * the caller must have the right to maintain it, or to SELECT where reading is
+ * enough.  Without it, the caller does not get to wait for the lock.
  */
 static Relation
 lsm_funcs_open(Oid relid, LOCKMODE lockmode, bool maintain)
 {
-	Relation	rel = relation_open(relid, lockmode);
-	char		relkind = rel->rd_rel->relkind;
+	Relation	rel;
+	char		relkind;
 
+	lsm_funcs_check_rights(relid, maintain);
+	rel = relation_open(relid, lockmode);
+	relkind = rel->rd_rel->relkind;
 	if ((relkind != RELKIND_RELATION && relkind != RELKIND_MATVIEW) || !lsm_relation_is_lsm(rel))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a table of access method \"lsm\"",
 						RelationGetRelationName(rel))));
-	if (maintain)
-	{
-		if (!lsm_compat_owns(relid))
-			aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(relkind),
-						   RelationGetRelationName(rel));
-	}
-	else
-	{
-		AclResult	result = pg_class_aclcheck(relid, GetUserId(), ACL_SELECT);
-
-		if (result != ACLCHECK_OK && !lsm_compat_owns(relid))
-			aclcheck_error(result, get_relkind_objtype(relkind), RelationGetRelationName(rel));
-	}
+	if (RELATION_IS_OTHER_TEMP(rel))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot access temporary tables of other sessions")));
 	return rel;
 }
 

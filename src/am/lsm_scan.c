@@ -508,6 +508,7 @@ lsm_scan_load(LsmScan scan, LsmTid tid, bool forward)
 			continue;
 		scan->have_unit = true;
 		scan->units++;
+		lsm_stat_tick(&scan->table->stat);
 		return true;
 	}
 }
@@ -738,9 +739,17 @@ lsm_scan_deliver(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot)
 	Snapshot	snapshot = scan->base.rs_snapshot;
 
 	if (row->changed || !IsMVCCSnapshot(snapshot))
+	{
+		/* the scan has met its bottom already */
+		if (row->changed && scan->have_unit && row->root >= scan->unit_lo &&
+			row->root <= scan->unit_hi)
+			lsm_stat_record(&scan->table->stat, row->root, scan->cached == NULL);
 		return lsm_row_fetch(scan->base.rs_rd, scan->table, row->root, snapshot, slot, NULL);
+	}
+	lsm_stat_record(&scan->table->stat, row->root, scan->cached == NULL);
 	if (!row->seen)
 		return false;
+	lsm_stat_row(&scan->table->stat, row->root, scan->cached == NULL);
 	lsm_scan_store(scan, row, slot);
 	return true;
 }

@@ -117,6 +117,7 @@ lsm_segment_get(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 	open = hash_search(table->readers, &entry->uid, HASH_FIND, NULL);
 	if (open != NULL)
 	{
+		lsm_stat_count(&table->stat, LSM_STAT_INDEX_HIT);
 		open->source->rel = rel;
 		open->source->ahead = NULL; /* an error may have left it */
 
@@ -151,6 +152,7 @@ lsm_segment_get(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 	LWLockRelease(&table->shared->gen_lock);
 	MemoryContextSwitchTo(caller);
 
+	lsm_stat_count(&table->stat, LSM_STAT_INDEX_READ);
 	MemoryContextSetParent(context, CacheMemoryContext);
 	open = hash_search(table->readers, &entry->uid, HASH_ENTER, NULL);
 	open->context = context;
@@ -277,9 +279,11 @@ lsm_block_pin(Relation rel, LsmTable *table, const LsmManifestEntry *entry, uint
 		lsm_blocks = hash_create("lsm blocks", 1024, &ctl,
 								 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
+	lsm_stat_tick(&table->stat);
 	cached = hash_search(lsm_blocks, &key, HASH_FIND, NULL);
 	if (cached != NULL)
 	{
+		lsm_stat_count(&table->stat, LSM_STAT_DATA_HIT);
 		/* VACUUM may have moved the segment, under an exclusive lock */
 		if (cached->extents[0].start != entry->extents[0].start)
 		{
@@ -314,6 +318,7 @@ lsm_block_pin(Relation rel, LsmTable *table, const LsmManifestEntry *entry, uint
 	open->source->ahead_offset = offset;
 	open->source->ahead_bytes = stored;
 	block = lsm_block_decode(open, blockno);
+	lsm_stat_count(&table->stat, LSM_STAT_DATA_READ);
 
 	cached = hash_search(lsm_blocks, &key, HASH_ENTER, NULL);
 	cached->block = block;

@@ -106,6 +106,7 @@ lsm_compact_xact_end(void)
 	lsm_claim_release(LSM_OWNER_MINOR);
 	for (int i = 0; i < LSM_MAJOR_SLOTS; i++)
 		lsm_claim_release(lsm_major_owner(i));
+	lsm_progress_end();
 }
 
 /* ---- a position in a segment ---- */
@@ -165,7 +166,10 @@ lsm_cursor_block(LsmCursor *cursor, uint32 blockno)
 	lsm_cursor_close(cursor);
 	cursor->blockno = blockno;
 	if (cursor->blockno >= cursor->nblocks)
+	{
+		lsm_progress_add(LSM_PROGRESS_SEGMENTS_DONE, 1);
 		return;
+	}
 	while (cursor->cached == NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -175,6 +179,7 @@ lsm_cursor_block(LsmCursor *cursor, uint32 blockno)
 	}
 	cursor->row = 0;
 	cursor->root = lsm_block_root(cursor->cached->block, 0);
+	lsm_progress_add(LSM_PROGRESS_BYTES_DONE, (uint64) cursor->cached->npages * LSM_PAGE_PAYLOAD);
 }
 
 /* Begin with a segment, at none of its rows yet. */
@@ -271,6 +276,7 @@ lsm_compact_row(LsmCompact *compact, LsmTid root, bool has_bottom, bool bottom_k
 	int			n = merge->nrecords;
 
 	lsm_merge_row(merge, root, has_bottom, bottom_known);
+	lsm_progress_set(LSM_PROGRESS_RECORDS_DONE, compact->rows);
 	for (int i = 0; i < n; i++)
 		lsm_block_unpin(merge->records[i].cached, lsm_xact_number);
 }
@@ -287,6 +293,15 @@ lsm_compact_in_rowlog(LsmCompact *compact, LsmTid root)
 			LSM_TID_LB(root) - compact->ranges[i].lb < compact->ranges[i].pages.npages)
 			return true;
 	return false;
+}
+
+/* A segment that the job is going to read. */
+void
+lsm_compact_expect(const LsmManifestEntry *entry)
+{
+	lsm_progress_add(LSM_PROGRESS_SEGMENTS_TOTAL, 1);
+	lsm_progress_add(LSM_PROGRESS_RECORDS_TOTAL, entry->versions);
+	lsm_progress_add(LSM_PROGRESS_BYTES_TOTAL, entry->stored_bytes);
 }
 
 void
@@ -308,7 +323,10 @@ lsm_compact_begin(LsmCompact *compact, Relation rel, LsmTable *table, uint16 own
 	compact->merge = lsm_merge_create(rel, table, owner, gen_lo, gen_hi, expected_pages);
 	compact->cursors = palloc(Max(n, 1) * sizeof(LsmCursor));
 	for (int i = 0; i < n; i++)
+	{
+		lsm_compact_expect(&increments[i]);
 		lsm_cursor_open(&compact->cursors[compact->ncursors++], rel, table, &increments[i]);
+	}
 }
 
 /* ---- minor ---- */
@@ -371,6 +389,19 @@ lsm_increments_tangled(LsmView *view, LsmManifestEntry *entries, int n)
 	return false;
 }
 
+/* Would a minor make one increment of two neighbours?  They are sorted by root. */
+static bool
+lsm_increments_small(LsmView *view, const LsmManifestEntry *entries, int n)
+{
+	for (int i = 1; i < n; i++)
+		if (entries[i - 1].stored_bytes + entries[i].stored_bytes <
+			(uint64) lsm_segment_size * 1024 / 4 &&
+			lsm_view_base_bytes(view, entries[i - 1].first_tid, entries[i].last_tid) <
+			lsm_job_limit() / 2)
+			return true;
+	return false;
+}
+
 /* Generations whose increments a minor may merge. */
 typedef struct LsmMinorScope
 {
@@ -399,7 +430,7 @@ lsm_minor_claim(Relation rel, LsmTable *table, const LsmMinorScope *scope,
 		if (view->increments[i]->gen_lo > majors && view->increments[i]->gen_lo >= scope->gen_lo &&
 			view->increments[i]->gen_hi <= scope->gen_hi)
 			(*entries)[n++] = *view->increments[i];
-	if (!lsm_increments_tangled(view, *entries, n))
+	if (!lsm_increments_tangled(view, *entries, n) && !lsm_increments_small(view, *entries, n))
 		n = 0;
 	lsm_entries_sort_age(*entries, n);
 	if (n > 0)
@@ -460,6 +491,7 @@ lsm_minor_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStat
 	LsmCompact	compact;
 	LsmEdit    *edit;
 	LsmTid		root;
+	int64		written = stats->bytes_written;
 
 	if (n == 0)
 		return;					/* nothing to merge */
@@ -475,6 +507,7 @@ lsm_minor_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStat
 	}
 	lsm_merge_finish(compact.merge);
 
+	lsm_progress_phase(LSM_PHASE_SWAPPING);
 	LSM_STOP("minor-before-swap");
 	edit = lsm_edit_begin(rel, table, LSM_OP_MINOR);
 	for (int i = 0; i < n; i++)
@@ -485,6 +518,8 @@ lsm_minor_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStat
 	stats->segments_in += n;
 	stats->rows_in += compact.rows;
 	stats->bytes_read += compact.bytes;
+	lsm_stat_report_job(RelationGetRelid(rel), LSM_JOB_MINOR, compact.bytes,
+						stats->bytes_written - written, 1, LSM_MAX_TID);
 }
 
 /* ---- outcomes and flags ---- */
@@ -617,6 +652,9 @@ lsm_job_run(Relation rel, uint16 owner, LsmJobRun run, void *arg, LsmJobStats *s
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(context);
 
+	lsm_progress_begin(RelationGetRelid(rel), owner == LSM_OWNER_MINOR ? LSM_JOB_MINOR :
+					   LSM_JOB_MAJOR, 1, LSM_MAX_TID);
+	lsm_progress_phase(LSM_PHASE_MERGING);
 	PG_TRY();
 	{
 		run(rel, lsm_table_open(rel), owner, arg, stats);
@@ -629,6 +667,7 @@ lsm_job_run(Relation rel, uint16 owner, LsmJobRun run, void *arg, LsmJobStats *s
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
+	lsm_progress_end();
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(context);
 }
@@ -640,7 +679,9 @@ lsm_minor(Relation rel, LsmJobStats *stats)
 	LsmMinorScope scope = {0, PG_UINT32_MAX};
 
 	LSM_STOP("minor-start");
+	lsm_progress_begin(RelationGetRelid(rel), LSM_JOB_MINOR, 1, LSM_MAX_TID);
 	lsm_job_lock(rel, LSM_OWNER_MINOR);
+	lsm_progress_phase(LSM_PHASE_PREPARING);
 	lsm_resolve_segments(rel);
 	lsm_job_run(rel, LSM_OWNER_MINOR, lsm_minor_run, &scope, stats);
 	lsm_claim_release(LSM_OWNER_MINOR);

@@ -233,6 +233,7 @@ extern void lsm_cursor_next(LsmCursor *cursor);
 extern void lsm_cursor_add(LsmCursor *cursor, LsmMerge *merge);
 extern void lsm_compact_begin(LsmCompact *compact, Relation rel, LsmTable *table, uint16 owner,
 							  LsmManifestEntry *increments, int n, uint32 expected_pages);
+extern void lsm_compact_expect(const LsmManifestEntry *entry);
 extern LsmTid lsm_compact_peek(LsmCompact *compact);
 extern void lsm_compact_take(LsmCompact *compact, LsmTid root);
 extern void lsm_compact_row(LsmCompact *compact, LsmTid root, bool has_bottom, bool bottom_known);

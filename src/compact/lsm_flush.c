@@ -28,6 +28,7 @@
 #include "lsm_stop.h"
 #include "lsm_wal.h"
 #include "miscadmin.h"
+#include "portability/instr_time.h"
 #include "storage/procarray.h"
 #include "utils/memutils.h"
 
@@ -153,6 +154,8 @@ lsm_flush_add(LsmFlush *flush, const LsmRecord *record, Size len, LsmTid tid)
 	lsm_record_head(copy, tid, &added->head);
 	flush->rows++;
 	flush->bytes += len;
+	lsm_progress_set(LSM_PROGRESS_RECORDS_DONE, flush->rows);
+	lsm_progress_set(LSM_PROGRESS_BYTES_DONE, flush->bytes);
 	return copy;
 }
 
@@ -249,6 +252,7 @@ lsm_flush_swap(LsmFlush *flush, LsmJobStats *stats)
 	LsmMeta    *meta;
 	bool		leftover = false;
 
+	lsm_progress_phase(LSM_PHASE_SWAPPING);
 	LSM_STOP("flush-before-swap");
 	edit = lsm_edit_begin(flush->rel, flush->table, LSM_OP_FLUSH);
 	meta = &edit->meta;
@@ -297,6 +301,7 @@ lsm_flush_generation(Relation rel, LsmTable *table, LsmJobStats *stats)
 	MemoryContext caller = MemoryContextSwitchTo(context);
 	LsmFlush   *flush = palloc0(sizeof(LsmFlush));
 	LsmView    *view = lsm_view_get(rel, table);
+	int64		written = stats->bytes_written;
 	uint32		pages = 0;
 
 	flush->rel = rel;
@@ -316,6 +321,8 @@ lsm_flush_generation(Relation rel, LsmTable *table, LsmJobStats *stats)
 	}
 	qsort(flush->ranges, flush->nranges, sizeof(LsmRowRange), lsm_range_cmp);
 
+	lsm_progress_phase(LSM_PHASE_MERGING);
+	lsm_progress_set(LSM_PROGRESS_BYTES_TOTAL, (uint64) pages * BLCKSZ);
 	LSM_STOP("flush-after-switch");
 	flush->merge = lsm_merge_create(rel, table, LSM_OWNER_FLUSH, flush->generation,
 									flush->generation, Max(pages / 8, 2));
@@ -333,6 +340,8 @@ lsm_flush_generation(Relation rel, LsmTable *table, LsmJobStats *stats)
 	lsm_flush_swap(flush, stats);
 	stats->rows_in += flush->rows;
 	stats->bytes_read += flush->bytes;
+	lsm_stat_report_job(RelationGetRelid(rel), LSM_JOB_FLUSH, flush->bytes,
+						stats->bytes_written - written, 1, LSM_MAX_TID);
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(context);
 }
@@ -345,7 +354,9 @@ lsm_flush(Relation rel, LsmJobStats *stats)
 	uint32		until;
 
 	LSM_STOP("flush-start");
+	lsm_progress_begin(RelationGetRelid(rel), LSM_JOB_FLUSH, 1, LSM_MAX_TID);
 	lsm_job_lock(rel, LSM_OWNER_FLUSH);
+	lsm_progress_phase(LSM_PHASE_PREPARING);
 	until = lsm_view_get(rel, table)->meta.generation;
 	while (lsm_flush_switch(rel, table))
 	{
@@ -356,11 +367,12 @@ lsm_flush(Relation rel, LsmJobStats *stats)
 			break;
 	}
 	lsm_job_unlock(rel, LSM_OWNER_FLUSH);
+	lsm_progress_end();
 }
 
 /*
  * Flush because the memtable has reached its bound.  Whoever comes second waits
- * for the first and then finds room.
+ * for the first and then finds room.  The time is counted as a stall.
  */
 void
 lsm_flush_for_room(Relation rel)
@@ -368,12 +380,21 @@ lsm_flush_for_room(Relation rel)
 	LsmTable   *table = lsm_table_open(rel);
 	LsmJobStats stats = {0};
 	LsmView    *view;
+	instr_time	start;
+	instr_time	stall;
 
+	INSTR_TIME_SET_CURRENT(start);
+	lsm_progress_begin(RelationGetRelid(rel), LSM_JOB_FLUSH, 1, LSM_MAX_TID);
 	lsm_job_lock(rel, LSM_OWNER_FLUSH);
+	lsm_progress_phase(LSM_PHASE_PREPARING);
 	view = lsm_view_get(rel, table);
 	if ((view->meta.flushing != 0 || lsm_rowlog_full(table) ||
 		 view->meta.nranges >= LSM_MAX_RANGES || lsm_memindex_arena_free() == 0) &&
 		lsm_flush_switch(rel, table))
 		lsm_flush_generation(rel, table, &stats);
 	lsm_job_unlock(rel, LSM_OWNER_FLUSH);
+	lsm_progress_end();
+	INSTR_TIME_SET_CURRENT(stall);
+	INSTR_TIME_SUBTRACT(stall, start);
+	lsm_stat_report_stall(RelationGetRelid(rel), INSTR_TIME_GET_MICROSEC(stall));
 }

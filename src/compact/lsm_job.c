@@ -19,6 +19,9 @@
 #include "miscadmin.h"
 #include "storage/lock.h"
 
+StaticAssertDecl(LSM_JOB_FLUSH == LSM_OWNER_FLUSH && LSM_JOB_MINOR == LSM_OWNER_MINOR &&
+				 LSM_JOB_MAJOR == LSM_OWNER_MAJOR, "kinds of jobs are those of owners");
+
 /* Sub-objects of a table begin far above its columns. */
 #define LSM_JOB_SUBID			0xF000
 

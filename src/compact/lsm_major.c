@@ -385,6 +385,8 @@ lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
 		{
 			compact->rows += rows;
 			compact->copied += stored;
+			lsm_progress_add(LSM_PROGRESS_BYTES_DONE, stored);
+			lsm_progress_set(LSM_PROGRESS_RECORDS_DONE, compact->rows);
 			continue;
 		}
 		lsm_cursor_block(&base, blockno);
@@ -403,6 +405,7 @@ lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
 		}
 	}
 	compact->bytes += entry->stored_bytes;
+	lsm_progress_add(LSM_PROGRESS_SEGMENTS_DONE, 1);
 }
 
 /* Merge a part. */
@@ -415,11 +418,17 @@ lsm_major_merge(LsmCompact *compact, LsmMajorPart *part, LsmJobStats *stats)
 	uint64		input_bytes = compact->bytes;
 	int			nremoved = 0;
 	int			previous = -1;
+	int64		written = stats->bytes_written;
 	LsmEdit    *edit;
 
 	for (int i = 0; i < part->nbases; i++)
+	{
 		if (chosen[i])
+		{
 			input_bytes += part->bases[i].stored_bytes;
+			lsm_compact_expect(&part->bases[i]);
+		}
+	}
 	compact->merge->bottom.expected_pages =
 		Max(Min(input_bytes, (uint64) lsm_segment_size * 1024) / BLCKSZ, 2);
 	compact->merge->increment.expected_pages = Max(compact->bytes / 4 / BLCKSZ, 2);
@@ -442,6 +451,7 @@ lsm_major_merge(LsmCompact *compact, LsmMajorPart *part, LsmJobStats *stats)
 	if (nremoved == 0)
 		return;
 
+	lsm_progress_phase(LSM_PHASE_SWAPPING);
 	LSM_STOP("major-before-swap");
 	edit = lsm_edit_begin(compact->rel, compact->table, LSM_OP_MAJOR);
 	for (int i = 0; i < nremoved; i++)
@@ -452,6 +462,8 @@ lsm_major_merge(LsmCompact *compact, LsmMajorPart *part, LsmJobStats *stats)
 	stats->segments_in += nremoved;
 	stats->rows_in += compact->rows;
 	stats->bytes_read += compact->bytes;
+	lsm_stat_report_job(RelationGetRelid(compact->rel), LSM_JOB_MAJOR, compact->bytes,
+						stats->bytes_written - written, part->first, part->last);
 }
 
 /* One part of a major. */
@@ -503,7 +515,9 @@ lsm_major(Relation rel, LsmJobStats *stats)
 	LsmView    *view;
 
 	LSM_STOP("major-start");
+	lsm_progress_begin(RelationGetRelid(rel), LSM_JOB_MAJOR, 1, LSM_MAX_TID);
 	lsm_job_lock(rel, LSM_OWNER_MAJOR);
+	lsm_progress_phase(LSM_PHASE_PREPARING);
 	lsm_resolve_segments(rel);
 	view = lsm_view_get(rel, table);
 	sweep.whole = lsm_view_stored_bytes(view) <= lsm_job_limit();
@@ -525,6 +539,7 @@ lsm_major(Relation rel, LsmJobStats *stats)
 		lsm_job_run(rel, LSM_OWNER_MAJOR, lsm_major_run, &sweep, stats);
 	lsm_claim_release(LSM_OWNER_MAJOR);
 	lsm_job_unlock(rel, LSM_OWNER_MAJOR);
+	lsm_progress_end();
 }
 
 /*

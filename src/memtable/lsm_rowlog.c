@@ -47,6 +47,13 @@ typedef struct LsmPageBatch
 	LsmNewRecord *records;
 } LsmPageBatch;
 
+/* Chunks of the arena that end a generation. */
+static inline uint32
+lsm_generation_chunks(void)
+{
+	return Max(lsm_memindex_arena_chunks() / 8, 2);
+}
+
 /* Has the active generation reached its bound?  A hint, taken without locks. */
 bool
 lsm_rowlog_full(LsmTable *table)
@@ -54,8 +61,19 @@ lsm_rowlog_full(LsmTable *table)
 	LsmTableShared *shared = table->shared;
 
 	return shared->gen_pages >= LSM_GENERATION_PAGES ||
-		lsm_table_index(shared, shared->generation)->nchunks >=
-		Max(lsm_memindex_arena_chunks() / 8, 2);
+		lsm_table_index(shared, shared->generation)->nchunks >= lsm_generation_chunks();
+}
+
+/* How much of its bound has the active generation reached?  A hint like that. */
+double
+lsm_rowlog_fill(LsmTable *table)
+{
+	LsmTableShared *shared = table->shared;
+	double		pages = (double) shared->gen_pages / LSM_GENERATION_PAGES;
+	double		chunks = (double) lsm_table_index(shared, shared->generation)->nchunks /
+		lsm_generation_chunks();
+
+	return Max(pages, chunks);
 }
 
 static bool

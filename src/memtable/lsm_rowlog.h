@@ -58,6 +58,7 @@ extern void lsm_flush_for_room(Relation rel);
 
 extern void lsm_index_make_room(Relation rel, LsmTable *table);
 extern bool lsm_rowlog_full(LsmTable *table);
+extern double lsm_rowlog_fill(LsmTable *table);
 
 extern LsmFetchResult lsm_rowlog_fetch(Relation rel, LsmView *view, LsmTid tid,
 									   LsmRecord *record, Size *len);

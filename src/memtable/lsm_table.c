@@ -109,6 +109,7 @@ lsm_shmem_startup(void)
 
 	ctl.keysize = sizeof(LsmTableKey);
 	ctl.entrysize = sizeof(LsmTableShared);
+	lsm_stat_shmem_startup();
 	lsm_shared_tables = ShmemInitHash("lsm tables", LSM_MAX_TABLES, LSM_MAX_TABLES,
 									  &ctl, HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
 	LWLockRelease(AddinShmemInitLock);
@@ -391,8 +392,11 @@ lsm_table_open(Relation rel)
 		table->verified = 0;
 		table->view = NULL;
 		table->readers = NULL;
+		memset(&table->stat, 0, sizeof(table->stat));
 	}
 	table->relid = RelationGetRelid(rel);
+	if (table->stat.relid != table->relid)
+		lsm_stat_begin(&table->stat, table->relid);
 	if (table->pinned != lsm_xact_number)
 	{
 		if (npinned >= maxpinned)
@@ -418,12 +422,53 @@ lsm_table_open(Relation rel)
 	return table;
 }
 
+/* Has this transaction opened the table? */
+bool
+lsm_table_in_use(Relation rel)
+{
+	LsmTableKey key = {LSM_RD_LOCATOR(rel), rel->rd_backend};
+	LsmTable   *table = NULL;
+
+	if (lsm_local_tables != NULL)
+		table = hash_search(lsm_local_tables, &key, HASH_FIND, NULL);
+	return table != NULL && table->pinned == lsm_xact_number;
+}
+
+/* Give what this transaction has counted so far to shared memory. */
+void
+lsm_table_give_counts(void)
+{
+	for (int i = 0; i < npinned; i++)
+		lsm_stat_pend(&pinned_tables[i]->stat);
+	lsm_stat_flush();
+}
+
+/*
+ * Give up the pin that was taken last, and the view: for those who look at all
+ * tables, one after the other, and use none.
+ */
+void
+lsm_table_unpin(LsmTable *table)
+{
+	Assert(npinned > 0 && pinned_tables[npinned - 1] == table);
+	npinned--;
+	lsm_table_release(table->shared);
+	table->pinned = 0;
+	if (table->view != NULL)
+		MemoryContextDelete(table->view->context);
+	table->view = NULL;
+	lsm_stat_pend(&table->stat);
+}
+
 /* Give up all pins; at the end of each top transaction. */
 void
 lsm_table_xact_end(void)
 {
 	for (int i = 0; i < npinned; i++)
+	{
 		lsm_table_release(pinned_tables[i]->shared);
+		lsm_stat_pend(&pinned_tables[i]->stat);
+	}
 	npinned = 0;
 	lsm_xact_number++;
 }

@@ -12,6 +12,7 @@
 
 #include "lsm_memindex.h"
 #include "lsm_page.h"
+#include "lsm_stat.h"
 #include "nodes/lockoptions.h"
 #include "port/atomics.h"
 #include "storage/lwlock.h"
@@ -119,6 +120,7 @@ typedef struct LsmTable
 	uint64		verified;		/* epoch of the entry found right, or 0 */
 	LsmView    *view;
 	HTAB	   *readers;		/* opened segments by uid */
+	LsmStatLocal stat;
 } LsmTable;
 
 /* gen_lock is held shared around each use of what a generation is made of. */
@@ -138,6 +140,9 @@ extern void lsm_table_release(LsmTableShared *shared);
 extern void lsm_table_reset_shared(LsmTableShared *shared);
 extern void lsm_table_adopt_meta(LsmTableShared *shared, const LsmMeta *meta);
 extern void lsm_table_make_room(LsmTableShared *keep);
+extern bool lsm_table_in_use(Relation rel);
+extern void lsm_table_unpin(LsmTable *table);
+extern void lsm_table_give_counts(void);
 extern void lsm_table_xact_end(void);
 
 extern LWLock *lsm_stripe_lock(LsmTable *table, LsmTid root);

@@ -91,6 +91,13 @@ lsm_floor(void)
 	return lsm_my_floor;
 }
 
+/* The floor of the transaction that a process runs; 0: it has none. */
+uint64
+lsm_floor_of(int procno)
+{
+	return pg_atomic_read_u64(&lsm_floors[procno]);
+}
+
 void
 lsm_floor_xact_end(void)
 {

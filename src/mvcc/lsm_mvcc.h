@@ -23,6 +23,7 @@
 /* ---- floors (lsm_floor.c) ---- */
 
 extern uint64 lsm_floor(void);
+extern uint64 lsm_floor_of(int procno);
 extern void lsm_floor_xact_end(void);
 
 /* What no snapshot can tell apart any more, and what nobody can name. */
@@ -59,6 +60,7 @@ typedef struct LsmVersionIter
 	LsmTid		heads[2];		/* newest records in the active generation and
 								 * the one being flushed */
 	bool		stale;			/* out: start again */
+	LsmStatLocal *stat;			/* where records are counted, NULL: nowhere */
 	/* private */
 	int			stage;
 	int			increment;

@@ -132,12 +132,20 @@ lsm_row_no_base(Relation rel, LsmTid root)
 
 /*
  * Store the version that an iterator has found, completed from the one it builds
- * on, and end the iterator.  False: it is stale.
+ * on, and end the iterator.  False: it is stale.  slot may be NULL.
  */
 static bool
 lsm_row_store(LsmVersionIter *iter, LsmVersion *version, TupleTableSlot *slot, LsmTid name,
 			  uint64 xmax, uint32 cmax)
 {
+	bool		memtable = version->record != NULL;
+
+	if (slot == NULL)
+	{
+		lsm_stat_row(&iter->table->stat, iter->root, memtable);
+		lsm_versions_end(iter);
+		return true;
+	}
 	if (version->head.info & LSM_REC_DELTA)
 	{
 		LsmTid		base = version->head.base;
@@ -154,6 +162,7 @@ lsm_row_store(LsmVersionIter *iter, LsmVersion *version, TupleTableSlot *slot, L
 	}
 	lsm_slot_store(slot, iter->rel, version, xmax, cmax);
 	lsm_slot_set_name(slot, name);
+	lsm_stat_row(&iter->table->stat, iter->root, memtable);
 	lsm_versions_end(iter);
 	return true;
 }
@@ -208,6 +217,7 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 		}
 		live = false;
 		lsm_versions_begin(&iter, rel, table, root);
+		iter.stat = &table->stat;
 		while ((version = lsm_versions_next(&iter)) != NULL)
 		{
 			LsmRowHead *head = &version->head;
@@ -244,11 +254,6 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 			}
 			if (!lsm_row_read(&iter, head, snapshot, &locked))
 				break;
-			if (slot == NULL)
-			{
-				lsm_versions_end(&iter);
-				return true;
-			}
 			if (lsm_row_store(&iter, version, slot, lsm_version_name(head), xmax, cmax))
 				return true;
 			break;
@@ -363,6 +368,7 @@ lsm_row_fetch_named(Relation rel, LsmTable *table, LsmTid tid, Snapshot snapshot
 		if (!lsm_find_root(rel, table, tid, &root))
 			return false;
 		lsm_versions_begin(&iter, rel, table, root);
+		iter.stat = &table->stat;
 		while ((version = lsm_versions_next(&iter)) != NULL)
 		{
 			LsmRowHead *head = &version->head;
@@ -402,11 +408,6 @@ lsm_row_fetch_named(Relation rel, LsmTable *table, LsmTid tid, Snapshot snapshot
 			}
 			if (!lsm_row_read(&iter, head, snapshot, &locked))
 				break;
-			if (slot == NULL)
-			{
-				lsm_versions_end(&iter);
-				return true;
-			}
 			if (lsm_row_store(&iter, version, slot, tid, xmax, cmax))
 				return true;
 			break;

@@ -107,6 +107,7 @@ lsm_versions_begin(LsmVersionIter *iter, Relation rel, LsmTable *table, LsmTid r
 	iter->cached = NULL;
 	iter->loaded = NULL;
 	iter->stale = false;
+	iter->stat = NULL;
 	iter->increment = 0;
 	for (;;)
 	{
@@ -221,6 +222,8 @@ lsm_versions_fetch(LsmVersionIter *iter, LsmTid tid, bool must_exist)
 					 errhint("Run lsm_check() on the table, then restore it from a backup.")));
 		return NULL;
 	}
+	if (iter->stat != NULL)
+		lsm_stat_record(iter->stat, iter->root, true);
 	lsm_versions_unload(iter);
 	if (record->info & LSM_REC_SPILLED)
 		record = iter->loaded = lsm_record_load(iter->rel, iter->table, record,
@@ -250,6 +253,8 @@ lsm_versions_from_block(LsmVersionIter *iter, const LsmManifestEntry *entry, boo
 	LsmVersion *version = &iter->version;
 	LsmSegmentReader *reader;
 
+	if (iter->stat != NULL)
+		lsm_stat_record(iter->stat, iter->root, false);
 	lsm_block_head(iter->cached->block, iter->row, &version->head);
 	if (version->head.xid != 0)
 	{

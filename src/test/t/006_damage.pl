@@ -102,6 +102,16 @@ my ($status, $out, $err) = $node->psql('postgres', 'SELECT count(t), max(t) FROM
 like($err, qr/ERROR:  .*segment [0-9A-F]+ of table "d"/, 'a zeroed page is an error');
 $node->stop;
 
+# Nothing can be read without the metapage; the table's counters still show, and
+# those of other tables.
+write_file(substr($whole, 0, $page - 24) . ("\xFF" x 24) . substr($whole, $page));
+$node->start;
+($status, $out, $err) = $node->psql('postgres', 'SELECT count(*) FROM d');
+like($err, qr/ERROR:  .*"d"/, 'a damaged metapage is an error');
+is($node->safe_psql('postgres', 'SELECT relname, rows_read, increments FROM lsm_stat_tables ORDER BY relname'),
+	'd|0|', 'statistics leave out what cannot be read');
+$node->stop;
+
 # Put back, all is well.
 write_file($whole);
 $node->start;

@@ -101,6 +101,13 @@ $standby->reload;
 	on_primary('DELETE FROM t WHERE id % 2 = 0', 'UPDATE t SET v = v + 7', 'VACUUM t', q{SELECT lsm_major_compact('t')});
 	catch_up();
 	is($session->query_safe($sums), $old, 'with feedback the old answer stays');
+	is($primary->safe_psql('postgres',
+			"SELECT pinned_by, backend_type FROM lsm_stat_tables JOIN pg_stat_activity ON pid = pinned_pid WHERE relname = 't'"),
+		'snapshot|walsender', 'statistics tell who keeps it');
+	is($standby->safe_psql('postgres',
+			"SELECT rows_read > 0, increments IS NOT NULL, pinned_by, flushes FROM lsm_stat_tables WHERE relname = 't'"),
+		't|t||0', 'a standby counts what is read there');
+	isnt($standby->psql('postgres', q{SELECT lsm_flush('t')}), 0, 'and does not flush');
 	$session->query_safe('COMMIT');
 	is($session->query_safe($sums), $primary->safe_psql('postgres', $sums), 'and then the new one comes');
 	$session->quit;

@@ -1,0 +1,224 @@
+--
+-- The choice of jobs: each rule at its border, properties, simulations.  The
+-- functions used here are in the library for this test only; what the words mean
+-- is told in lsm_test_pick.c.
+--
+CREATE FUNCTION lsm_test_pick(text) RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
+CREATE FUNCTION lsm_test_pick_random(seed int, rounds int) RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
+CREATE FUNCTION lsm_test_pick_updates(segments int, segment_mb int, flush_mb int, flushes int, job_mb int, medium float8)
+	RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
+CREATE FUNCTION lsm_test_pick_appends(flushes int, flush_mb int) RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
+CREATE FUNCTION lsm_test_pick_queue(length int, batch int, rounds int) RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
+CREATE FUNCTION lsm_test_pick_table(regclass) RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
+\pset format unaligned
+\pset tuples_only on
+
+-- ---- nothing
+SELECT lsm_test_pick('');
+SELECT lsm_test_pick('base:0-999:64:1000000');
+
+-- ---- flush: a memtable is nearly full
+SELECT lsm_test_pick('pages=1000 fill=0.74');
+SELECT lsm_test_pick('pages=1000 fill=0.75');
+SELECT lsm_test_pick('pages=1000 fill=1.5');
+SELECT lsm_test_pick('pages=0 fill=1');
+-- one runs
+SELECT lsm_test_pick('pages=1000 fill=1 flushing=1');
+-- memory of all memtables is short, and this one has some of it
+SELECT lsm_test_pick('pages=10 fill=0.1 arena=0.89 share=0.1');
+SELECT lsm_test_pick('pages=10 fill=0.1 arena=0.9 share=0.1');
+SELECT lsm_test_pick('pages=10 fill=0.1 arena=0.9 share=0');
+-- old xids: age is 1000
+SELECT lsm_test_pick('pages=1 xid=99001');
+SELECT lsm_test_pick('pages=1 xid=99000');
+-- not while somebody may still need them
+SELECT lsm_test_pick('pages=1 xid=99000 visible=99000');
+-- a generation that a dead flush has left
+SELECT lsm_test_pick('waits=1');
+-- reads for nothing: 10000 records, and 80 a page
+SELECT lsm_test_pick('pages=100 memwaste=17999');
+SELECT lsm_test_pick('pages=100 memwaste=18000');
+-- flush comes before all else
+SELECT lsm_test_pick('pages=1000 fill=0.75 base:0-9:10:1000 inc:0-9:10:1000:1-1');
+
+-- ---- minor: increments over each other
+SELECT lsm_test_pick('inc:0-9:10:100:3-3 inc:0-9:10:100:2-2 inc:0-9:10:100:1-1');
+SELECT lsm_test_pick('inc:0-9:10:0:4-4 inc:0-9:10:0:3-3 inc:0-9:10:0:2-2 inc:0-9:10:0:1-1');
+SELECT lsm_test_pick('trigger=3 inc:0-9:10:0:3-3 inc:0-9:10:0:2-2 inc:0-9:10:0:1-1');
+-- side by side they cost nothing
+SELECT lsm_test_pick('inc:0-9:10:0:4-4 inc:10-19:10:0:3-3 inc:20-29:10:0:2-2 inc:30-39:10:0:1-1');
+-- those of like size are merged, and the old large one waits
+SELECT lsm_test_pick('inc:0-9:10:0:5-5 inc:0-9:10:0:4-4 inc:0-9:10:0:3-3 inc:0-9:10:0:2-2 inc:0-9:21:0:1-1');
+SELECT lsm_test_pick('inc:0-9:10:0:5-5 inc:0-9:10:0:4-4 inc:0-9:10:0:3-3 inc:0-9:10:0:2-2 inc:0-9:20:0:1-1');
+-- also in the middle of a stack
+SELECT lsm_test_pick('inc:0-9:1:0:6-6 inc:0-9:10:0:5-5 inc:0-9:10:0:4-4 inc:0-9:10:0:3-3 inc:0-9:10:0:2-2 inc:0-9:99:0:1-1');
+-- unlike ones wait until there are twice as many as the trigger
+SELECT lsm_test_pick('inc:0-9:1:0:7-7 inc:0-9:3:0:6-6 inc:0-9:9:0:5-5 inc:0-9:27:0:4-4 inc:0-9:81:0:3-3 inc:0-9:243:0:2-2 inc:0-9:729:0:1-1');
+SELECT lsm_test_pick('inc:0-9:1:0:8-8 inc:0-9:3:0:7-7 inc:0-9:9:0:6-6 inc:0-9:27:0:5-5 inc:0-9:81:0:4-4 inc:0-9:243:0:3-3 inc:0-9:729:0:2-2 inc:0-9:2187:0:1-1');
+-- a run in several segments has the size of all of them
+SELECT lsm_test_pick('inc:0-9:10:0:4-4 inc:0-9:10:0:3-3 inc:0-9:10:0:2-2 inc:0-4:15:0:1-1 inc:5-9:15:0:1-1');
+-- a job reads at most so much: a part of the keys, from where it is needed
+SELECT lsm_test_pick('job=10 inc:0-99:10:0:4-4 inc:0-99:10:0:3-3 inc:0-99:10:0:2-2 inc:0-99:10:0:1-1');
+SELECT lsm_test_pick('job=10 inc:50-99:5:0:4-4 inc:0-99:10:0:3-3 inc:0-99:10:0:2-2 inc:0-99:10:0:1-1');
+SELECT lsm_test_pick('job=1000 inc:50-99:5:0:4-4 inc:0-99:10:0:3-3 inc:0-99:10:0:2-2 inc:0-99:10:0:1-1');
+-- one runs; or a major has the oldest
+SELECT lsm_test_pick('minoring=1 inc:0-9:10:0:4-4 inc:0-9:10:0:3-3 inc:0-9:10:0:2-2 inc:0-9:10:0:1-1');
+SELECT lsm_test_pick('major:0-9 major_hi=1 inc:0-9:10:0:4-4 inc:0-9:10:0:3-3 inc:0-9:10:0:2-2 inc:0-9:10:0:1-1');
+-- fresh data does not wait behind a major over the same keys
+SELECT lsm_test_pick('major:0-9 major_hi=1 inc:0-9:10:0:5-5 inc:0-9:10:0:4-4 inc:0-9:10:0:3-3 inc:0-9:10:0:2-2 inc:0-9:900:0:1-1');
+
+-- ---- major: dead versions (50 and a fifth of the rows), with a bottom that costs nothing
+SELECT lsm_test_pick('base:0-9:0:1000 inc:0-9:1:249:1-1');
+SELECT lsm_test_pick('base:0-9:0:1000 inc:0-9:1:250:1-1');
+-- the bottom outgrows the increments: ten times as large halves the score, a slow medium does so earlier
+SELECT lsm_test_pick('base:0-9:10:1000 inc:0-9:1:499:1-1');
+SELECT lsm_test_pick('base:0-9:10:1000 inc:0-9:1:500:1-1');
+SELECT lsm_test_pick('base:0-9:11:1000 inc:0-9:1:500:1-1');
+SELECT lsm_test_pick('medium=3 base:0-9:10:1000 inc:0-9:1:999:1-1');
+SELECT lsm_test_pick('medium=3 base:0-9:10:1000 inc:0-9:1:1000:1-1');
+-- versions that somebody may see are no reason
+SELECT lsm_test_pick('base:0-9:0:1000 inc:0-9:1:250:1-1:99999');
+SELECT lsm_test_pick('base:0-9:0:1000 inc:0-9:1:250:1-1:100000');
+SELECT lsm_test_pick('base:0-9:0:1000 inc:0-9:1:100:2-2:100000 inc:0-9:1:300:1-1:5');
+-- those that somebody may name by their versions stay where they are: a reason only if reads suffer
+SELECT lsm_test_pick('settled=99998 base:0-9:0:1000 inc:0-9:1:250:1-1:99998');
+SELECT lsm_test_pick('settled=99999 base:0-9:0:1000 inc:0-9:1:250:1-1:99998');
+SELECT lsm_test_pick('settled=99998 base:0-9:0:1000 inc:0-9:1:250:1-1:99998 shift=5 lbs=31 waste:0:11250');
+-- records examined for nothing: as many as the job merges, and 10000
+SELECT lsm_test_pick('base:0-31:0:100000 inc:0-31:1:1000:1-1 shift=5 lbs=31 waste:0:110999');
+SELECT lsm_test_pick('base:0-31:0:100000 inc:0-31:1:1000:1-1 shift=5 lbs=31 waste:0:111000');
+-- but not where nothing could be merged
+SELECT lsm_test_pick('base:0-31:0:100000 shift=5 lbs=31 waste:0:10000000');
+SELECT lsm_test_pick('base:0-31:1:100000 base:32-63:1:100000 inc:32-63:1:1000:1-1 shift=5 lbs=63 waste:0:10000000');
+-- a hot key range is compacted by itself
+SELECT lsm_test_pick('base*100:0-31:1:100000 inc:0-3199:100:100000:1-1 shift=5 lbs=3199 waste:7:1000000');
+SELECT lsm_test_pick('base*100:0-31:1:100000 inc:0-3199:100:100000:1-1 shift=7 lbs=3199 waste:7:1000000');
+-- neighbours come along as long as a job may read: fewer of a greater bottom
+SELECT lsm_test_pick('job=1000 base*100:0-9:10:100000 inc:0-999:1000:10000000:1-1');
+SELECT lsm_test_pick('job=1000 base*100:0-9:40:100000 inc:0-999:1000:10000000:1-1');
+-- one segment at least
+SELECT lsm_test_pick('job=1 base*100:0-9:10:100000 inc:0-999:1000:10000000:1-1');
+-- the output has to find room: free space, or an eighth of the file, or four segments
+SELECT lsm_test_pick('file=1000 base*100:0-9:10:100000 inc:0-999:1000:10000000:1-1');
+SELECT lsm_test_pick('file=4000 base*100:0-9:10:100000 inc:0-999:1000:10000000:1-1');
+SELECT lsm_test_pick('file=1000 free=1500 base*100:0-9:10:100000 inc:0-999:1000:10000000:1-1');
+-- beside a running major, not over it
+SELECT lsm_test_pick('major:0-499 base*100:0-9:10:100000 inc:0-999:1000:10000000:1-1');
+SELECT lsm_test_pick('major:0-499 major:500-999 base*100:0-9:10:100000 inc:0-999:1000:10000000:1-1');
+SELECT lsm_test_pick('minor_lo=2 base:0-9:0:1000 inc:0-9:1:250:2-2 inc:0-9:1:250:1-1');
+SELECT lsm_test_pick('minor_lo=1 base:0-9:0:1000 inc:0-9:1:250:2-2 inc:0-9:1:250:1-1');
+-- the better of minor and major
+SELECT lsm_test_pick('base:0-9:0:1000 inc:0-9:10:80:4-4 inc:0-9:10:80:3-3 inc:0-9:10:80:2-2 inc:0-9:10:80:1-1');
+SELECT lsm_test_pick('base:0-9:0:1000 inc:0-9:10:60:4-4 inc:0-9:10:60:3-3 inc:0-9:10:60:2-2 inc:0-9:10:60:1-1');
+-- rows of rolled-back transactions; not where writing costs more
+SELECT lsm_test_pick('base:0-9:64:1000 base:10-19:64:1000:aborted base:20-29:64:1000');
+SELECT lsm_test_pick('medium=2 base:0-9:64:1000 base:10-19:64:1000:aborted base:20-29:64:1000');
+-- xids that have no place in the manifest
+SELECT lsm_test_pick('base:0-9:64:1000 base:10-19:64:1000:stuck=99001');
+SELECT lsm_test_pick('base:0-9:64:1000 base:10-19:64:1000:stuck=99000');
+SELECT lsm_test_pick('base:0-9:64:1000 base:10-19:64:1000 inc:15-19:1:1:1-1:stuck=98000');
+-- small neighbours: sixteen of less than a sixteenth of a segment
+SELECT lsm_test_pick('base*15:0-9:3:1000');
+SELECT lsm_test_pick('base*16:0-9:3:1000');
+SELECT lsm_test_pick('base*16:0-9:4:1000');
+SELECT lsm_test_pick('base:0-9:64:1 base*17:10-19:3:1000 base:500-999:64:1');
+SELECT lsm_test_pick('medium=2 base*17:0-9:3:1000');
+
+-- ---- the manifest can learn something: when nothing else is to be done
+SELECT lsm_test_pick('base:0-9:64:1000 resolvable=1');
+SELECT lsm_test_pick('base*16:0-9:3:1000 resolvable=1');
+-- the owner wants no compaction
+SELECT lsm_test_pick('compact=0 base:0-9:0:1000 inc:0-9:1:250:1-1');
+SELECT lsm_test_pick('compact=0 pages=1000 fill=0.75 base:0-9:0:1000 inc:0-9:1:250:1-1');
+SELECT lsm_test_pick('compact=0 base:0-9:0:1000 inc:0-9:1:250:1-1 resolvable=1');
+
+-- ---- properties, on random facts
+SELECT lsm_test_pick_random(1, 10000);
+SELECT lsm_test_pick_random(2, 10000);
+
+-- ---- simulations
+-- inserted to only: never written again, whatever reads cost
+SELECT lsm_test_pick_appends(2000, 20);
+SELECT lsm_test_pick_appends(300, 5);
+-- a queue: records examined for each row stay few, however long it lasts
+SELECT lsm_test_pick_queue(1000, 100, 10000);
+SELECT lsm_test_pick_queue(1000, 100, 100000);
+SELECT lsm_test_pick_queue(100000, 1000, 10000);
+-- updates at random: of a small table, a larger one, and of 10 TB in 100,000
+-- segments; what a job reads and how many increments lie over each other is bounded
+SELECT lsm_test_pick_updates(100, 64, 20, 500, 2048, 1);
+SELECT lsm_test_pick_updates(1000, 64, 100, 1000, 2048, 1);
+SELECT lsm_test_pick_updates(1000, 64, 100, 1000, 2048, 4);
+SELECT lsm_test_pick_updates(100000, 100, 50000, 60, 100000, 1);
+
+-- ---- a real table
+SET max_parallel_workers_per_gather = 0;
+CREATE TABLE pk (id int, v int) USING lsm WITH (autovacuum_enabled = off);
+SELECT lsm_test_pick_table('pk');
+INSERT INTO pk SELECT i, i FROM generate_series(1, 1000) i;
+SELECT lsm_test_pick_table('pk');
+SELECT rows_out FROM lsm_flush('pk');
+-- there is no more to do
+SELECT segments_out FROM lsm_minor_compact('pk');
+SELECT kind FROM lsm_segments('pk');
+SELECT lsm_test_pick_table('pk');
+-- an increment of each flush
+UPDATE pk SET v = v + 1 WHERE id % 50 = 1;
+SELECT rows_out FROM lsm_flush('pk');
+UPDATE pk SET v = v + 1 WHERE id % 50 = 2;
+SELECT rows_out FROM lsm_flush('pk');
+UPDATE pk SET v = v + 1 WHERE id % 50 = 3;
+SELECT rows_out FROM lsm_flush('pk');
+SELECT lsm_test_pick_table('pk');
+UPDATE pk SET v = v + 1 WHERE id % 50 = 4;
+SELECT rows_out FROM lsm_flush('pk');
+SELECT substr(lsm_test_pick_table('pk'), 1, 25);
+SELECT segments_in, segments_out FROM lsm_minor_compact('pk');
+SELECT lsm_test_pick_table('pk');
+-- dead versions
+DELETE FROM pk WHERE id > 400;
+SELECT rows_out FROM lsm_flush('pk');
+SELECT lsm_test_pick_table('pk') LIKE 'major gen 0-%, all blocks, 0 MB: dead versions, %';
+-- the owner's wish
+ALTER TABLE pk SET (lsm.auto_compact = off);
+SELECT lsm_test_pick_table('pk');
+ALTER TABLE pk RESET (lsm.auto_compact);
+SELECT segments_in, rows_out FROM lsm_major_compact('pk');
+SELECT lsm_test_pick_table('pk');
+-- reads that examine deleted rows again and again: in the memtable, then in segments
+CREATE TABLE pq (id int, v int) USING lsm WITH (autovacuum_enabled = off);
+INSERT INTO pq SELECT i, i FROM generate_series(1, 20000) i;
+SELECT rows_out FROM lsm_flush('pq');
+SELECT segments_out FROM lsm_minor_compact('pq');
+DELETE FROM pq WHERE id <= 1200;
+SELECT lsm_test_pick_table('pq');
+DO $$ BEGIN FOR i IN 1 .. 20 LOOP PERFORM count(*) FROM pq; END LOOP; END $$;
+SELECT lsm_test_pick_table('pq') LIKE 'flush: reads examine too many records, %';
+SELECT rows_out FROM lsm_flush('pq');
+SELECT lsm_test_pick_table('pq');
+DO $$ BEGIN FOR i IN 1 .. 60 LOOP PERFORM count(*) FROM pq; END LOOP; END $$;
+SELECT lsm_test_pick_table('pq') LIKE 'major %: reads examine too many records, %';
+SELECT segments_in, rows_out FROM lsm_major_compact('pq');
+SELECT lsm_test_pick_table('pq');
+DO $$ BEGIN FOR i IN 1 .. 20 LOOP PERFORM count(*) FROM pq; END LOOP; END $$;
+SELECT lsm_test_pick_table('pq');
+-- rows of a transaction that was running at the flush, and was rolled back then
+BEGIN;
+INSERT INTO pq SELECT i, i FROM generate_series(1, 1000) i;
+SELECT rows_out FROM lsm_flush('pq');
+ROLLBACK;
+SELECT lsm_test_pick_table('pq');
+SELECT segments_in FROM lsm_minor_compact('pq');
+SELECT lsm_test_pick_table('pq') LIKE 'major gen 0-0, blocks %-, 0 MB: rows of rolled-back transactions, score 1.00';
+SELECT segments_in, segments_out FROM lsm_major_compact('pq');
+SELECT lsm_test_pick_table('pq');
+
+DROP TABLE pk, pq;
+\pset format aligned
+\pset tuples_only off
+DROP FUNCTION lsm_test_pick(text);
+DROP FUNCTION lsm_test_pick_random(int, int);
+DROP FUNCTION lsm_test_pick_updates(int, int, int, int, int, float8);
+DROP FUNCTION lsm_test_pick_appends(int, int);
+DROP FUNCTION lsm_test_pick_queue(int, int, int);
+DROP FUNCTION lsm_test_pick_table(regclass);

@@ -1,0 +1,232 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_gather.c
+ *	  The facts of a table that the choice of jobs rests on (lsm_pick.h).
+ *
+ * They come from the newest view, the counters, the claims of running jobs and
+ * their progress.  All may be a moment old: a job takes its locks and claims, and
+ * looks again.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm_compact.h"
+#include "lsm_options.h"
+#include "lsm_pick.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+/* Writing to the local disk; all segments lie there. */
+#define LSM_MEDIUM_LOCAL		1.0
+
+int			lsm_minor_compact_trigger = 4;
+
+/* What the manifest knows of a segment's xids that were running when it was written. */
+typedef struct LsmGatherOutcomes
+{
+	bool		unknown;		/* some that has a place has not been noted */
+	bool		lost;			/* some has no place */
+	bool		aborted;
+} LsmGatherOutcomes;
+
+static void
+lsm_gather_outcomes(const LsmManifestEntry *entry, LsmGatherOutcomes *outcomes)
+{
+	memset(outcomes, 0, sizeof(*outcomes));
+	outcomes->lost = entry->nunresolved > LSM_MAX_OUTCOMES;
+	for (uint32 i = 0; i < Min(entry->nunresolved, LSM_MAX_OUTCOMES); i++)
+	{
+		int			outcome = lsm_entry_outcome(entry, i);
+
+		if (outcome == LSM_OUTCOME_UNKNOWN)
+			outcomes->unknown = true;
+		else if (outcome == LSM_OUTCOME_ABORTED)
+			outcomes->aborted = true;
+	}
+}
+
+/* Does lsm_resolve_segments() have something to note of a segment? */
+static bool
+lsm_gather_resolvable(const LsmManifestEntry *entry, const LsmHorizons *horizons)
+{
+	LsmGatherOutcomes outcomes;
+
+	if (entry->flags & LSM_SEGFLAG_ALL_VISIBLE)
+		return false;
+	lsm_gather_outcomes(entry, &outcomes);
+	if (outcomes.unknown)
+		return entry->min_unresolved < horizons->visible;
+	return entry->kind == LSM_SEGKIND_INSERT && entry->min_unresolved == 0 &&
+		!outcomes.aborted && entry->max_xid < horizons->settled;
+}
+
+static void
+lsm_gather_segment(const LsmManifestEntry *entry, const LsmHorizons *horizons,
+				   LsmPickSegment *segment)
+{
+	LsmGatherOutcomes outcomes;
+
+	memset(segment, 0, sizeof(*segment));
+	segment->first_tid = entry->first_tid;
+	segment->last_tid = entry->last_tid;
+	segment->bytes = entry->stored_bytes;
+	segment->versions = entry->versions;
+	segment->gen_lo = entry->gen_lo;
+	segment->gen_hi = entry->gen_hi;
+	if (entry->flags & LSM_SEGFLAG_ALL_VISIBLE)
+		return;
+	segment->max_xid = entry->max_xid;
+	lsm_gather_outcomes(entry, &outcomes);
+
+	/* as lsm_base_needs_rewrite() */
+	if (outcomes.lost && !outcomes.unknown &&
+		(entry->kind == LSM_SEGKIND_INCREMENT || entry->max_xid < horizons->settled))
+		segment->stuck_xid = entry->min_unresolved;
+
+	segment->aborted = outcomes.aborted && !outcomes.unknown &&
+		entry->max_xid < horizons->settled;
+}
+
+static void
+lsm_gather_view(const LsmView *view, const LsmHorizons *horizons, LsmPickFacts *facts)
+{
+	facts->next_root_lb = view->meta.next_root_lb;
+	facts->file_bytes = (uint64) view->meta.npages * BLCKSZ;
+	facts->nbase = view->nbase;
+	facts->base = MemoryContextAllocHuge(CurrentMemoryContext,
+										 Max(view->nbase, 1) * sizeof(LsmPickSegment));
+	for (int i = 0; i < view->nbase; i++)
+		lsm_gather_segment(view->base[i], horizons, &facts->base[i]);
+	facts->nincrements = view->nincrements;
+	facts->increments = MemoryContextAllocHuge(CurrentMemoryContext,
+											   Max(view->nincrements, 1) * sizeof(LsmPickSegment));
+	for (int i = 0; i < view->nincrements; i++)
+		lsm_gather_segment(view->increments[i], horizons, &facts->increments[i]);
+	for (int i = 0; i < view->nentries; i++)
+	{
+		const LsmManifestEntry *entry = &view->entries[i];
+
+		if (entry->type == LSM_ENTRY_FREE)
+			facts->free_bytes += (uint64) entry->extents[0].npages * BLCKSZ;
+		else if (entry->type == LSM_ENTRY_SEGMENT && entry->kind != LSM_SEGKIND_DEAD &&
+				 lsm_gather_resolvable(entry, horizons))
+			facts->nresolvable++;
+	}
+}
+
+static void
+lsm_gather_memtable(LsmTable *table, const LsmView *view, LsmPickFacts *facts)
+{
+	LsmTableShared *shared = table->shared;
+	bool		any = false;
+
+	facts->generation_waits = view->meta.flushing != 0;
+	facts->arena_fill = 1 - (double) lsm_memindex_arena_free() / lsm_memindex_arena_chunks();
+	for (uint32 i = 0; i < view->meta.nranges; i++)
+		if (view->meta.ranges[i].kind != LSM_RANGE_FREE &&
+			view->meta.ranges[i].generation != view->meta.flushing)
+			any = true;
+	if (!any)
+		return;
+	facts->memtable_fill = lsm_rowlog_fill(table);
+	facts->memtable_pages = Max(shared->gen_pages, 1);
+	facts->memtable_xid = view->meta.generation_xid;
+	if (view->meta.leftover_xid != 0)
+		facts->memtable_xid = Min(facts->memtable_xid, view->meta.leftover_xid);
+	facts->arena_share = (double) lsm_table_index(shared, shared->generation)->nchunks /
+		lsm_memindex_arena_chunks();
+}
+
+static void
+lsm_gather_counters(Relation rel, LsmPickFacts *facts)
+{
+	LsmStatCopy copy;
+
+	lsm_table_give_counts();
+	(void) lsm_stat_read(RelationGetRelid(rel), &copy);
+	facts->memtable_waste = copy.memtable_waste;
+	facts->shift = copy.shift;
+	for (int i = 0; i < LSM_STAT_BUCKETS; i++)
+		if (copy.buckets[i].records > copy.buckets[i].rows)
+			facts->waste[i] = copy.buckets[i].records - copy.buckets[i].rows;
+}
+
+/* Jobs of the table, other than one of this process. */
+static void
+lsm_gather_running(Relation rel, LsmTable *table, LsmPickFacts *facts)
+{
+	LsmJobProgress *jobs;
+	int			n = lsm_progress_list(&jobs);
+
+	facts->majors = palloc(LSM_MAJOR_SLOTS * sizeof(LsmPickRange));
+	LWLockAcquire(&table->shared->edit_lock, LW_SHARED);
+	for (int i = 0; i < LSM_CLAIMS; i++)
+	{
+		const LsmClaim *claim = &table->shared->claims[i];
+
+		if (!claim->used)
+			continue;
+		if (i == 0)
+			facts->minor_lo = claim->gen_lo;
+		else
+		{
+			facts->major_hi = Max(facts->major_hi, claim->gen_hi);
+			facts->majors[facts->nmajors].first_root = claim->first;
+			facts->majors[facts->nmajors++].last_root = claim->last;
+		}
+	}
+	LWLockRelease(&table->shared->edit_lock);
+	for (int i = 0; i < n; i++)
+	{
+		if (jobs[i].dboid != MyDatabaseId || jobs[i].relid != RelationGetRelid(rel) ||
+			jobs[i].pid == MyProcPid)
+			continue;
+		if (jobs[i].kind == LSM_JOB_FLUSH)
+			facts->flush_runs = true;
+		else if (jobs[i].kind == LSM_JOB_MINOR)
+			facts->minor_runs = true;
+	}
+	pfree(jobs);
+}
+
+/* The facts of a table; what they point to is palloc'd. */
+void
+lsm_pick_gather(Relation rel, LsmPickFacts *facts)
+{
+	LsmTable   *table = lsm_table_open(rel);
+	LsmTableOptions options;
+	LsmHorizons horizons;
+	LsmView    *view;
+
+	memset(facts, 0, sizeof(*facts));
+	lsm_options_get(rel, &options);
+	lsm_horizons(rel, &horizons);
+	view = lsm_view_get(rel, table);
+	facts->compact = options.auto_compact;
+	facts->minor_trigger = lsm_minor_compact_trigger;
+	facts->job_bytes = lsm_job_limit();
+	facts->segment_bytes = (uint64) lsm_segment_size * 1024;
+	facts->freeze_age = (uint64) autovacuum_freeze_max_age / 2;
+	facts->medium = LSM_MEDIUM_LOCAL;
+	facts->next_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
+	facts->visible_xid = horizons.visible;
+	facts->settled_xid = horizons.settled;
+	lsm_gather_view(view, &horizons, facts);
+	lsm_gather_memtable(table, view, facts);
+	lsm_gather_counters(rel, facts);
+	lsm_gather_running(rel, table, facts);
+}
+
+bool
+lsm_pick_job(Relation rel, LsmPickDecision *decision)
+{
+	LsmPickFacts facts;
+
+	lsm_pick_gather(rel, &facts);
+	lsm_pick(&facts, decision);
+	pfree(facts.base);
+	pfree(facts.increments);
+	pfree(facts.majors);
+	return decision->kind != LSM_JOB_NONE;
+}

@@ -1,0 +1,854 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_pick.c
+ *	  Chooses the next job of a table.  Pure: no relation, no server calls but for
+ *	  memory.
+ *
+ * Each rule gives a score: what is to be gained against what the job costs, so
+ * that 1 is just worth it.  A flush goes first, as fresh data must not wait; then
+ * the better of minor and major.
+ *
+ *	flush	the memtable is nearly full (its own bound, or that of all tables); its
+ *			xids are old; reading has examined more records there for nothing than
+ *			the flush would work through
+ *	minor	minor_trigger increments lie over each other at some key, of like size:
+ *			each record is written again once in a tier
+ *	major	by base segment (cell): dead versions against rows; records examined
+ *			for nothing against the records to merge.  Both fall as the bottom
+ *			outgrows the increments, more so on a slow medium:
+ *				score = need / (1 + medium * bottom / increments / 10)
+ *			The best cell is taken with its neighbours that are worth it too, up to
+ *			job_bytes: the greater the bottom, the fewer increments come with it.
+ *
+ * A base segment without increments is not written again, but for rows of rolled-
+ * back transactions in it, for xids that only writing settles, and for runs of
+ * small neighbours (each byte a few times at most).  So tables that are only
+ * inserted to are written once.
+ *
+ * What a job would leave as it is must not be a reason for it, or it would be
+ * chosen for ever.  Records that some snapshot does not see yet count for nothing.
+ * Those that everybody sees, but that some transaction may name by their versions,
+ * stay in increments after a major, though it drops what is older and rows that
+ * are deleted: they are a reason if reads suffer, as waste has to be earned again
+ * after each job, and not by being there.
+ *
+ * Increments whose keys are not known better are taken to be spread evenly between
+ * their first and last root.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm_pick.h"
+
+/* A flush begins at this share of a generation, before writers have to wait. */
+#define LSM_PICK_FILL			0.75
+
+/* And when indexes take that much of the memory for all tables. */
+#define LSM_PICK_ARENA_FILL		0.9
+
+/* Records that a job costs besides those that it merges. */
+#define LSM_PICK_JOB_RECORDS	10000.0
+
+/* Records on a page of the row log, taken for an estimate. */
+#define LSM_PICK_PAGE_RECORDS	80.0
+
+/* Dead versions for each row that make a major worth it, and a few more. */
+#define LSM_PICK_DEAD_SHARE		0.2
+#define LSM_PICK_DEAD_BASE		50.0
+
+/* How many times its increments the bottom may be until that halves the score. */
+#define LSM_PICK_PENALTY		10.0
+
+/* Neighbours join the best cell while their score is at least this. */
+#define LSM_PICK_JOIN			1.0
+
+/* An increment is like newer ones if it is not larger than so many of them. */
+#define LSM_PICK_LIKE			2.0
+
+/* Increments over each other, in triggers, that are merged whatever their sizes. */
+#define LSM_PICK_DEEP			2
+
+/* Small neighbours that are made one, and the share of a segment that is small. */
+#define LSM_PICK_SMALL_RUN		16
+#define LSM_PICK_SMALL_SHARE	16
+
+/* The file may grow by this share of it for the output of a job. */
+#define LSM_PICK_GROWTH_SHARE	8
+#define LSM_PICK_GROWTH_SEGMENTS 4
+
+const char *
+lsm_pick_reason(LsmPickReason reason)
+{
+	switch (reason)
+	{
+		case LSM_PICK_NOTHING:
+			return "nothing to do";
+		case LSM_PICK_WAITS:
+			return "a generation waits for its flush";
+		case LSM_PICK_FULL:
+			return "the memtable is nearly full";
+		case LSM_PICK_MEMORY:
+			return "memory for memtables is short";
+		case LSM_PICK_FREEZE:
+			return "old transaction ids";
+		case LSM_PICK_READS:
+			return "reads examine too many records";
+		case LSM_PICK_RUNS:
+			return "too many increments";
+		case LSM_PICK_DEAD:
+			return "dead versions";
+		case LSM_PICK_ABORTED:
+			return "rows of rolled-back transactions";
+		case LSM_PICK_SMALL:
+			return "small segments";
+		case LSM_PICK_OUTCOMES:
+			return "transactions have ended";
+	}
+	return NULL;				/* keep compiler quiet */
+}
+
+static void
+lsm_pick_none(LsmPickDecision *decision)
+{
+	memset(decision, 0, sizeof(*decision));
+	decision->first_root = 1;
+	decision->last_root = LSM_MAX_TID;
+}
+
+/* Take a job's reason over if its score is better. */
+static void
+lsm_pick_raise(LsmPickDecision *decision, LsmPickReason reason, double score)
+{
+	if (score <= decision->score)
+		return;
+	decision->score = score;
+	decision->reason = reason;
+}
+
+/* How old is an xid, in ages that are overdue?  0: not at all. */
+static double
+lsm_pick_overdue(const LsmPickFacts *facts, uint64 xid)
+{
+	if (xid == 0 || xid >= facts->visible_xid || xid >= facts->next_xid ||
+		facts->freeze_age == 0)
+		return 0;
+	return (double) (facts->next_xid - xid) / facts->freeze_age;
+}
+
+/*
+ * How many bytes may a compaction read?  Its output has to find room: in free
+ * pages of the file, or by some growth.
+ */
+static uint64
+lsm_pick_limit(const LsmPickFacts *facts)
+{
+	uint64		room = Max(facts->free_bytes,
+						   Max(facts->file_bytes / LSM_PICK_GROWTH_SHARE,
+							   LSM_PICK_GROWTH_SEGMENTS * facts->segment_bytes));
+
+	return Min(facts->job_bytes, room);
+}
+
+/* ---- flush ---- */
+
+void
+lsm_pick_flush(const LsmPickFacts *facts, LsmPickDecision *decision)
+{
+	lsm_pick_none(decision);
+	if (facts->flush_runs)
+		return;
+	if (facts->generation_waits)
+		lsm_pick_raise(decision, LSM_PICK_WAITS, 2);
+	if (facts->memtable_pages > 0)
+	{
+		double		overdue = lsm_pick_overdue(facts, facts->memtable_xid);
+
+		lsm_pick_raise(decision, LSM_PICK_FULL, facts->memtable_fill / LSM_PICK_FILL);
+		if (overdue >= 1)
+			lsm_pick_raise(decision, LSM_PICK_FREEZE, overdue);
+		lsm_pick_raise(decision, LSM_PICK_READS, facts->memtable_waste /
+					   (LSM_PICK_JOB_RECORDS + facts->memtable_pages * LSM_PICK_PAGE_RECORDS));
+
+		/* who has more of it goes first */
+		if (facts->arena_fill >= LSM_PICK_ARENA_FILL && facts->arena_share > 0)
+			lsm_pick_raise(decision, LSM_PICK_MEMORY, 1 + facts->arena_share);
+	}
+	if (decision->score >= 1)
+		decision->kind = LSM_JOB_FLUSH;
+}
+
+/* ---- keys ---- */
+
+static inline double
+lsm_pick_lbs(LsmTid first, LsmTid last)
+{
+	return (double) LSM_TID_LB(last) - LSM_TID_LB(first) + 1;
+}
+
+/* The share of a segment that lies between two roots. */
+static double
+lsm_pick_share(const LsmPickSegment *segment, LsmTid first, LsmTid last)
+{
+	LsmTid		from = Max(first, segment->first_tid);
+	LsmTid		to = Min(last, segment->last_tid);
+
+	if (from > to)
+		return 0;
+	if (from == segment->first_tid && to == segment->last_tid)
+		return 1;
+	return Min(lsm_pick_lbs(from, to) / lsm_pick_lbs(segment->first_tid, segment->last_tid), 1);
+}
+
+/* ---- minor ---- */
+
+/* A segment begins or ends at a root, for a walk along the keys. */
+typedef struct LsmPickEdge
+{
+	LsmTid		tid;			/* its first root, or the one after its last */
+	int			segment;
+	bool		begins;
+} LsmPickEdge;
+
+static int
+lsm_pick_edge_cmp(const void *a, const void *b)
+{
+	const LsmPickEdge *x = a;
+	const LsmPickEdge *y = b;
+
+	if (x->tid != y->tid)
+		return x->tid < y->tid ? -1 : 1;
+	if (x->begins != y->begins)
+		return x->begins ? 1 : -1;	/* ends first */
+	return x->segment < y->segment ? -1 : x->segment > y->segment;
+}
+
+/* Segments of one job have the same generations: a run. */
+typedef struct LsmPickRun
+{
+	uint32		gen_lo;
+	uint32		gen_hi;
+	int			segment;
+} LsmPickRun;
+
+static int
+lsm_pick_run_cmp(const void *a, const void *b)
+{
+	const LsmPickRun *x = a;
+	const LsmPickRun *y = b;
+
+	if (x->gen_hi != y->gen_hi)
+		return x->gen_hi < y->gen_hi ? -1 : 1;
+	if (x->gen_lo != y->gen_lo)
+		return x->gen_lo < y->gen_lo ? -1 : 1;
+	return x->segment < y->segment ? -1 : x->segment > y->segment;
+}
+
+/* The bytes of the run that each increment belongs to. */
+static double *
+lsm_pick_run_bytes(const LsmPickFacts *facts)
+{
+	int			n = facts->nincrements;
+	LsmPickRun *runs = palloc(n * sizeof(LsmPickRun));
+	double	   *bytes = palloc(n * sizeof(double));
+
+	for (int i = 0; i < n; i++)
+	{
+		runs[i].gen_lo = facts->increments[i].gen_lo;
+		runs[i].gen_hi = facts->increments[i].gen_hi;
+		runs[i].segment = i;
+	}
+	qsort(runs, n, sizeof(LsmPickRun), lsm_pick_run_cmp);
+	for (int first = 0, next; first < n; first = next)
+	{
+		double		sum = 0;
+
+		for (next = first; next < n && runs[next].gen_lo == runs[first].gen_lo &&
+			 runs[next].gen_hi == runs[first].gen_hi; next++)
+			sum += facts->increments[runs[next].segment].bytes;
+		for (int i = first; i < next; i++)
+			bytes[runs[i].segment] = sum;
+	}
+	pfree(runs);
+	return bytes;
+}
+
+/* Increments that lie over each other at one key, newest first. */
+typedef struct LsmPickStack
+{
+	int			depth;
+	int		   *segments;
+} LsmPickStack;
+
+/* Which of a stack to merge: n of them from at on. */
+typedef struct LsmPickWindow
+{
+	int			at;
+	int			n;
+} LsmPickWindow;
+
+/*
+ * The longest window of increments of like size: each older one is at most
+ * LSM_PICK_LIKE times the mean of those before it.  A deep stack of unlike ones
+ * is merged where that costs least.
+ */
+static bool
+lsm_pick_window(const LsmPickFacts *facts, const double *run_bytes, const LsmPickStack *stack,
+				LsmPickWindow *window)
+{
+	int			trigger = facts->minor_trigger;
+	double		least = 0;
+
+	window->at = window->n = 0;
+	for (int i = 0; i < stack->depth; i++)
+	{
+		double		sum = run_bytes[stack->segments[i]];
+		int			n = 1;
+
+		while (i + n < stack->depth &&
+			   run_bytes[stack->segments[i + n]] <= LSM_PICK_LIKE * sum / n)
+			sum += run_bytes[stack->segments[i + n++]];
+		if (n > window->n)
+		{
+			window->at = i;
+			window->n = n;
+		}
+	}
+	if (window->n >= trigger)
+		return true;
+	if (stack->depth < LSM_PICK_DEEP * trigger)
+		return false;
+	for (int i = 0; i + trigger <= stack->depth; i++)
+	{
+		double		sum = 0;
+
+		for (int j = 0; j < trigger; j++)
+			sum += run_bytes[stack->segments[i + j]];
+		if (i == 0 || sum < least)
+		{
+			least = sum;
+			window->at = i;
+		}
+	}
+	window->n = trigger;
+	return true;
+}
+
+/* Add a segment to the stack, or take it out: increments are numbered by age. */
+static void
+lsm_pick_stack_change(LsmPickStack *stack, int segment, bool add)
+{
+	int			at = 0;
+
+	while (at < stack->depth && stack->segments[at] < segment)
+		at++;
+	if (add)
+	{
+		memmove(&stack->segments[at + 1], &stack->segments[at],
+				(stack->depth - at) * sizeof(int));
+		stack->segments[at] = segment;
+		stack->depth++;
+	}
+	else
+	{
+		stack->depth--;
+		memmove(&stack->segments[at], &stack->segments[at + 1],
+				(stack->depth - at) * sizeof(int));
+	}
+}
+
+static bool
+lsm_pick_in_window(const LsmPickSegment *segment, const LsmPickDecision *decision)
+{
+	return segment->gen_lo >= decision->gen_lo && segment->gen_hi <= decision->gen_hi;
+}
+
+/* Bytes of the chosen generations between two roots. */
+static double
+lsm_pick_window_bytes(const LsmPickFacts *facts, const LsmPickDecision *decision,
+					  LsmTid first, LsmTid last)
+{
+	double		bytes = 0;
+
+	for (int i = 0; i < facts->nincrements; i++)
+		if (lsm_pick_in_window(&facts->increments[i], decision))
+			bytes += facts->increments[i].bytes *
+				lsm_pick_share(&facts->increments[i], first, last);
+	return bytes;
+}
+
+/*
+ * Bound a minor: all keys if that is not too much, else from the place where it is
+ * needed most as far as the limit allows.
+ */
+static void
+lsm_pick_minor_range(const LsmPickFacts *facts, LsmTid place, LsmPickDecision *decision)
+{
+	double		limit = (double) lsm_pick_limit(facts);
+	double		bytes = lsm_pick_window_bytes(facts, decision, 1, LSM_MAX_TID);
+	uint64		lo = LSM_TID_LB(place);
+	uint64		hi = (uint64) LSM_TID_LB(LSM_MAX_TID);
+
+	if (bytes > limit)
+	{
+		LsmTid		least = LSM_MAX_TID;
+
+		/* the first LB is taken in any case */
+		while (lo < hi)
+		{
+			uint64		mid = (lo + hi + 1) / 2;
+
+			if (lsm_pick_window_bytes(facts, decision, place, LSM_TID(mid, 0xFFFF)) <= limit)
+				lo = mid;
+			else
+				hi = mid - 1;
+		}
+		for (int i = 0; i < facts->nincrements; i++)
+			if (lsm_pick_in_window(&facts->increments[i], decision))
+				least = Min(least, facts->increments[i].first_tid);
+		decision->first_root = place > least ? place : 1;
+		decision->last_root = lo == LSM_TID_LB(LSM_MAX_TID) ? LSM_MAX_TID : LSM_TID(lo, 0xFFFF);
+		bytes = lsm_pick_window_bytes(facts, decision, decision->first_root,
+									  decision->last_root);
+	}
+	decision->bytes = (uint64) bytes;
+}
+
+void
+lsm_pick_minor(const LsmPickFacts *facts, LsmPickDecision *decision)
+{
+	int			n = facts->nincrements;
+	int			nedges = 0;
+	LsmPickEdge *edges;
+	LsmPickStack stack;
+	double	   *run_bytes;
+	LsmTid		place = LSM_INVALID_TID;
+
+	lsm_pick_none(decision);
+	if (facts->minor_runs || n < facts->minor_trigger)
+		return;
+	edges = palloc(2 * n * sizeof(LsmPickEdge));
+	stack.depth = 0;
+	stack.segments = palloc(n * sizeof(int));
+	for (int i = 0; i < n; i++)
+	{
+		const LsmPickSegment *segment = &facts->increments[i];
+
+		/* a running major has them */
+		if (segment->gen_lo <= facts->major_hi)
+			continue;
+		edges[nedges].tid = segment->first_tid;
+		edges[nedges].segment = i;
+		edges[nedges++].begins = true;
+		edges[nedges].tid = segment->last_tid + 1;
+		edges[nedges].segment = i;
+		edges[nedges++].begins = false;
+	}
+	qsort(edges, nedges, sizeof(LsmPickEdge), lsm_pick_edge_cmp);
+	run_bytes = lsm_pick_run_bytes(facts);
+	for (int i = 0; i < nedges; i++)
+	{
+		LsmPickWindow window;
+		double		score;
+
+		lsm_pick_stack_change(&stack, edges[i].segment, edges[i].begins);
+		if (i + 1 < nedges && edges[i + 1].tid == edges[i].tid)
+			continue;
+		score = (double) stack.depth / facts->minor_trigger;
+		if (score <= decision->score || score < 1 ||
+			!lsm_pick_window(facts, run_bytes, &stack, &window))
+			continue;
+		decision->kind = LSM_JOB_MINOR;
+		lsm_pick_raise(decision, LSM_PICK_RUNS, score);
+		decision->gen_hi = facts->increments[stack.segments[window.at]].gen_hi;
+		decision->gen_lo = facts->increments[stack.segments[window.at + window.n - 1]].gen_lo;
+		place = edges[i].tid;
+	}
+	if (decision->kind == LSM_JOB_MINOR)
+		lsm_pick_minor_range(facts, place, decision);
+	pfree(run_bytes);
+	pfree(stack.segments);
+	pfree(edges);
+}
+
+/* ---- major ---- */
+
+/*
+ * A base segment with the keys up to the next one, and what the increments have
+ * there.
+ */
+typedef struct LsmPickCell
+{
+	LsmTid		first;
+	LsmTid		last;
+	double		base_bytes;
+	double		rows;
+	double		bytes;			/* of increments that the job would read */
+	double		versions;		/* records of them that everybody sees, */
+	double		settled;		/* and nobody names by their versions */
+	double		waste;
+	double		score;
+	LsmPickReason reason;
+	bool		busy;			/* a running major works there */
+} LsmPickCell;
+
+typedef struct LsmPickMajor
+{
+	const LsmPickFacts *facts;
+	uint32		gen_hi;			/* newest generation that can be taken */
+	int			ncells;
+	LsmPickCell *cells;
+} LsmPickMajor;
+
+/* The cell that has a root. */
+static int
+lsm_pick_cell(const LsmPickMajor *major, LsmTid root)
+{
+	int			lo = 0;
+	int			hi = major->ncells - 1;
+
+	while (lo < hi)
+	{
+		int			mid = (lo + hi + 1) / 2;
+
+		if (major->cells[mid].first <= root)
+			lo = mid;
+		else
+			hi = mid - 1;
+	}
+	return lo;
+}
+
+static void
+lsm_pick_make_cells(LsmPickMajor *major)
+{
+	const LsmPickFacts *facts = major->facts;
+
+	major->ncells = Max(facts->nbase, 1);
+	major->cells = palloc0(major->ncells * sizeof(LsmPickCell));
+	for (int i = 0; i < major->ncells; i++)
+	{
+		LsmPickCell *cell = &major->cells[i];
+
+		cell->first = i == 0 ? 1 : facts->base[i].first_tid;
+		cell->last = i + 1 < facts->nbase ? facts->base[i + 1].first_tid - 1 : LSM_MAX_TID;
+		if (i < facts->nbase)
+		{
+			cell->base_bytes = (double) facts->base[i].bytes;
+			cell->rows = (double) facts->base[i].versions;
+		}
+	}
+	for (int i = 0; i < facts->nmajors; i++)
+		for (int at = lsm_pick_cell(major, facts->majors[i].first_root);
+			 at < major->ncells && major->cells[at].first <= facts->majors[i].last_root; at++)
+			major->cells[at].busy = true;
+}
+
+/*
+ * The newest increments that can be taken: older than what a minor has claimed,
+ * and not only of records that some snapshot does not see.
+ */
+static void
+lsm_pick_take_generations(LsmPickMajor *major)
+{
+	const LsmPickFacts *facts = major->facts;
+
+	major->gen_hi = 0;
+	for (int i = 0; i < facts->nincrements; i++)
+	{
+		const LsmPickSegment *segment = &facts->increments[i];
+
+		if (facts->minor_lo != 0 && segment->gen_hi >= facts->minor_lo)
+			continue;
+		if (segment->max_xid < facts->visible_xid)
+			major->gen_hi = Max(major->gen_hi, segment->gen_hi);
+	}
+}
+
+/* Spread the increments that can be taken over the cells. */
+static void
+lsm_pick_spread(LsmPickMajor *major)
+{
+	const LsmPickFacts *facts = major->facts;
+
+	/*
+	 * bytes and versions in each LB of a cell, as differences to the one
+	 * before
+	 */
+	double	   *bytes = palloc0((major->ncells + 1) * sizeof(double));
+	double	   *versions = palloc0((major->ncells + 1) * sizeof(double));
+	double	   *settled = palloc0((major->ncells + 1) * sizeof(double));
+	double		bytes_here = 0;
+	double		versions_here = 0;
+	double		settled_here = 0;
+
+	for (int i = 0; i < facts->nincrements; i++)
+	{
+		const LsmPickSegment *segment = &facts->increments[i];
+		int			first = lsm_pick_cell(major, segment->first_tid);
+		int			last = lsm_pick_cell(major, segment->last_tid);
+		double		seen = segment->max_xid < facts->visible_xid ? segment->versions : 0;
+		double		quiet = segment->max_xid < facts->settled_xid ? segment->versions : 0;
+		double		lbs = lsm_pick_lbs(segment->first_tid, segment->last_tid);
+
+		if (segment->gen_hi > major->gen_hi)
+			continue;
+		for (int at = first; at <= last; at = at < last ? last : at + 1)
+		{
+			double		share = lsm_pick_share(segment, major->cells[at].first,
+											   major->cells[at].last);
+
+			major->cells[at].bytes += segment->bytes * share;
+			major->cells[at].versions += seen * share;
+			major->cells[at].settled += quiet * share;
+		}
+		if (last - first < 2)
+			continue;
+		bytes[first + 1] += segment->bytes / lbs;
+		bytes[last] -= segment->bytes / lbs;
+		versions[first + 1] += seen / lbs;
+		versions[last] -= seen / lbs;
+		settled[first + 1] += quiet / lbs;
+		settled[last] -= quiet / lbs;
+	}
+	for (int i = 0; i < major->ncells; i++)
+	{
+		double		lbs = lsm_pick_lbs(major->cells[i].first, major->cells[i].last);
+
+		bytes_here += bytes[i];
+		versions_here += versions[i];
+		settled_here += settled[i];
+
+		/* what rounding leaves of nothing is nothing */
+		if (bytes_here * lbs >= 1)
+			major->cells[i].bytes += bytes_here * lbs;
+		if (versions_here * lbs >= 0.01)
+			major->cells[i].versions += versions_here * lbs;
+		if (settled_here * lbs >= 0.01)
+			major->cells[i].settled += settled_here * lbs;
+	}
+	pfree(bytes);
+	pfree(versions);
+	pfree(settled);
+}
+
+/* The versions of a cell in a range of LBs. */
+static double
+lsm_pick_versions_in(const LsmPickMajor *major, const LsmPickCell *cell, uint64 first_lb,
+					 uint64 last_lb)
+{
+	uint64		cell_first = LSM_TID_LB(cell->first);
+	uint64		cell_last = Max(Min((uint64) LSM_TID_LB(cell->last),
+									major->facts->next_root_lb), cell_first);
+	uint64		from = Max(first_lb, cell_first);
+	uint64		to = Min(last_lb, cell_last);
+
+	if (from > to)
+		return 0;
+	return cell->versions * ((double) (to - from + 1) / (double) (cell_last - cell_first + 1));
+}
+
+/*
+ * Waste is known by range of LBs.  Increments are what causes it, so it goes to
+ * the cells by their versions; where there are none, a major would not help.
+ */
+static void
+lsm_pick_spread_waste(LsmPickMajor *major)
+{
+	const LsmPickFacts *facts = major->facts;
+
+	for (int bucket = 0; bucket < LSM_STAT_BUCKETS; bucket++)
+	{
+		uint64		first_lb = (uint64) bucket << facts->shift;
+		uint64		last_lb = ((uint64) (bucket + 1) << facts->shift) - 1;
+		double		sum = 0;
+		int			first;
+
+		if (facts->waste[bucket] == 0 || first_lb > LSM_TID_LB(LSM_MAX_TID))
+			continue;
+		first = lsm_pick_cell(major, LSM_TID(first_lb, 0));
+		for (int at = first; at < major->ncells &&
+			 LSM_TID_LB(major->cells[at].first) <= last_lb; at++)
+			sum += lsm_pick_versions_in(major, &major->cells[at], first_lb, last_lb);
+		if (sum <= 0)
+			continue;
+		for (int at = first; at < major->ncells &&
+			 LSM_TID_LB(major->cells[at].first) <= last_lb; at++)
+			major->cells[at].waste += facts->waste[bucket] / sum *
+				lsm_pick_versions_in(major, &major->cells[at], first_lb, last_lb);
+	}
+}
+
+static void
+lsm_pick_cell_raise(LsmPickCell *cell, LsmPickReason reason, double score)
+{
+	if (score <= cell->score)
+		return;
+	cell->score = score;
+	cell->reason = reason;
+}
+
+static void
+lsm_pick_score_cell(const LsmPickMajor *major, int at)
+{
+	const LsmPickFacts *facts = major->facts;
+	LsmPickCell *cell = &major->cells[at];
+
+	if (cell->versions > 0 && cell->bytes > 0)
+	{
+		double		penalty = 1 + facts->medium * cell->base_bytes / cell->bytes /
+		LSM_PICK_PENALTY;
+
+		lsm_pick_cell_raise(cell, LSM_PICK_DEAD, cell->settled /
+							(LSM_PICK_DEAD_BASE + LSM_PICK_DEAD_SHARE * cell->rows) / penalty);
+		lsm_pick_cell_raise(cell, LSM_PICK_READS, cell->waste /
+							(LSM_PICK_JOB_RECORDS + cell->rows + cell->versions) / penalty);
+	}
+	if (at < facts->nbase && facts->base[at].aborted)
+		lsm_pick_cell_raise(cell, LSM_PICK_ABORTED, 1 / facts->medium);
+	if (at < facts->nbase && lsm_pick_overdue(facts, facts->base[at].stuck_xid) >= 1)
+		lsm_pick_cell_raise(cell, LSM_PICK_FREEZE,
+							lsm_pick_overdue(facts, facts->base[at].stuck_xid));
+}
+
+/* Cells that have an increment with xids that only writing settles. */
+static void
+lsm_pick_freeze_increments(LsmPickMajor *major)
+{
+	const LsmPickFacts *facts = major->facts;
+
+	for (int i = 0; i < facts->nincrements; i++)
+	{
+		const LsmPickSegment *segment = &facts->increments[i];
+		double		overdue = lsm_pick_overdue(facts, segment->stuck_xid);
+
+		if (overdue < 1 || segment->gen_hi > major->gen_hi)
+			continue;
+		for (int at = lsm_pick_cell(major, segment->first_tid);
+			 at < major->ncells && major->cells[at].first <= segment->last_tid; at++)
+			lsm_pick_cell_raise(&major->cells[at], LSM_PICK_FREEZE, overdue);
+	}
+}
+
+/* Runs of small neighbours. */
+static void
+lsm_pick_score_small(LsmPickMajor *major)
+{
+	const LsmPickFacts *facts = major->facts;
+	uint64		small = facts->segment_bytes / LSM_PICK_SMALL_SHARE;
+	int			run = 0;
+
+	for (int i = 0; i <= facts->nbase; i++)
+	{
+		if (i < facts->nbase && facts->base[i].bytes < small && !major->cells[i].busy)
+		{
+			run++;
+			continue;
+		}
+		if (run >= LSM_PICK_SMALL_RUN)
+			for (int j = i - run; j < i; j++)
+				lsm_pick_cell_raise(&major->cells[j], LSM_PICK_SMALL,
+									(double) run / LSM_PICK_SMALL_RUN / facts->medium);
+		run = 0;
+	}
+}
+
+/* Take the best cell and its neighbours, as many as a job may read. */
+static void
+lsm_pick_grow(LsmPickMajor *major, int best, LsmPickDecision *decision)
+{
+	double		limit = (double) lsm_pick_limit(major->facts);
+	double		bytes = major->cells[best].base_bytes + major->cells[best].bytes;
+	int			first = best;
+	int			last = best;
+
+	for (;;)
+	{
+		LsmPickCell *left = first > 0 ? &major->cells[first - 1] : NULL;
+		LsmPickCell *right = last + 1 < major->ncells ? &major->cells[last + 1] : NULL;
+		LsmPickCell *next;
+
+		if (left != NULL && (left->busy || left->score < LSM_PICK_JOIN ||
+							 bytes + left->base_bytes + left->bytes > limit))
+			left = NULL;
+		if (right != NULL && (right->busy || right->score < LSM_PICK_JOIN ||
+							  bytes + right->base_bytes + right->bytes > limit))
+			right = NULL;
+		if (left == NULL && right == NULL)
+			break;
+		next = left == NULL || (right != NULL && right->score >= left->score) ? right : left;
+		bytes += next->base_bytes + next->bytes;
+		if (next == left)
+			first--;
+		else
+			last++;
+	}
+	decision->first_root = major->cells[first].first;
+	decision->last_root = major->cells[last].last;
+	decision->bytes = (uint64) bytes;
+}
+
+void
+lsm_pick_major(const LsmPickFacts *facts, LsmPickDecision *decision)
+{
+	LsmPickMajor major = {0};
+	int			best = -1;
+
+	lsm_pick_none(decision);
+	if (facts->nbase == 0 && facts->nincrements == 0)
+		return;
+	major.facts = facts;
+	lsm_pick_make_cells(&major);
+	lsm_pick_take_generations(&major);
+	lsm_pick_spread(&major);
+	lsm_pick_spread_waste(&major);
+	lsm_pick_freeze_increments(&major);
+	for (int i = 0; i < major.ncells; i++)
+		lsm_pick_score_cell(&major, i);
+	lsm_pick_score_small(&major);
+	for (int i = 0; i < major.ncells; i++)
+		if (!major.cells[i].busy && (best < 0 || major.cells[i].score > major.cells[best].score))
+			best = i;
+	if (best >= 0)
+	{
+		decision->score = major.cells[best].score;
+		decision->reason = major.cells[best].reason;
+	}
+	if (decision->score >= 1)
+	{
+		decision->kind = LSM_JOB_MAJOR;
+		decision->gen_hi = major.gen_hi;
+		lsm_pick_grow(&major, best, decision);
+	}
+	pfree(major.cells);
+}
+
+/* ---- all of it ---- */
+
+void
+lsm_pick(const LsmPickFacts *facts, LsmPickDecision *decision)
+{
+	LsmPickDecision major;
+
+	Assert(facts->minor_trigger >= 2);
+	Assert(facts->medium >= 1);
+	Assert(facts->job_bytes > 0 && facts->segment_bytes > 0);
+
+	lsm_pick_flush(facts, decision);
+	if (decision->kind != LSM_JOB_NONE)
+		return;
+	if (facts->compact)
+		lsm_pick_minor(facts, decision);
+	lsm_pick_none(&major);
+	if (facts->compact)
+		lsm_pick_major(facts, &major);
+	if (major.kind != LSM_JOB_NONE &&
+		(decision->kind == LSM_JOB_NONE || major.score > decision->score))
+		*decision = major;
+	if (decision->kind == LSM_JOB_NONE && facts->nresolvable > 0)
+	{
+		lsm_pick_none(decision);
+		decision->kind = LSM_JOB_RESOLVE;
+		lsm_pick_raise(decision, LSM_PICK_OUTCOMES, 1);
+	}
+}

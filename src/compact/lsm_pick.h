@@ -1,0 +1,150 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_pick.h
+ *	  What to do next with a table: flush, merge, or nothing.
+ *
+ * lsm_pick() and its parts are pure: facts in, a decision out, nothing read from
+ * anywhere else.  lsm_pick_gather() fills in the facts of a table.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_PICK_H
+#define LSM_PICK_H
+
+#include "lsm.h"
+
+#include "lsm_stat.h"
+
+/* ---- facts ---- */
+
+typedef struct LsmPickSegment
+{
+	LsmTid		first_tid;
+	LsmTid		last_tid;
+	uint64		bytes;			/* stored */
+	uint64		versions;
+	uint32		gen_lo;			/* increments only */
+	uint32		gen_hi;
+	uint64		max_xid;		/* greatest xid in it, 0: none */
+	uint64		stuck_xid;		/* least unresolved xid whose outcome can only
+								 * be noted by writing the segment anew; 0:
+								 * none */
+	bool		aborted;		/* base: has rows of rolled-back transactions,
+								 * and all others are settled */
+} LsmPickSegment;
+
+/* A key range that a major compaction is working on. */
+typedef struct LsmPickRange
+{
+	LsmTid		first_root;
+	LsmTid		last_root;
+} LsmPickRange;
+
+typedef struct LsmPickFacts
+{
+	/* bounds */
+	bool		compact;		/* false: flush only, as the owner wishes */
+	int			minor_trigger;	/* lsm.minor_compact_trigger */
+	uint64		job_bytes;		/* a compaction reads at most so many */
+	uint64		segment_bytes;	/* lsm.segment_size */
+	uint64		freeze_age;		/* xids that are older are overdue */
+	double		medium;			/* cost of writing where the bottom is; a
+								 * local disk's is 1 */
+
+	/* transactions */
+	uint64		next_xid;
+	uint64		visible_xid;	/* what precedes it, everybody sees, */
+	uint64		settled_xid;	/* and nobody names by its version */
+
+	/* memtable */
+	double		memtable_fill;	/* share of what a generation may have */
+	uint64		memtable_pages; /* 0: it is empty */
+	uint64		memtable_xid;	/* no record in it is older */
+	uint64		memtable_waste; /* records examined there for nothing */
+	bool		generation_waits;	/* a switched generation has not been
+									 * flushed */
+	double		arena_fill;		/* share of the memory for all tables' indexes
+								 * that is used, */
+	double		arena_share;	/* and by this table */
+
+	/* segments */
+	BlockNumber next_root_lb;
+	int			nbase;			/* by first_tid */
+	LsmPickSegment *base;
+	int			nincrements;	/* newest first */
+	LsmPickSegment *increments;
+	int			nresolvable;	/* segments that get outcomes, or become
+								 * baseline, by a change of the manifest */
+
+	/* reading of segments, by key range as in lsm_stat.h */
+	int			shift;
+	uint64		waste[LSM_STAT_BUCKETS];	/* records examined for nothing */
+
+	/* space */
+	uint64		file_bytes;
+	uint64		free_bytes;		/* in the file */
+
+	/* what runs */
+	bool		flush_runs;
+	bool		minor_runs;
+	uint32		minor_lo;		/* generations that a minor has claimed, 0:
+								 * none */
+	uint32		major_hi;		/* and majors, from the oldest on */
+	int			nmajors;
+	LsmPickRange *majors;
+} LsmPickFacts;
+
+/* ---- decision ---- */
+
+typedef enum LsmPickReason
+{
+	LSM_PICK_NOTHING,
+	LSM_PICK_WAITS,				/* a generation waits for its flush */
+	LSM_PICK_FULL,				/* the memtable is nearly full */
+	LSM_PICK_MEMORY,			/* memory for all memtables is short */
+	LSM_PICK_FREEZE,			/* old xids */
+	LSM_PICK_READS,				/* reading costs more than the job */
+	LSM_PICK_RUNS,				/* too many increments over each other */
+	LSM_PICK_DEAD,				/* dead versions */
+	LSM_PICK_ABORTED,			/* rows of rolled-back transactions */
+	LSM_PICK_SMALL,				/* small neighbours */
+	LSM_PICK_OUTCOMES			/* the manifest can learn something */
+} LsmPickReason;
+
+/*
+ * A job.  Minor: increments with generations from gen_lo to gen_hi.  Major: all
+ * increments from the oldest to gen_hi, and the base segments (gen_hi is 0 if there
+ * are no increments to take).  Either works on rows with roots from first_root to
+ * last_root, and leaves other records of these increments as they are.
+ */
+typedef struct LsmPickDecision
+{
+	LsmJobKind	kind;			/* LSM_JOB_NONE: nothing is worth it */
+	LsmPickReason reason;
+	double		score;			/* 1: just worth it */
+	uint32		gen_lo;
+	uint32		gen_hi;
+	LsmTid		first_root;
+	LsmTid		last_root;
+	uint64		bytes;			/* that it will read from segments, about */
+} LsmPickDecision;
+
+extern void lsm_pick_flush(const LsmPickFacts *facts, LsmPickDecision *decision);
+extern void lsm_pick_minor(const LsmPickFacts *facts, LsmPickDecision *decision);
+extern void lsm_pick_major(const LsmPickFacts *facts, LsmPickDecision *decision);
+extern void lsm_pick(const LsmPickFacts *facts, LsmPickDecision *decision);
+extern const char *lsm_pick_reason(LsmPickReason reason);
+
+/* ---- of a table (lsm_gather.c) ---- */
+
+extern int	lsm_minor_compact_trigger;
+
+extern void lsm_pick_gather(Relation rel, LsmPickFacts *facts);
+
+/*
+ * What should be done with the table now?  False: nothing.  Needs AccessShareLock
+ * on it, and takes LWLocks only; memory is the caller's context's.
+ */
+extern bool lsm_pick_job(Relation rel, LsmPickDecision *decision);
+
+#endif							/* LSM_PICK_H */

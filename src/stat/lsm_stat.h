@@ -1,0 +1,236 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_stat.h
+ *	  Run-time counters of tables, and the progress of jobs.
+ *
+ * Reading and writing count in the backend's LsmTable, which costs an increment;
+ * the counts go to shared memory at the end of a transaction.  Flushes and
+ * compactions report when they are done.  Nothing here is needed for anything
+ * to be right: it may be late, thrown out or lost at a restart.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_STAT_H
+#define LSM_STAT_H
+
+#include "lsm.h"
+
+#include "datatype/timestamp.h"
+#include "lib/ilist.h"
+
+/* ---- counters of a table ---- */
+
+typedef enum LsmStatCounter
+{
+	/* rows that reading gave, by where the version was */
+	LSM_STAT_ROWS_MEMTABLE,
+	LSM_STAT_ROWS_SEGMENTS,
+	/* records that were looked at for that */
+	LSM_STAT_RECORDS_MEMTABLE,
+	LSM_STAT_RECORDS_SEGMENTS,
+	/* blocks of segments; an index block is all that opening a segment reads */
+	LSM_STAT_DATA_READ,
+	LSM_STAT_DATA_HIT,
+	LSM_STAT_INDEX_READ,
+	LSM_STAT_INDEX_HIT,
+	/* three for each kind of job, in the order of LsmJobKind */
+	LSM_STAT_FLUSHES,
+	LSM_STAT_FLUSH_BYTES_READ,
+	LSM_STAT_FLUSH_BYTES_WRITTEN,
+	LSM_STAT_MINORS,
+	LSM_STAT_MINOR_BYTES_READ,
+	LSM_STAT_MINOR_BYTES_WRITTEN,
+	LSM_STAT_MAJORS,
+	LSM_STAT_MAJOR_BYTES_READ,
+	LSM_STAT_MAJOR_BYTES_WRITTEN,
+	/* writers that waited for room in the memtable */
+	LSM_STAT_STALLS,
+	LSM_STAT_STALL_US,
+	LSM_STAT_ERRORS,			/* of jobs in the background */
+	LSM_STAT_COUNTERS			/* how many there are */
+} LsmStatCounter;
+
+/*
+ * Reading of segments is also counted by key range: bucket b has the root LBs
+ * from b << shift on.  The shift goes up as the table grows.  These counts begin
+ * anew when a major compaction has gone over their range.
+ */
+#define LSM_STAT_BUCKETS		32
+
+typedef struct LsmStatBucket
+{
+	uint64		records;
+	uint64		rows;
+} LsmStatBucket;
+
+/* What a backend has counted and not yet given to shared memory. */
+typedef struct LsmStatLocal
+{
+	Oid			relid;
+	bool		pending;		/* in the list of those to be given */
+	dlist_node	node;
+	uint64		counts[LSM_STAT_COUNTERS];
+	int			shift;
+	LsmStatBucket buckets[LSM_STAT_BUCKETS];
+} LsmStatLocal;
+
+extern void lsm_stat_widen(LsmStatLocal *stat, LsmTid root);
+
+static inline LsmStatBucket *
+lsm_stat_bucket(LsmStatLocal *stat, LsmTid root)
+{
+	if (unlikely(LSM_TID_LB(root) >> stat->shift >= LSM_STAT_BUCKETS))
+		lsm_stat_widen(stat, root);
+	return &stat->buckets[LSM_TID_LB(root) >> stat->shift];
+}
+
+/* A record of that row has been examined. */
+static inline void
+lsm_stat_record(LsmStatLocal *stat, LsmTid root, bool memtable)
+{
+	if (memtable)
+		stat->counts[LSM_STAT_RECORDS_MEMTABLE]++;
+	else
+	{
+		stat->counts[LSM_STAT_RECORDS_SEGMENTS]++;
+		lsm_stat_bucket(stat, root)->records++;
+	}
+}
+
+/* The row has been given to the executor. */
+static inline void
+lsm_stat_row(LsmStatLocal *stat, LsmTid root, bool memtable)
+{
+	if (memtable)
+		stat->counts[LSM_STAT_ROWS_MEMTABLE]++;
+	else
+	{
+		stat->counts[LSM_STAT_ROWS_SEGMENTS]++;
+		lsm_stat_bucket(stat, root)->rows++;
+	}
+}
+
+static inline void
+lsm_stat_count(LsmStatLocal *stat, LsmStatCounter counter)
+{
+	stat->counts[counter]++;
+}
+
+#define LSM_STAT_TICKS			4096
+
+extern uint32 lsm_stat_ticks;
+extern void lsm_stat_tick_second(LsmStatLocal *stat);
+
+/* Called by what long transactions are made of. */
+static inline void
+lsm_stat_tick(LsmStatLocal *stat)
+{
+	if (unlikely(++lsm_stat_ticks >= LSM_STAT_TICKS))
+		lsm_stat_tick_second(stat);
+}
+
+#define LSM_STAT_MESSAGE_BYTES	256
+
+/* A table's counters, as they were at one moment. */
+typedef struct LsmStatCopy
+{
+	uint64		counts[LSM_STAT_COUNTERS];
+	uint64		longest_stall_us;
+	int			shift;
+	LsmStatBucket buckets[LSM_STAT_BUCKETS];
+
+	/*
+	 * records examined in the memtable, less rows found there, since its last
+	 * flush
+	 */
+	uint64		memtable_waste;
+	TimestampTz reset_time;		/* 0: since the server's start */
+	TimestampTz error_time;		/* 0: no error */
+	int			error_code;		/* as ERRCODE_xxx */
+	char		error_message[LSM_STAT_MESSAGE_BYTES];
+} LsmStatCopy;
+
+extern Size lsm_stat_shmem_size(void);
+extern void lsm_stat_shmem_request(void);
+extern void lsm_stat_shmem_startup(void);
+
+extern void lsm_stat_begin(LsmStatLocal *stat, Oid relid);
+extern void lsm_stat_pend(LsmStatLocal *stat);
+extern void lsm_stat_xact_end(void);
+extern void lsm_stat_flush(void);
+extern bool lsm_stat_read(Oid relid, LsmStatCopy *copy);
+extern void lsm_stat_reset(void);
+
+/* ---- what jobs report ---- */
+
+/* The same numbers as LSM_OWNER_xxx. */
+typedef enum LsmJobKind
+{
+	LSM_JOB_NONE = 0,
+	LSM_JOB_FLUSH = 1,
+	LSM_JOB_MINOR = 2,
+	LSM_JOB_MAJOR = 3,
+	LSM_JOB_RESOLVE = 4			/* lsm_resolve_segments(): outcomes and flags */
+} LsmJobKind;
+
+/*
+ * These write to shared memory at once, and may be called in or out of a
+ * transaction, with no LWLock held.  They raise no errors.  The table is one of
+ * the current database.
+ */
+extern void lsm_stat_report_job(Oid relid, LsmJobKind kind, uint64 bytes_read,
+								uint64 bytes_written, LsmTid first_root, LsmTid last_root);
+extern void lsm_stat_report_error(Oid relid, int code, const char *message);
+extern void lsm_stat_report_stall(Oid relid, uint64 stall_us);
+
+/* ---- progress of running jobs (lsm_progress.c) ---- */
+
+typedef enum LsmJobPhase
+{
+	LSM_PHASE_WAITING,			/* for another job of its kind */
+	LSM_PHASE_PREPARING,
+	LSM_PHASE_MERGING,
+	LSM_PHASE_SWAPPING			/* the new segments become the table's */
+} LsmJobPhase;
+
+typedef enum LsmProgressParam
+{
+	LSM_PROGRESS_SEGMENTS_TOTAL,
+	LSM_PROGRESS_SEGMENTS_DONE,
+	LSM_PROGRESS_RECORDS_TOTAL,
+	LSM_PROGRESS_RECORDS_DONE,
+	LSM_PROGRESS_BYTES_TOTAL,
+	LSM_PROGRESS_BYTES_DONE,
+	LSM_PROGRESS_PARAMS			/* how many there are */
+} LsmProgressParam;
+
+/* A running job. */
+typedef struct LsmJobProgress
+{
+	int			pid;
+	Oid			userid;			/* of the session */
+	Oid			dboid;
+	Oid			relid;
+	LsmJobKind	kind;
+	LsmJobPhase phase;
+	LsmTid		first_root;		/* rows that it works on */
+	LsmTid		last_root;
+	TimestampTz start;
+	uint64		params[LSM_PROGRESS_PARAMS];
+} LsmJobProgress;
+
+extern Size lsm_progress_shmem_size(void);
+extern void lsm_progress_shmem_startup(void);
+
+/* By the process that runs the job; it has one at a time. */
+extern void lsm_progress_begin(Oid relid, LsmJobKind kind, LsmTid first_root, LsmTid last_root);
+extern void lsm_progress_phase(LsmJobPhase phase);
+extern void lsm_progress_set(LsmProgressParam param, uint64 value);
+extern void lsm_progress_add(LsmProgressParam param, uint64 more);
+extern void lsm_progress_end(void);
+extern void lsm_progress_subxact_abort(SubTransactionId subid);
+
+/* All jobs that run now, of all databases; palloc'd. */
+extern int	lsm_progress_list(LsmJobProgress **jobs);
+
+#endif							/* LSM_STAT_H */
