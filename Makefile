@@ -60,6 +60,7 @@ REGRESS = \
 	temporary \
 	foreign_table \
 	inspect \
+	io_statistics \
 	prepared \
 	vacuum \
 	visibility_map \

@@ -14,3 +14,28 @@ SELECT sum(stored_bytes) > 8 * 1024 * 1024 AS large FROM lsm_segments('gr');
 VACUUM gr;
 SELECT c AS problem FROM lsm_check('gr') c;
 DROP TABLE gr;
+--
+-- A table that nobody has vacuumed or analyzed counts as heap's does: it will grow
+--
+CREATE FUNCTION gr_estimate(relation regclass) RETURNS float LANGUAGE plpgsql AS $$
+DECLARE
+  plan jsonb;
+BEGIN
+  EXECUTE format('EXPLAIN (FORMAT JSON) SELECT * FROM %s', relation) INTO plan;
+  RETURN plan -> 0 -> 'Plan' -> 'Plan Rows';
+END $$;
+CREATE TABLE gr_new (a int) USING lsm;
+CREATE TABLE gr_new_wide (a int, b numeric, c text, d name) USING lsm;
+CREATE TABLE gr_new_heap (a int) USING heap;
+CREATE TABLE gr_new_wide_heap (a int, b numeric, c text, d name) USING heap;
+SELECT gr_estimate('gr_new') = gr_estimate('gr_new_heap') AS as_heap,
+  gr_estimate('gr_new_wide') = gr_estimate('gr_new_wide_heap') AS wide_as_heap;
+INSERT INTO gr_new SELECT i FROM generate_series(1, 10) i;
+SELECT gr_estimate('gr_new') = gr_estimate('gr_new_heap') AS as_heap;
+-- known, it has the rows that it has: in the row log, and after a flush
+ANALYZE gr_new;
+SELECT gr_estimate('gr_new');
+VACUUM gr_new;
+SELECT gr_estimate('gr_new');
+DROP TABLE gr_new, gr_new_wide, gr_new_heap, gr_new_wide_heap;
+DROP FUNCTION gr_estimate(regclass);

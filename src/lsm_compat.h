@@ -41,17 +41,23 @@
 #endif
 #include "commands/progress.h"
 #include "commands/vacuum.h"
+#include "executor/instrument.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
+#include "storage/bufmgr.h"
 #include "storage/smgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
 
-/* Lengthen the main fork by nblocks pages of zeroes. */
+/*
+ * Lengthen the main fork by nblocks pages of zeroes, and count that as the
+ * server counts it when buffers are had for the new pages at once.
+ */
 static inline void
 lsm_compat_zero_extend(SMgrRelation reln, BlockNumber first, BlockNumber nblocks)
 {
+	bool		local = SmgrIsTemp(reln);
 #if PG_VERSION_NUM < 170000
 	PGAlignedBlock zeroes;
 
@@ -59,15 +65,26 @@ lsm_compat_zero_extend(SMgrRelation reln, BlockNumber first, BlockNumber nblocks
 	for (BlockNumber i = 0; i < nblocks; i++)
 		smgrextend(reln, MAIN_FORKNUM, first + i, zeroes.data, false);
 #else
-	while (nblocks > 0)
-	{
-		int			n = Min(nblocks, 1024);
+	IOObject	object = local ? IOOBJECT_TEMP_RELATION : IOOBJECT_RELATION;
 
-		smgrzeroextend(reln, MAIN_FORKNUM, first, n, false);
-		first += n;
-		nblocks -= n;
+	for (BlockNumber done = 0; done < nblocks;)
+	{
+		int			n = Min(nblocks - done, 1024);
+		instr_time	start = pgstat_prepare_io_time(track_io_timing);
+
+		smgrzeroextend(reln, MAIN_FORKNUM, first + done, n, false);
+#if PG_VERSION_NUM < 180000
+		pgstat_count_io_op_time(object, IOCONTEXT_NORMAL, IOOP_EXTEND, start, n);
+#else
+		pgstat_count_io_op_time(object, IOCONTEXT_NORMAL, IOOP_EXTEND, start, 1, n * BLCKSZ);
+#endif
+		done += n;
 	}
 #endif
+	if (local)
+		pgBufferUsage.local_blks_written += nblocks;
+	else
+		pgBufferUsage.shared_blks_written += nblocks;
 }
 
 /* Drop the buffers of the main fork from nblocks on, and shorten it. */

@@ -379,6 +379,40 @@ lsm_estimate_bytes(const LsmManifestEntry *entry)
 		entry->stored_bytes;
 }
 
+/*
+ * INSERTs in that many begun root pages of the row log, most of which are full.
+ * Those that are being filled are looked at: a small table may have no other.
+ */
+static double
+lsm_estimate_rowlog(Relation rel, LsmTable *table, const LsmMeta *meta, int32 *attr_widths,
+					double npages)
+{
+	LsmOpenPage open[LSM_OPEN_PAGES];
+	double		rows = 0;
+
+	SpinLockAcquire(&table->shared->mutex);
+	memcpy(open, table->shared->open[LSM_ROOT_PAGES], sizeof(open));
+	SpinLockRelease(&table->shared->mutex);
+	for (int i = 0; i < LSM_OPEN_PAGES; i++)
+	{
+		Buffer		buffer;
+		Page		page;
+
+		if (open[i].block == InvalidBlockNumber)
+			continue;
+		buffer = ReadBuffer(rel, open[i].block);
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		page = BufferGetPage(buffer);
+		if (lsm_page_is(page, LSM_PAGE_ROWLOG, meta->incarnation, open[i].lb, meta->generation))
+		{
+			rows += PageGetMaxOffsetNumber(page);
+			npages -= 1;
+		}
+		UnlockReleaseBuffer(buffer);
+	}
+	return rows + rint(Max(npages, 0) * lsm_rows_per_page(rel, attr_widths));
+}
+
 /* Rows and cost-equivalent pages, from the manifest. */
 void
 lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *tuples,
@@ -410,7 +444,7 @@ lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *
 	rowlog_pages -= table->shared->rest[LSM_ROOT_PAGES].npages;
 	SpinLockRelease(&table->shared->mutex);
 	if (rowlog_pages > 0)
-		rows += rint(rowlog_pages * lsm_rows_per_page(rel, attr_widths));
+		rows += lsm_estimate_rowlog(rel, table, &view->meta, attr_widths, rowlog_pages);
 	*pages = (BlockNumber) Min(npages, (double) MaxBlockNumber);
 	*tuples = rows;
 
@@ -424,8 +458,8 @@ lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *
 
 /*
  * The same for the planner.  A table that was never vacuumed or analyzed counts
- * as LSM_NEW_TABLE_PAGES at least, as in heap: it will grow, and a plan that is made
- * now may be kept.
+ * for no less than heap would take it for, however short, which is ten full pages
+ * of heap's: it will grow, and a plan that is made now may be kept.
  */
 static void
 lsm_planner_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *tuples,
@@ -435,8 +469,12 @@ lsm_planner_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *t
 	if (*pages < LSM_NEW_TABLE_PAGES && rel->rd_rel->reltuples < 0 &&
 		!rel->rd_rel->relhassubclass)
 	{
+		Size		width = get_rel_data_width(rel, attr_widths) +
+			MAXALIGN(SizeofHeapTupleHeader) + sizeof(ItemIdData);
+		double		rows_per_page = (BLCKSZ - SizeOfPageHeaderData) / width;
+
 		*pages = LSM_NEW_TABLE_PAGES;
-		*tuples = Max(*tuples, rint(LSM_NEW_TABLE_PAGES * lsm_rows_per_page(rel, attr_widths)));
+		*tuples = Max(*tuples, LSM_NEW_TABLE_PAGES * rows_per_page);
 	}
 }
 

@@ -627,9 +627,8 @@ lsm_vacuum_report(LsmVacuum *vacuum)
 	pfree(buf.data);
 }
 
-/* The callback of VACUUM. */
-void
-lsm_vacuum_rel(Relation rel, VacuumParams *params, BufferAccessStrategy strategy)
+static void
+lsm_vacuum_run(Relation rel, VacuumParams *params, BufferAccessStrategy strategy)
 {
 	LsmVacuum	vacuum;
 	BlockNumber visible;
@@ -661,6 +660,22 @@ lsm_vacuum_rel(Relation rel, VacuumParams *params, BufferAccessStrategy strategy
 	lsm_compat_report_vacuum(rel, vacuum.rows, vacuum.versions, vacuum.start);
 	pgstat_progress_end_command();
 	lsm_vacuum_report(&vacuum);
+}
+
+/* The callback of VACUUM.  What it reads of segments passes through its ring. */
+void
+lsm_vacuum_rel(Relation rel, VacuumParams *params, BufferAccessStrategy strategy)
+{
+	lsm_segpages_set_ring(strategy);
+	PG_TRY();
+	{
+		lsm_vacuum_run(rel, params, strategy);
+	}
+	PG_FINALLY();
+	{
+		lsm_segpages_set_ring(NULL);
+	}
+	PG_END_TRY();
 }
 
 /* Pages as the planner should count them. */

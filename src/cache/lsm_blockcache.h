@@ -67,6 +67,12 @@ pg_noreturn extern void lsm_segment_corrupt_entry(Relation rel, const LsmManifes
 extern bool lsm_segpages_read(Relation rel, const LsmManifestEntry *entry,
 							  uint64 offset, Size len, char *buf);
 
+/*
+ * Read pages of segments with this ring of buffers, until another, or NULL, is
+ * set.  Whoever sets it takes it back, also after an error.
+ */
+extern void lsm_segpages_set_ring(BufferAccessStrategy ring);
+
 extern BlockNumber lsm_segpages_block_at(int nextents, const LsmExtent *extents, uint64 offset);
 
 /* New pages in one WAL record: at most so many. */

@@ -41,6 +41,9 @@ struct LsmPageSink
 	Size		npending;		/* bytes */
 };
 
+/* While a VACUUM runs: its ring of buffers.  NULL: pages are read as usual. */
+static BufferAccessStrategy lsm_read_ring;
+
 /* The block that a byte of a segment lies in. */
 BlockNumber
 lsm_segpages_block_at(int nextents, const LsmExtent *extents, uint64 offset)
@@ -54,6 +57,12 @@ lsm_segpages_block_at(int nextents, const LsmExtent *extents, uint64 offset)
 		pageno -= extents[i].npages;
 	}
 	return InvalidBlockNumber;
+}
+
+void
+lsm_segpages_set_ring(BufferAccessStrategy ring)
+{
+	lsm_read_ring = ring;
 }
 
 bool
@@ -70,7 +79,7 @@ lsm_segpages_read(Relation rel, const LsmManifestEntry *entry, uint64 offset, Si
 
 		if (block == InvalidBlockNumber)
 			return false;
-		buffer = ReadBuffer(rel, block);
+		buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, lsm_read_ring);
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
 		good = lsm_page_is(BufferGetPage(buffer), LSM_PAGE_SEGMENT, entry->uid, pageno, 0);
 		if (good)

@@ -70,6 +70,27 @@ sub contents
 	return $contents;
 }
 
+# Options of the tables that have some; and rows that an index-only scan fetched,
+# as the visibility map is a file of its own.
+sub settings
+{
+	my ($node) = @_;
+
+	return $node->safe_psql('postgres', q{
+		SELECT "table"::regclass, option, value FROM lsm_table_options WHERE source = 'table'
+		ORDER BY 1::text, option});
+}
+
+sub fetches
+{
+	my ($node) = @_;
+	my $plan = $node->safe_psql('postgres', q{
+		SET enable_seqscan = off; SET enable_bitmapscan = off;
+		EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT id FROM frozen});
+
+	return $plan =~ /Heap Fetches: (\d+)/ ? $1 : $plan;
+}
+
 # Each table is left in one state of its life.
 my $old = new_node('old', 0);
 
@@ -125,6 +146,19 @@ INSERT INTO everything SELECT i, i, i FROM generate_series(1001, 1100) i;
 CREATE TABLE frozen (LIKE memtable INCLUDING ALL) USING lsm;
 INSERT INTO frozen SELECT * FROM memtable;
 VACUUM (FREEZE) frozen;
+
+CREATE TABLE large (id int PRIMARY KEY, v int, t text, b bytea) USING lsm
+	WITH (lsm.block_size = '16kB', lsm.compression_level = 9, lsm.auto_compact = off);
+ALTER TABLE large ALTER t SET STORAGE EXTERNAL;
+INSERT INTO large SELECT i, i, repeat(md5(i::text), 200 * i), decode(repeat(md5((-i)::text), 100 * i), 'hex')
+	FROM generate_series(1, 30) i;
+SELECT lsm_flush('large');
+UPDATE large SET v = v + 1 WHERE id % 3 = 0;
+UPDATE large SET t = t || 'x' WHERE id % 4 = 0;
+SELECT lsm_flush('large');
+UPDATE large SET b = b || '\x00' WHERE id % 5 = 0;
+INSERT INTO large SELECT 100 + i, i, repeat(md5(i::text), 3000), NULL FROM generate_series(1, 5) i;
+DELETE FROM large WHERE id % 7 = 0;
 
 CREATE TABLE columns (id int PRIMARY KEY, a text, b int, c numeric) USING lsm;
 INSERT INTO columns SELECT i, 'a' || i, i, i / 4.0 FROM generate_series(1, 100) i;
@@ -204,8 +238,12 @@ $old->safe_psql('postgres', q{INSERT INTO unlogged SELECT i, i FROM generate_ser
 	SELECT lsm_flush('unlogged'); UPDATE unlogged SET v = 0 WHERE id = 5; DELETE FROM unlogged WHERE id = 6});
 $old->check_ok('postgres', "the old server, $majors[0]");
 my $contents = contents($old);
+my $settings = settings($old);
 
-note $contents;
+note $contents, $settings;
+is($settings, join("\n", 'large|lsm.auto_compact|false', 'large|lsm.block_size|16kB', 'large|lsm.compression_level|9'),
+	'options of the old server');
+is(fetches($old), 0, 'index-only scan of the old server');
 my $xid = $old->safe_psql('postgres', 'SELECT pg_current_xact_id()');
 
 cmp_ok($xid >> 32, '==', 3, 'xids of the old server need 64 bits');
@@ -234,6 +272,8 @@ foreach my $mode ('--copy', '--link')
 		command_ok([ upgrade_command($from, $i - 1, $to, $i, $mode) ], "pg_upgrade from $label");
 		$to->start;
 		is(contents($to), $contents, "rows: $label");
+		is(settings($to), $settings, "options: $label");
+		is(fetches($to), 0, "index-only scan: $label");
 		$to->check_ok('postgres', $label);
 		my $new_xid = $to->safe_psql('postgres', 'SELECT pg_current_xact_id()');
 
@@ -247,6 +287,7 @@ foreach my $mode ('--copy', '--link')
 			UPDATE increments SET v = v + 1 WHERE id % 2 = 0;
 			DELETE FROM everything WHERE id % 13 = 0;
 			UPDATE columns SET e = e || '!' WHERE id % 3 = 0;
+			UPDATE large SET t = substr(t, 5), v = -1 WHERE id % 2 = 0;
 			UPDATE types SET m = 'sad' WHERE id % 4 = 0;
 			UPDATE ring SET v = v + 1;
 			SELECT lsm_flush('ring');
@@ -257,8 +298,8 @@ foreach my $mode ('--copy', '--link')
 		# with copies, the states go on as they are to the last server
 		if ($mode eq '--link' || $i == $#configs)
 		{
-			$to->safe_psql('postgres', "SELECT lsm_flush('$_')") foreach qw(memtable columns types everything unlogged);
-			$to->safe_psql('postgres', "SELECT lsm_major_compact('$_')") foreach qw(memtable increments columns everything);
+			$to->safe_psql('postgres', "SELECT lsm_flush('$_')") foreach qw(memtable columns types everything unlogged large);
+			$to->safe_psql('postgres', "SELECT lsm_major_compact('$_')") foreach qw(memtable increments columns everything large);
 			$to->safe_psql('postgres', 'VACUUM (FREEZE)');
 			is(contents($to), $contents, "rows after flush, compaction and VACUUM: $label");
 		}
