@@ -372,17 +372,19 @@ lsm_entry_cmp_first(const void *a, const void *b)
 
 /*
  * Do two of these increments have roots in common, or does one reach over more
- * base segments than a major may read?  Sorts them by root.
+ * base segments than a major may read, though it could be cut into pieces of so many
+ * bytes?  Sorts them by root.
  */
 bool
-lsm_increments_tangled(LsmView *view, LsmManifestEntry *entries, int n)
+lsm_increments_tangled(LsmView *view, LsmManifestEntry *entries, int n, uint64 least)
 {
 	qsort(entries, n, sizeof(LsmManifestEntry), lsm_entry_cmp_first);
 	for (int i = 0; i < n; i++)
 	{
 		if (i > 0 && entries[i].first_tid <= entries[i - 1].last_tid)
 			return true;
-		if (lsm_view_base_bytes(view, entries[i].first_tid, entries[i].last_tid) >
+		if (entries[i].stored_bytes >= 2 * least &&
+			lsm_view_base_bytes(view, entries[i].first_tid, entries[i].last_tid) >
 			lsm_job_limit())
 			return true;
 	}
@@ -402,16 +404,45 @@ lsm_increments_small(LsmView *view, const LsmManifestEntry *entries, int n)
 	return false;
 }
 
-/* Generations whose increments a minor may merge. */
-typedef struct LsmMinorScope
+/*
+ * Leave of increments, newest first, those with roots of the scope, and those newer
+ * ones that have roots of these: what is merged becomes as new as the newest of it,
+ * so nothing that is newer than a part of it may stay behind.
+ */
+static int
+lsm_minor_select(const LsmMinorScope *scope, LsmManifestEntry *entries, int n)
 {
-	uint32		gen_lo;
-	uint32		gen_hi;
-} LsmMinorScope;
+	bool	   *selected = palloc0(Max(n, 1) * sizeof(bool));
+	int			kept = 0;
+
+	for (int i = n - 1; i >= 0; i--)
+	{
+		selected[i] = entries[i].first_tid <= scope->last && entries[i].last_tid >= scope->first;
+		for (int j = n - 1; j > i && !selected[i]; j--)
+			selected[i] = selected[j] && entries[i].first_tid <= entries[j].last_tid &&
+				entries[j].first_tid <= entries[i].last_tid;
+	}
+	for (int i = 0; i < n; i++)
+		if (selected[i])
+			entries[kept++] = entries[i];
+	pfree(selected);
+	return kept;
+}
+
+/* Does one of the increments reach over a border of the scope at which it is to be cut? */
+static bool
+lsm_minor_sticks_out(const LsmMinorScope *scope, const LsmManifestEntry *entries, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (entries[i].first_tid <= scope->last && entries[i].last_tid >= scope->first &&
+			(entries[i].first_tid < scope->first || entries[i].last_tid > scope->last))
+			return true;
+	return false;
+}
 
 /*
- * Claim the increments that are newer than what running majors merge; newest
- * first.  Returns how many, 0 if merging them would change nothing.
+ * Claim the increments of the scope that are newer than what running majors merge;
+ * newest first.  Returns how many, 0 if merging them would change nothing.
  */
 static int
 lsm_minor_claim(Relation rel, LsmTable *table, const LsmMinorScope *scope,
@@ -430,7 +461,11 @@ lsm_minor_claim(Relation rel, LsmTable *table, const LsmMinorScope *scope,
 		if (view->increments[i]->gen_lo > majors && view->increments[i]->gen_lo >= scope->gen_lo &&
 			view->increments[i]->gen_hi <= scope->gen_hi)
 			(*entries)[n++] = *view->increments[i];
-	if (!lsm_increments_tangled(view, *entries, n) && !lsm_increments_small(view, *entries, n))
+	lsm_entries_sort_age(*entries, n);
+	n = lsm_minor_select(scope, *entries, n);
+	if (!(scope->cut && lsm_minor_sticks_out(scope, *entries, n)) &&
+		!lsm_increments_tangled(view, *entries, n, scope->least) &&
+		!lsm_increments_small(view, *entries, n))
 		n = 0;
 	lsm_entries_sort_age(*entries, n);
 	if (n > 0)
@@ -454,14 +489,21 @@ typedef struct LsmBaseMark
 
 /*
  * Increments that are merged end where the base segments below them come to half
- * of what a major may read, so that a major can take them one by one.
+ * of what a major may read, so that a major can take them one by one, unless they
+ * would be too small; and at the borders of the scope, if they are to be cut there.
  */
 static void
-lsm_minor_cut(LsmCompact *compact, LsmTid root)
+lsm_minor_cut(LsmCompact *compact, const LsmMinorScope *scope, LsmTid root)
 {
+	LsmTid		last = compact->merge->increment.last_root;
+	bool		enough;
+
 	while (compact->at_mark < compact->nmarks && compact->marks[compact->at_mark].last < root)
 		compact->passed += compact->marks[compact->at_mark++].bytes;
-	if (compact->passed >= lsm_job_limit() / 2)
+	enough = compact->passed >= lsm_job_limit() / 2 &&
+		lsm_merge_increment_bytes(compact->merge) >= scope->least;
+	if (enough || (scope->cut && ((last < scope->first && root >= scope->first) ||
+								  (last <= scope->last && root > scope->last))))
 	{
 		lsm_merge_break_increment(compact->merge);
 		compact->passed = 0;
@@ -501,7 +543,7 @@ lsm_minor_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStat
 	while ((root = lsm_compact_peek(&compact)) != LSM_INVALID_TID)
 	{
 		lsm_compat_vacuum_delay();
-		lsm_minor_cut(&compact, root);
+		lsm_minor_cut(&compact, arg, root);
 		lsm_compact_take(&compact, root);
 		lsm_compact_row(&compact, root, false, false);
 	}
@@ -676,32 +718,35 @@ lsm_job_run(Relation rel, uint16 owner, LsmJobRun run, void *arg, LsmJobStats *s
 void
 lsm_minor(Relation rel, LsmJobStats *stats)
 {
-	LsmMinorScope scope = {0, PG_UINT32_MAX};
+	LsmMinorScope all = {.gen_hi = PG_UINT32_MAX,.last = LSM_MAX_TID,.least = lsm_increment_least()};
 
+	lsm_minor_within(rel, &all, stats);
+}
+
+/* The same for some of them. */
+void
+lsm_minor_within(Relation rel, const LsmMinorScope *scope, LsmJobStats *stats)
+{
 	LSM_STOP("minor-start");
 	lsm_progress_begin(RelationGetRelid(rel), LSM_JOB_MINOR, 1, LSM_MAX_TID);
 	lsm_job_lock(rel, LSM_OWNER_MINOR);
 	lsm_progress_phase(LSM_PHASE_PREPARING);
 	lsm_resolve_segments(rel);
-	lsm_job_run(rel, LSM_OWNER_MINOR, lsm_minor_run, &scope, stats);
+	lsm_job_run(rel, LSM_OWNER_MINOR, lsm_minor_run, unconstify(LsmMinorScope *, scope), stats);
 	lsm_claim_release(LSM_OWNER_MINOR);
 	lsm_job_unlock(rel, LSM_OWNER_MINOR);
 }
 
-/*
- * The same for workers: only those of some generations.  False: nothing to merge, or
- * another minor runs.
- */
+/* The same for workers, without waiting.  False: nothing to merge, or another minor runs. */
 bool
-lsm_minor_part(Relation rel, uint32 gen_lo, uint32 gen_hi, LsmJobStats *stats)
+lsm_minor_part(Relation rel, const LsmMinorScope *scope, LsmJobStats *stats)
 {
-	LsmMinorScope scope = {gen_lo, gen_hi};
 	int64		before = stats->segments_in;
 
 	if (!lsm_job_lock_if_free(rel, LSM_OWNER_MINOR))
 		return false;
 	lsm_resolve_segments(rel);
-	lsm_job_run(rel, LSM_OWNER_MINOR, lsm_minor_run, &scope, stats);
+	lsm_job_run(rel, LSM_OWNER_MINOR, lsm_minor_run, unconstify(LsmMinorScope *, scope), stats);
 	lsm_claim_release(LSM_OWNER_MINOR);
 	lsm_job_unlock(rel, LSM_OWNER_MINOR);
 	return stats->segments_in > before;

@@ -25,6 +25,17 @@ typedef struct LsmJobStats
 	int64		bytes_written;
 } LsmJobStats;
 
+/* Which increments a minor merges, and how it cuts the result. */
+typedef struct LsmMinorScope
+{
+	uint32		gen_lo;			/* those of these generations */
+	uint32		gen_hi;
+	LsmTid		first;			/* and with some of these roots */
+	LsmTid		last;
+	bool		cut;			/* to be cut at first and behind last */
+	uint64		least;			/* bytes of a piece that is cut for a major */
+} LsmMinorScope;
+
 /*
  * Each takes the lock of its kind on the table (a heavyweight lock, released at
  * the end), so must be called with no LWLock held; the caller has at least
@@ -32,8 +43,9 @@ typedef struct LsmJobStats
  */
 extern void lsm_flush(Relation rel, LsmJobStats *stats);
 extern void lsm_minor(Relation rel, LsmJobStats *stats);
+extern void lsm_minor_within(Relation rel, const LsmMinorScope *scope, LsmJobStats *stats);
 extern void lsm_major(Relation rel, LsmJobStats *stats);
-extern bool lsm_minor_part(Relation rel, uint32 gen_lo, uint32 gen_hi, LsmJobStats *stats);
+extern bool lsm_minor_part(Relation rel, const LsmMinorScope *scope, LsmJobStats *stats);
 extern bool lsm_major_part(Relation rel, LsmTid first, LsmTid last, uint32 until,
 						   LsmJobStats *stats);
 extern void lsm_resolve_segments(Relation rel);
@@ -47,6 +59,13 @@ static inline uint64
 lsm_job_limit(void)
 {
 	return (uint64) lsm_segment_size * 1024 * 16;
+}
+
+/* Increments are not cut into smaller ones than that (bytes), but for a major that is at hand. */
+static inline uint64
+lsm_increment_least(void)
+{
+	return (uint64) lsm_segment_size * 1024 / 16;
 }
 
 /* ---- locks of jobs (lsm_job.c) ---- */
@@ -157,6 +176,7 @@ extern void lsm_output_add(LsmOutput *output, const LsmRowHead *head, const Datu
 extern bool lsm_output_copy_block(LsmOutput *output, LsmSegmentReader *reader, uint32 blockno);
 extern void lsm_merge_break(LsmMerge *merge);
 extern void lsm_merge_break_increment(LsmMerge *merge);
+extern uint64 lsm_merge_increment_bytes(LsmMerge *merge);
 extern void lsm_merge_finish(LsmMerge *merge);
 extern void lsm_merge_publish(LsmMerge *merge, LsmEdit *edit, LsmJobStats *stats);
 
@@ -240,6 +260,7 @@ extern void lsm_compact_row(LsmCompact *compact, LsmTid root, bool has_bottom, b
 extern bool lsm_compact_in_rowlog(LsmCompact *compact, LsmTid root);
 extern void lsm_entries_sort_age(LsmManifestEntry *entries, int n);
 extern uint64 lsm_view_base_bytes(LsmView *view, LsmTid first, LsmTid last);
-extern bool lsm_increments_tangled(LsmView *view, LsmManifestEntry *entries, int n);
+extern bool lsm_increments_tangled(LsmView *view, LsmManifestEntry *entries, int n,
+								   uint64 least);
 
 #endif							/* LSM_COMPACT_H */

@@ -35,6 +35,7 @@ typedef struct LsmMajorSweep
 {
 	uint32		until;			/* newest generation that goes in */
 	bool		whole;			/* all in one part */
+	bool		range;			/* what lies within first and last, in one part */
 	bool		increments;		/* first those parts that have some */
 	LsmTid		first;			/* roots at which a part may begin */
 	LsmTid		last;
@@ -213,6 +214,28 @@ lsm_part_add_increments(LsmMajorPart *part, const LsmManifestEntry *entries,
 			part->increments[part->n++] = entries[i];
 }
 
+/*
+ * The increments that lie within the range, but for those above one that does not, or
+ * may not be taken; entries are sorted, newest first.
+ */
+static void
+lsm_part_add_range(LsmMajorPart *part, const LsmMajorSweep *sweep,
+				   const LsmManifestEntry *entries, bool *eligible, int n)
+{
+	for (int i = n - 1; i >= 0; i--)
+	{
+		eligible[i] = eligible[i] && entries[i].first_tid >= sweep->first &&
+			entries[i].last_tid <= sweep->last;
+		for (int j = n - 1; j > i && eligible[i]; j--)
+			eligible[i] = eligible[j] || !lsm_entries_overlap(&entries[j], &entries[i]);
+	}
+	for (int i = 0; i < n; i++)
+		if (eligible[i])
+			part->increments[part->n++] = entries[i];
+	part->first = sweep->first;
+	part->last = sweep->last;
+}
+
 /* Is there an older increment that has some of its roots? */
 static bool
 lsm_major_has_older(const LsmManifestEntry *entries, int n, int i)
@@ -256,6 +279,15 @@ lsm_major_next_increments(LsmView *view, LsmTableShared *shared, uint16 owner,
 		part->last = LSM_MAX_TID;
 		lsm_part_add_bases(part, view);
 		sweep->done = true;
+		return true;
+	}
+	if (sweep->range)
+	{
+		lsm_part_add_range(part, sweep, entries, eligible, n);
+		sweep->done = true;
+		if (part->n == 0 || lsm_claimed_roots(shared, owner, sweep->first, sweep->last))
+			return false;
+		lsm_part_add_bases(part, view);
 		return true;
 	}
 	for (;;)
@@ -323,7 +355,7 @@ lsm_major_claim(Relation rel, LsmTable *table, uint16 owner, LsmMajorSweep *swee
 	if (sweep->increments)
 	{
 		any = lsm_major_next_increments(view, shared, owner, sweep, part);
-		if (!any)
+		if (!any && !sweep->range)
 		{
 			sweep->increments = false;
 			sweep->from = sweep->first;
@@ -526,11 +558,12 @@ lsm_major(Relation rel, LsmJobStats *stats)
 	if (!sweep.whole)
 	{
 		LsmManifestEntry *entries = lsm_view_copy_increments(view);
-		bool		tangled = lsm_increments_tangled(view, entries, view->nincrements);
+		bool		tangled = lsm_increments_tangled(view, entries, view->nincrements, 0);
+		LsmMinorScope all = {.gen_hi = PG_UINT32_MAX,.last = LSM_MAX_TID};
 
 		pfree(entries);
 		if (tangled)
-			lsm_minor(rel, stats);
+			lsm_minor_within(rel, &all, stats);
 	}
 	view = lsm_view_get(rel, table);
 	for (int i = 0; i < view->nincrements; i++)
@@ -542,17 +575,40 @@ lsm_major(Relation rel, LsmJobStats *stats)
 	lsm_progress_end();
 }
 
+/* Does an increment up to a generation have roots within the range, and others too? */
+static bool
+lsm_major_needs_cut(LsmView *view, LsmTid first, LsmTid last, uint32 until)
+{
+	for (int i = 0; i < view->nincrements; i++)
+	{
+		const LsmManifestEntry *entry = view->increments[i];
+
+		if (entry->gen_hi <= until && entry->first_tid <= last && entry->last_tid >= first &&
+			(entry->first_tid < first || entry->last_tid > last))
+			return true;
+	}
+	return false;
+}
+
 /*
- * One part of a major, for workers: increments up to a generation whose roots begin
- * within these, with the base segments below; without such increments, base segments
- * that need to be written again.  False: there is nothing, or as many majors of the
- * table run as may.
+ * One part of a major, for workers: increments up to a generation, as far as they have
+ * roots of the range, go into the base segments there; increments that have others
+ * too are cut first.  With until 0, base segments that need it are written again.
+ * False: there is nothing to do, or it cannot be done now.
  */
 bool
 lsm_major_part(Relation rel, LsmTid first, LsmTid last, uint32 until, LsmJobStats *stats)
 {
-	LsmMajorSweep sweep = {.until = until,.increments = until != 0,.first = first,.last = last,.from = first};
+	LsmMajorSweep sweep = {.until = until,.increments = until != 0,.range = until != 0,.first = first,.last = last,.from = first};
+	LsmTable   *table = lsm_table_open(rel);
 	int64		before = stats->segments_in;
+
+	if (until != 0 && lsm_major_needs_cut(lsm_view_get(rel, table), first, last, until))
+	{
+		LsmMinorScope scope = {0, until, first, last, true, lsm_increment_least()};
+
+		(void) lsm_minor_part(rel, &scope, stats);
+	}
 
 	/* the first slot is for calls, so that these do not wait for workers */
 	for (int slot = 1; slot < LSM_MAJOR_SLOTS; slot++)

@@ -615,6 +615,13 @@ lsm_merge_break(LsmMerge *merge)
 	lsm_output_close(&merge->bottom);
 }
 
+/* What the open increment has so far (bytes). */
+uint64
+lsm_merge_increment_bytes(LsmMerge *merge)
+{
+	return merge->increment.writer == NULL ? 0 : lsm_segment_writer_bytes(merge->increment.writer);
+}
+
 /* End the open increment, so that what comes next can be merged by itself. */
 void
 lsm_merge_break_increment(LsmMerge *merge)
