@@ -5,7 +5,8 @@
 #	make [PG_CONFIG=...] [WERROR=1]		build
 #	make install				install into that server
 #	make installcheck			run the tests on a running server that has
-#						lsm in shared_preload_libraries; scripts/test
+#						lsm in shared_preload_libraries and
+#						lsm.compaction_workers = 0; scripts/test
 #						does all of this on a server of its own
 #	make check-style			rules that no compiler knows
 #	make indent				format the C files as PostgreSQL's are
@@ -155,7 +156,8 @@ PROVE_TESTS = \
 	src/test/t/024_subscriber.pl \
 	src/test/t/025_backup.pl \
 	src/test/t/026_temporary.pl \
-	src/test/t/030_autovacuum.pl
+	src/test/t/030_autovacuum.pl \
+	src/test/t/031_workers.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm

@@ -18,9 +18,9 @@ SELECT lsm_test_pick('');
 SELECT lsm_test_pick('base:0-999:64:1000000');
 
 -- ---- flush: a memtable is nearly full
-SELECT lsm_test_pick('pages=1000 fill=0.74');
-SELECT lsm_test_pick('pages=1000 fill=0.75');
-SELECT lsm_test_pick('pages=1000 fill=1.5');
+SELECT lsm_test_pick('pages=1000 fill=0.49');
+SELECT lsm_test_pick('pages=1000 fill=0.5');
+SELECT lsm_test_pick('pages=1000 fill=1');
 SELECT lsm_test_pick('pages=0 fill=1');
 -- one runs
 SELECT lsm_test_pick('pages=1000 fill=1 flushing=1');
@@ -39,7 +39,7 @@ SELECT lsm_test_pick('waits=1');
 SELECT lsm_test_pick('pages=100 memwaste=17999');
 SELECT lsm_test_pick('pages=100 memwaste=18000');
 -- flush comes before all else
-SELECT lsm_test_pick('pages=1000 fill=0.75 base:0-9:10:1000 inc:0-9:10:1000:1-1');
+SELECT lsm_test_pick('pages=1000 fill=0.5 base:0-9:10:1000 inc:0-9:10:1000:1-1');
 
 -- ---- minor: increments over each other
 SELECT lsm_test_pick('inc:0-9:10:100:3-3 inc:0-9:10:100:2-2 inc:0-9:10:100:1-1');
@@ -129,7 +129,7 @@ SELECT lsm_test_pick('base:0-9:64:1000 resolvable=1');
 SELECT lsm_test_pick('base*16:0-9:3:1000 resolvable=1');
 -- the owner wants no compaction
 SELECT lsm_test_pick('compact=0 base:0-9:0:1000 inc:0-9:1:250:1-1');
-SELECT lsm_test_pick('compact=0 pages=1000 fill=0.75 base:0-9:0:1000 inc:0-9:1:250:1-1');
+SELECT lsm_test_pick('compact=0 pages=1000 fill=0.5 base:0-9:0:1000 inc:0-9:1:250:1-1');
 SELECT lsm_test_pick('compact=0 base:0-9:0:1000 inc:0-9:1:250:1-1 resolvable=1');
 
 -- ---- properties, on random facts

@@ -266,6 +266,24 @@ lsm_compat_stream_next(ReadStream *stream)
 #define LSM_UPDATE_INDEXES_ALL TU_All
 #endif
 
+/* ---- background workers ---- */
+
+#if PG_VERSION_NUM < 170000
+#define lsm_compat_wait_event(name) PG_WAIT_EXTENSION
+#else
+#define lsm_compat_wait_event(name) WaitEventExtensionNew(name)
+#endif
+
+/* Settings that can end what a session does. */
+#if PG_VERSION_NUM < 170000
+#define LSM_TIMEOUT_SETTINGS \
+	"statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"
+#else
+#define LSM_TIMEOUT_SETTINGS \
+	"statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", \
+	"transaction_timeout"
+#endif
+
 /* ---- VACUUM ---- */
 
 typedef struct LsmCutoffs

@@ -12,11 +12,14 @@
 #include "lsm_am.h"
 #include "lsm_compact.h"
 #include "lsm_manifest.h"
+#include "lsm_options.h"
 #include "lsm_pick.h"
+#include "lsm_request.h"
 #include "lsm_stat.h"
 #include "lsm_stop.h"
 #include "lsm_table.h"
 #include "lsm_wal.h"
+#include "lsm_worker.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "utils/guc.h"
@@ -35,6 +38,7 @@ lsm_init_shmem_request(void)
 		previous_shmem_request();
 	lsm_shmem_request();
 	lsm_stat_shmem_request();
+	lsm_request_shmem_request();
 }
 
 static void
@@ -43,6 +47,7 @@ lsm_init_shmem_startup(void)
 	if (previous_shmem_startup)
 		previous_shmem_startup();
 	lsm_shmem_startup();
+	lsm_request_shmem_startup();
 }
 
 static void
@@ -74,6 +79,30 @@ lsm_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionI
 {
 	if (event == SUBXACT_EVENT_ABORT_SUB)
 		lsm_progress_subxact_abort(subid);
+}
+
+static void
+lsm_init_worker_settings(void)
+{
+	DefineCustomIntVariable("lsm.compaction_workers",
+							"Sets the maximum number of background workers that flush and compact.",
+							"0 means that only sessions and VACUUM do so.",
+							&lsm_compaction_workers, 2, 0, LSM_MAX_WORKERS,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.compaction_naptime",
+							"Sets the time after which a worker looks through a database without being asked.",
+							NULL,
+							&lsm_compaction_naptime, 3600, 1, INT_MAX / 1000,
+							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.compaction_log_min_duration",
+							"Sets the time above which flushes and compactions by workers are logged.",
+							"-1 logs none, 0 all of them.",
+							&lsm_compaction_log_min_duration, 600000, -1, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomBoolVariable("lsm.auto_compact",
+							 "Lets workers and autovacuum compact tables.",
+							 "Where it is off they only flush, as for tables with this option off.",
+							 &lsm_auto_compact, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
 static void
@@ -109,6 +138,7 @@ lsm_init_settings(void)
 							   NULL,
 							   &lsm_debug_stop, "", PGC_SUSET, GUC_NOT_IN_SAMPLE,
 							   (GucStringCheckHook) lsm_stop_check, NULL, NULL);
+	lsm_init_worker_settings();
 	MarkGUCPrefixReserved("lsm");
 }
 
@@ -131,4 +161,5 @@ _PG_init(void)
 	RegisterSubXactCallback(lsm_subxact_callback, NULL);
 	lsm_executor_install();
 	lsm_ddl_install_hooks();
+	lsm_launcher_register();
 }

@@ -13,6 +13,9 @@
 
 extern char *lsm_debug_stop;
 
+/* What a process that hangs calls now and then, as a long job does; or NULL. */
+extern void (*lsm_stop_idle) (void);
+
 #define LSM_STOP(name) \
 	do { \
 		if (unlikely(lsm_debug_stop != NULL && lsm_debug_stop[0] != '\0')) \

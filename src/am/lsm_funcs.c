@@ -122,11 +122,14 @@ lsm_minor_compact_sql(PG_FUNCTION_ARGS)
 	return lsm_funcs_job(fcinfo, "lsm_minor_compact()", lsm_minor);
 }
 
-/* lsm_major_compact(regclass): merge increments into the baseline. */
+/*
+ * lsm_major_compact(regclass): merge increments into the baseline; waits for those
+ * of workers, too.
+ */
 Datum
 lsm_major_compact_sql(PG_FUNCTION_ARGS)
 {
-	return lsm_funcs_job(fcinfo, "lsm_major_compact()", lsm_major);
+	return lsm_funcs_job(fcinfo, "lsm_major_compact()", lsm_major_finish);
 }
 
 static const char *

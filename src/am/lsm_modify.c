@@ -92,8 +92,7 @@ lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid
 
 	(void) lsm_floor();
 	lsm_modify_check_publication(rel);
-	if (lsm_rowlog_full(table))
-		lsm_flush_for_room(rel);
+	lsm_rowlog_keep_bounds(rel, table);
 	for (int i = 0; i < nslots; i++)
 		lsm_insert_form(rel, table, slots[i], xid, cid, 0, NULL, &records[i]);
 	lsm_insert_append(rel, table, records, nslots, false);
@@ -128,8 +127,7 @@ lsm_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid, int op
 
 	(void) lsm_floor();
 	lsm_modify_check_publication(rel);
-	if (lsm_rowlog_full(table))
-		lsm_flush_for_room(rel);
+	lsm_rowlog_keep_bounds(rel, table);
 	lsm_insert_form(rel, table, slot, xid, token, LSM_REC_SPECULATIVE, NULL, &new);
 	lsm_insert_append(rel, table, &new, 1, true);
 	slot->tts_tableOid = RelationGetRelid(rel);
@@ -321,8 +319,7 @@ lsm_change_create(Relation rel)
 	change->have_tuple_lock = false;
 	(void) lsm_floor();
 	lsm_modify_check_publication(rel);
-	if (lsm_rowlog_full(change->table))
-		lsm_flush_for_room(rel);
+	lsm_rowlog_keep_bounds(rel, change->table);
 	return change;
 }
 

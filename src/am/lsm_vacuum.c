@@ -253,10 +253,7 @@ lsm_vacuum_should_flush(Relation rel, LsmTable *table)
 static bool
 lsm_vacuum_should_compact(Relation rel, bool aggressive)
 {
-	LsmTableOptions options;
-
-	lsm_options_get(rel, &options);
-	return options.auto_compact || aggressive || !AmAutoVacuumWorkerProcess();
+	return aggressive || !AmAutoVacuumWorkerProcess() || lsm_options_auto_compact(rel);
 }
 
 /* Live rows, as far as the manifest tells. */
@@ -359,6 +356,19 @@ lsm_vacuum_begin(LsmVacuum *vacuum, Relation rel, VacuumParams *params,
 		vacuum->index_names[i] = pstrdup(RelationGetRelationName(vacuum->indexes[i]));
 }
 
+/* Autovacuum does not stand in line behind a worker that does the same. */
+static void
+lsm_vacuum_compact(LsmVacuum *vacuum)
+{
+	if (!AmAutoVacuumWorkerProcess() || vacuum->cutoffs.aggressive)
+		lsm_major(vacuum->rel, &vacuum->compacted);
+	else if (lsm_job_lock_if_free(vacuum->rel, LSM_OWNER_MAJOR))
+	{
+		lsm_major(vacuum->rel, &vacuum->compacted);
+		lsm_job_unlock(vacuum->rel, LSM_OWNER_MAJOR);
+	}
+}
+
 /* Drop what is dead: it goes, or its roots go to dead lists. */
 static void
 lsm_vacuum_drop_dead(LsmVacuum *vacuum)
@@ -370,7 +380,7 @@ lsm_vacuum_drop_dead(LsmVacuum *vacuum)
 	if (lsm_vacuum_should_flush(vacuum->rel, vacuum->table))
 		lsm_flush(vacuum->rel, &vacuum->flushed);
 	if (lsm_vacuum_should_compact(vacuum->rel, vacuum->cutoffs.aggressive))
-		lsm_major(vacuum->rel, &vacuum->compacted);
+		lsm_vacuum_compact(vacuum);
 	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, nblocks);
 	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_VACUUMED, nblocks);
 }
@@ -554,9 +564,7 @@ lsm_vacuum_warn_lbs(LsmVacuum *vacuum)
 	if (left >= LSM_FIRST_VERSION_LB / LSM_WARN_LBS_DIVISOR)
 		return;
 	ereport(WARNING,
-			(errmsg("table \"%s.%s.%s\" has used %.0f%% of its row identifiers",
-					get_database_name(MyDatabaseId),
-					get_namespace_name(RelationGetNamespace(vacuum->rel)),
+			(errmsg("table \"%s\" has used %.0f%% of its row identifiers",
 					RelationGetRelationName(vacuum->rel),
 					floor(100.0 * (LSM_FIRST_VERSION_LB - left) / LSM_FIRST_VERSION_LB)),
 			 errdetail("Inserts fail when there are none left."),

@@ -70,7 +70,7 @@ lsm_claim_release(uint16 owner)
 }
 
 /* The newest generation that running majors merge, 0 if there is none; edit_lock is held. */
-static uint32
+uint32
 lsm_claimed_by_majors(LsmTableShared *shared)
 {
 	uint32		gen_hi = 0;
@@ -172,7 +172,7 @@ lsm_cursor_block(LsmCursor *cursor, uint32 blockno)
 	}
 	while (cursor->cached == NULL)
 	{
-		CHECK_FOR_INTERRUPTS();
+		lsm_job_check();
 		lsm_cursor_refresh(cursor);
 		cursor->cached = lsm_block_pin(cursor->rel, cursor->table, &cursor->entry,
 									   cursor->blockno);
@@ -542,7 +542,7 @@ lsm_minor_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStat
 	compact.merge->increment.expected_pages = Max(compact.bytes / BLCKSZ, 2);
 	while ((root = lsm_compact_peek(&compact)) != LSM_INVALID_TID)
 	{
-		lsm_compat_vacuum_delay();
+		lsm_compact_pause();
 		lsm_minor_cut(&compact, arg, root);
 		lsm_compact_take(&compact, root);
 		lsm_compact_row(&compact, root, false, false);
@@ -735,6 +735,7 @@ lsm_minor_within(Relation rel, const LsmMinorScope *scope, LsmJobStats *stats)
 	lsm_job_run(rel, LSM_OWNER_MINOR, lsm_minor_run, unconstify(LsmMinorScope *, scope), stats);
 	lsm_claim_release(LSM_OWNER_MINOR);
 	lsm_job_unlock(rel, LSM_OWNER_MINOR);
+	lsm_job_ask(rel);
 }
 
 /* The same for workers, without waiting.  False: nothing to merge, or another minor runs. */

@@ -11,6 +11,7 @@
 #include "lsm.h"
 
 #include "lsm_mvcc.h"
+#include "miscadmin.h"
 
 extern int	lsm_segment_size;	/* kB */
 
@@ -45,6 +46,7 @@ extern void lsm_flush(Relation rel, LsmJobStats *stats);
 extern void lsm_minor(Relation rel, LsmJobStats *stats);
 extern void lsm_minor_within(Relation rel, const LsmMinorScope *scope, LsmJobStats *stats);
 extern void lsm_major(Relation rel, LsmJobStats *stats);
+extern void lsm_major_finish(Relation rel, LsmJobStats *stats);
 extern bool lsm_minor_part(Relation rel, const LsmMinorScope *scope, LsmJobStats *stats);
 extern bool lsm_major_part(Relation rel, LsmTid first, LsmTid last, uint32 until,
 						   LsmJobStats *stats);
@@ -73,6 +75,44 @@ lsm_increment_least(void)
 extern void lsm_job_lock(Relation rel, uint16 owner);
 extern bool lsm_job_lock_if_free(Relation rel, uint16 owner);
 extern void lsm_job_unlock(Relation rel, uint16 owner);
+
+/* ---- jobs in the background (lsm_job.c) ---- */
+
+struct LsmPickDecision;
+
+extern const char *lsm_job_name(LsmJobKind kind);
+extern bool lsm_job_call(Relation rel, const struct LsmPickDecision *decision,
+						 LsmJobStats *stats);
+extern void lsm_job_ask(Relation rel);
+
+/*
+ * Between watch and unwatch, lsm_job_check() raises an error when somebody waits
+ * for the table because of our lock.  It looks when lsm_job_poll_due is set, by a
+ * timer.  lsm_job_gave_way(): was it this error?
+ */
+extern volatile sig_atomic_t lsm_job_poll_due;
+
+extern void lsm_job_watch(Relation rel);
+extern void lsm_job_unwatch(void);
+extern bool lsm_job_gave_way(void);
+extern void lsm_job_poll(void);
+
+/* CHECK_FOR_INTERRUPTS() for jobs. */
+static inline void
+lsm_job_check(void)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (unlikely(lsm_job_poll_due))
+		lsm_job_poll();
+}
+
+/* Between two rows: to be interrupted, to give way, to keep to VACUUM's pace. */
+static inline void
+lsm_compact_pause(void)
+{
+	lsm_job_check();
+	lsm_compat_vacuum_delay();
+}
 
 /* ---- merging the records of one row (lsm_merge.c) ---- */
 
@@ -192,6 +232,7 @@ lsm_major_owner(int slot)
 extern void lsm_claim_set(LsmTableShared *shared, uint16 owner, uint32 gen_lo, uint32 gen_hi,
 						  LsmTid first, LsmTid last);
 extern void lsm_claim_release(uint16 owner);
+extern uint32 lsm_claimed_by_majors(LsmTableShared *shared);
 extern uint32 lsm_claimed_by_minor(LsmTableShared *shared);
 extern bool lsm_claimed_roots(LsmTableShared *shared, uint16 owner, LsmTid first, LsmTid last);
 

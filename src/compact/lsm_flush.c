@@ -171,7 +171,7 @@ lsm_flush_add_chain(LsmFlush *flush, LsmTid head)
 		Size		len;
 		LsmView    *view = lsm_view_get(flush->rel, flush->table);
 
-		CHECK_FOR_INTERRUPTS();
+		lsm_job_check();
 		if (lsm_rowlog_fetch(flush->rel, view, tid, (LsmRecord *) copy.data, &len) !=
 			LSM_FETCH_FOUND)
 			ereport(ERROR,
@@ -192,7 +192,7 @@ lsm_flush_older_rows(LsmFlush *flush, LsmTid limit)
 
 	while ((root = lsm_flush_peek(flush)) != LSM_INVALID_TID && root < limit)
 	{
-		CHECK_FOR_INTERRUPTS();
+		lsm_job_check();
 		lsm_flush_add_chain(flush, flush->heads[flush->at]);
 		flush->at++;
 		lsm_merge_row(flush->merge, root, false, false);
@@ -214,7 +214,7 @@ lsm_flush_page(LsmFlush *flush, LsmRowRange *range, BlockNumber lb)
 		ItemId		item = PageGetItemId(page, offset);
 		LsmTid		root = LSM_TID(lb, offset);
 
-		CHECK_FOR_INTERRUPTS();
+		lsm_job_check();
 		lsm_flush_older_rows(flush, root);
 		if (lsm_flush_peek(flush) == root)
 		{
@@ -367,6 +367,7 @@ lsm_flush(Relation rel, LsmJobStats *stats)
 			break;
 	}
 	lsm_job_unlock(rel, LSM_OWNER_FLUSH);
+	lsm_job_ask(rel);
 	lsm_progress_end();
 }
 
@@ -388,11 +389,12 @@ lsm_flush_for_room(Relation rel)
 	lsm_job_lock(rel, LSM_OWNER_FLUSH);
 	lsm_progress_phase(LSM_PHASE_PREPARING);
 	view = lsm_view_get(rel, table);
-	if ((view->meta.flushing != 0 || lsm_rowlog_full(table) ||
+	if ((view->meta.flushing != 0 || lsm_rowlog_fill(table) >= 1 ||
 		 view->meta.nranges >= LSM_MAX_RANGES || lsm_memindex_arena_free() == 0) &&
 		lsm_flush_switch(rel, table))
 		lsm_flush_generation(rel, table, &stats);
 	lsm_job_unlock(rel, LSM_OWNER_FLUSH);
+	lsm_job_ask(rel);
 	lsm_progress_end();
 	INSTR_TIME_SET_CURRENT(stall);
 	INSTR_TIME_SUBTRACT(stall, start);

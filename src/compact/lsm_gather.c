@@ -195,15 +195,13 @@ void
 lsm_pick_gather(Relation rel, LsmPickFacts *facts)
 {
 	LsmTable   *table = lsm_table_open(rel);
-	LsmTableOptions options;
 	LsmHorizons horizons;
 	LsmView    *view;
 
 	memset(facts, 0, sizeof(*facts));
-	lsm_options_get(rel, &options);
 	lsm_horizons(rel, &horizons);
 	view = lsm_view_get(rel, table);
-	facts->compact = options.auto_compact;
+	facts->compact = lsm_options_auto_compact(rel);
 	facts->minor_trigger = lsm_minor_compact_trigger;
 	facts->job_bytes = lsm_job_limit();
 	facts->segment_bytes = (uint64) lsm_segment_size * 1024;
@@ -229,4 +227,11 @@ lsm_pick_job(Relation rel, LsmPickDecision *decision)
 	pfree(facts.increments);
 	pfree(facts.majors);
 	return decision->kind != LSM_JOB_NONE;
+}
+
+bool
+lsm_pick_later(Relation rel)
+{
+	return lsm_view_get(rel, lsm_table_open(rel))->nincrements > 0 &&
+		lsm_options_auto_compact(rel);
 }

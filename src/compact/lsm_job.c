@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * lsm_job.c
- *	  Locks of flushes, compactions and punching.
+ *	  Locks of flushes, compactions and punching; jobs in the background.
  *
  * There is one flush, one minor and one major compaction of a table at a time,
  * and one that punches holes (lsm_truncate.c).  Their locks are heavyweight locks
@@ -9,21 +9,40 @@
  * deadlocks are found, and a dead backend's are released.  They do not conflict
  * with locks on the table itself.
  *
+ * GIVING WAY
+ *	  A background job holds AccessShareLock, so it can only be in the way of
+ *	  who wants AccessExclusiveLock.  It finds them by looking at what each process
+ *	  waits for.  (LockHasWaitersRelation() cannot be used: it fails for locks that
+ *	  were taken by the fast path, as AccessShareLock is.)
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "catalog/pg_class.h"
 #include "lsm_compact.h"
+#include "lsm_pick.h"
 #include "lsm_wal.h"
+#include "lsm_request.h"
 #include "miscadmin.h"
 #include "storage/lock.h"
+#include "storage/proc.h"
+#include "utils/snapmgr.h"
 
 StaticAssertDecl(LSM_JOB_FLUSH == LSM_OWNER_FLUSH && LSM_JOB_MINOR == LSM_OWNER_MINOR &&
 				 LSM_JOB_MAJOR == LSM_OWNER_MAJOR, "kinds of jobs are those of owners");
 
 /* Sub-objects of a table begin far above its columns. */
 #define LSM_JOB_SUBID			0xF000
+
+/* Seconds until a table with increments is looked at. */
+#define LSM_JOB_LATER_S			5
+
+volatile sig_atomic_t lsm_job_poll_due = false;
+
+static bool watched = false;	/* a background job runs */
+static bool gave_way = false;
+static LOCKTAG watched_tag;		/* of its table */
 
 static void
 lsm_job_tag(Relation rel, uint16 owner, LOCKTAG *tag)
@@ -102,4 +121,136 @@ lsm_job_unlock(Relation rel, uint16 owner)
 
 	lsm_job_tag(rel, owner, &tag);
 	(void) LockRelease(&tag, ExclusiveLock, false);
+}
+
+/* ---- jobs in the background ---- */
+
+/* The job's name, to be followed by the table's. */
+const char *
+lsm_job_name(LsmJobKind kind)
+{
+	switch (kind)
+	{
+		case LSM_JOB_FLUSH:
+			return "flush of";
+		case LSM_JOB_MINOR:
+			return "minor compaction of";
+		case LSM_JOB_MAJOR:
+			return "major compaction of";
+		default:
+			return "outcomes of transactions in";
+	}
+}
+
+/*
+ * Do what was chosen.  False: it came to nothing, as another process does the same
+ * or has done it.
+ */
+bool
+lsm_job_call(Relation rel, const LsmPickDecision *decision, LsmJobStats *stats)
+{
+	LsmMinorScope scope = {.gen_lo = decision->gen_lo,.gen_hi = decision->gen_hi,.first = decision->first_root,.last = decision->last_root,.least = lsm_increment_least()};
+
+	switch (decision->kind)
+	{
+		case LSM_JOB_NONE:
+			break;
+		case LSM_JOB_FLUSH:
+			if (!lsm_job_lock_if_free(rel, LSM_OWNER_FLUSH))
+				return false;
+			lsm_flush(rel, stats);
+			lsm_job_unlock(rel, LSM_OWNER_FLUSH);
+			return true;
+		case LSM_JOB_MINOR:
+			return lsm_minor_part(rel, &scope, stats);
+		case LSM_JOB_MAJOR:
+			return lsm_major_part(rel, decision->first_root, decision->last_root,
+								  decision->gen_hi, stats);
+		case LSM_JOB_RESOLVE:
+			lsm_resolve_segments(rel);
+			return true;
+	}
+	return false;
+}
+
+/* A job of a session has ended: ask the workers for what comes next. */
+void
+lsm_job_ask(Relation rel)
+{
+	LsmPickDecision decision;
+
+	if (watched || lsm_compaction_workers == 0 || RelationUsesLocalBuffers(rel))
+		return;
+	if (lsm_pick_job(rel, &decision))
+		lsm_worker_request(rel);
+	else if (lsm_pick_later(rel))
+		lsm_worker_request_later(rel, LSM_JOB_LATER_S);
+}
+
+void
+lsm_job_watch(Relation rel)
+{
+	SET_LOCKTAG_RELATION(watched_tag, rel->rd_lockInfo.lockRelId.dbId,
+						 rel->rd_lockInfo.lockRelId.relId);
+	watched = true;
+	gave_way = false;
+}
+
+void
+lsm_job_unwatch(void)
+{
+	watched = false;
+}
+
+bool
+lsm_job_gave_way(void)
+{
+	return watched && gave_way;
+}
+
+/*
+ * Does a process wait for the table, because of AccessShareLock?
+ *
+ * Race: what others wait for changes while we look.  What they wait for with
+ * our tag cannot, as we hold the lock on the tag's part of the lock table; another
+ * lock, even if its entry has just been freed, is not taken for ours by more than
+ * bad luck, and then a job is given up in vain.
+ */
+static bool
+lsm_job_is_awaited(void)
+{
+	LWLock	   *partition = LockHashPartitionLock(LockTagHashCode(&watched_tag));
+	bool		found = false;
+
+	LWLockAcquire(partition, LW_SHARED);
+	for (uint32 i = 0; i < ProcGlobal->allProcCount && !found; i++)
+	{
+		volatile PGPROC *proc = &ProcGlobal->allProcs[i];
+		LOCK	   *lock = proc->waitLock;
+
+		found = lock != NULL && proc->waitLockMode == AccessExclusiveLock &&
+			memcmp(&lock->tag, &watched_tag, sizeof(LOCKTAG)) == 0;
+	}
+	LWLockRelease(partition);
+	return found;
+}
+
+/* It is time to look; nothing is done while LWLocks are held. */
+void
+lsm_job_poll(void)
+{
+	if (InterruptHoldoffCount > 0 || CritSectionCount > 0)
+		return;
+	lsm_job_poll_due = false;
+	if (!watched)
+		return;
+
+	/* catalogs have been read: their snapshot must not hold back the horizon */
+	InvalidateCatalogSnapshotConditionally();
+	if (!lsm_job_is_awaited())
+		return;
+	gave_way = true;
+	ereport(ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg("job is given up because somebody waits for the lock on the table")));
 }

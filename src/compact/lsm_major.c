@@ -382,7 +382,7 @@ lsm_major_strays(LsmCompact *compact, LsmTid limit)
 
 	while ((stray = lsm_compact_peek(compact)) != LSM_INVALID_TID && stray < limit)
 	{
-		lsm_compat_vacuum_delay();
+		lsm_compact_pause();
 		lsm_compact_take(compact, stray);
 		lsm_compact_row(compact, stray, false, !lsm_compact_in_rowlog(compact, stray));
 	}
@@ -408,7 +408,7 @@ lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
 		uint64		offset;
 		uint32		stored;
 
-		lsm_compat_vacuum_delay();
+		lsm_compact_pause();
 		lsm_segment_block_info(reader, blockno, &first, &last, &rows, &offset, &stored);
 		lsm_major_strays(compact, first);
 		next = lsm_compact_peek(compact);
@@ -426,7 +426,7 @@ lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
 		{
 			LsmTid		root = base.root;
 
-			lsm_compat_vacuum_delay();
+			lsm_compact_pause();
 			lsm_major_strays(compact, root);
 			if (lsm_compact_peek(compact) == root)
 				lsm_compact_take(compact, root);
@@ -572,7 +572,23 @@ lsm_major(Relation rel, LsmJobStats *stats)
 		lsm_job_run(rel, LSM_OWNER_MAJOR, lsm_major_run, &sweep, stats);
 	lsm_claim_release(LSM_OWNER_MAJOR);
 	lsm_job_unlock(rel, LSM_OWNER_MAJOR);
+	lsm_job_ask(rel);
 	lsm_progress_end();
+}
+
+/*
+ * The same for those who call it: when it returns, the majors of workers that ran
+ * when it was called are done, too.
+ */
+void
+lsm_major_finish(Relation rel, LsmJobStats *stats)
+{
+	lsm_major(rel, stats);
+	for (int slot = 1; slot < LSM_MAJOR_SLOTS; slot++)
+	{
+		lsm_job_lock(rel, lsm_major_owner(slot));
+		lsm_job_unlock(rel, lsm_major_owner(slot));
+	}
 }
 
 /* Does an increment up to a generation have roots within the range, and others too? */

@@ -172,6 +172,7 @@ lsm_output_copy_value(LsmOutput *output, char *datum)
 	{
 		uint32		len = Min(size - done, LSM_VALUE_PIECE);
 
+		lsm_job_check();
 		lsm_value_read(output->source, output->source_table, pointer.va_valueid, 0, size, done, len,
 					   piece);
 		lsm_segment_writer_value_bytes(output->writer, piece, len);

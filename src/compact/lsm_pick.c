@@ -42,7 +42,7 @@
 #include "lsm_pick.h"
 
 /* A flush begins at this share of a generation, before writers have to wait. */
-#define LSM_PICK_FILL			0.75
+#define LSM_PICK_FILL			0.5	/* as LSM_FLUSH_FILL: then writers ask for it */
 
 /* And when indexes take that much of the memory for all tables. */
 #define LSM_PICK_ARENA_FILL		0.9

@@ -147,4 +147,7 @@ extern void lsm_pick_gather(Relation rel, LsmPickFacts *facts);
  */
 extern bool lsm_pick_job(Relation rel, LsmPickDecision *decision);
 
+/* May something be worth it in a while, though nobody writes to the table? */
+extern bool lsm_pick_later(Relation rel);
+
 #endif							/* LSM_PICK_H */

@@ -23,6 +23,7 @@
 #include "access/transam.h"
 #include "access/xlog.h"
 #include "access/xloginsert.h"
+#include "lsm_request.h"
 #include "lsm_rowlog.h"
 #include "lsm_stop.h"
 #include "lsm_vmpage.h"
@@ -54,17 +55,7 @@ lsm_generation_chunks(void)
 	return Max(lsm_memindex_arena_chunks() / 8, 2);
 }
 
-/* Has the active generation reached its bound?  A hint, taken without locks. */
-bool
-lsm_rowlog_full(LsmTable *table)
-{
-	LsmTableShared *shared = table->shared;
-
-	return shared->gen_pages >= LSM_GENERATION_PAGES ||
-		lsm_table_index(shared, shared->generation)->nchunks >= lsm_generation_chunks();
-}
-
-/* How much of its bound has the active generation reached?  A hint like that. */
+/* How much of its bound has the active generation reached?  A hint, taken without locks. */
 double
 lsm_rowlog_fill(LsmTable *table)
 {
@@ -74,6 +65,26 @@ lsm_rowlog_fill(LsmTable *table)
 		lsm_generation_chunks();
 
 	return Max(pages, chunks);
+}
+
+/*
+ * Before a change: flush a memtable that is full.  A worker is asked to do that
+ * long before; once by each backend, as a request stays until it is served.
+ */
+void
+lsm_rowlog_keep_bounds(Relation rel, LsmTable *table)
+{
+	double		fill = lsm_rowlog_fill(table);
+
+	if (fill < LSM_FLUSH_FILL)
+		return;
+	if (fill >= 1)
+		lsm_flush_for_room(rel);
+	else if (table->asked_flush != table->shared->generation)
+	{
+		table->asked_flush = table->shared->generation;
+		lsm_worker_request(rel);
+	}
 }
 
 static bool

@@ -18,6 +18,9 @@
 #define LSM_ROOT_PAGES			0
 #define LSM_VERSION_PAGES		1
 
+/* A memtable that has reached that part of its bound is flushed by a worker. */
+#define LSM_FLUSH_FILL			0.5
+
 typedef struct LsmNewRecord
 {
 	LsmRecord  *record;
@@ -57,7 +60,7 @@ extern void lsm_rowlog_make_room(Relation rel, LsmTable *table, int kind);
 extern void lsm_flush_for_room(Relation rel);
 
 extern void lsm_index_make_room(Relation rel, LsmTable *table);
-extern bool lsm_rowlog_full(LsmTable *table);
+extern void lsm_rowlog_keep_bounds(Relation rel, LsmTable *table);
 extern double lsm_rowlog_fill(LsmTable *table);
 
 extern LsmFetchResult lsm_rowlog_fetch(Relation rel, LsmView *view, LsmTid tid,

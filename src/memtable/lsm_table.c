@@ -390,6 +390,7 @@ lsm_table_open(Relation rel)
 		table->pinned = 0;
 		table->shared = NULL;
 		table->verified = 0;
+		table->asked_flush = 0;
 		table->view = NULL;
 		table->readers = NULL;
 		memset(&table->stat, 0, sizeof(table->stat));

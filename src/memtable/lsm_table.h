@@ -118,6 +118,7 @@ typedef struct LsmTable
 	uint64		pinned;			/* lsm_xact_number when it was pinned */
 	LsmTableShared *shared;
 	uint64		verified;		/* epoch of the entry found right, or 0 */
+	uint32		asked_flush;	/* generation for which a worker was asked */
 	LsmView    *view;
 	HTAB	   *readers;		/* opened segments by uid */
 	LsmStatLocal stat;

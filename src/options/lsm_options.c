@@ -43,6 +43,8 @@
 #define LSM_MIN_ZSTD_LEVEL		(-131072)
 #define LSM_MAX_ZSTD_LEVEL		22
 
+bool		lsm_auto_compact = true;
+
 typedef enum LsmOptionType
 {
 	LSM_OPTION_BOOL,			/* field: bool */
@@ -457,6 +459,17 @@ lsm_options_get(Relation rel, LsmTableOptions *options)
 	 */
 	rel->rd_amcache = MemoryContextAlloc(CacheMemoryContext, sizeof(*options));
 	memcpy(rel->rd_amcache, options, sizeof(*options));
+}
+
+bool
+lsm_options_auto_compact(Relation rel)
+{
+	LsmTableOptions options;
+
+	if (!lsm_auto_compact)
+		return false;
+	lsm_options_get(rel, &options);
+	return options.auto_compact;
 }
 
 int

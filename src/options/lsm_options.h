@@ -27,7 +27,7 @@ typedef struct LsmTableOptions
 	int			compression;	/* LsmCompression */
 	int			compression_level;	/* zstd's; 0: its default */
 	int			block_size;		/* raw bytes of rows that end a block */
-	bool		auto_compact;	/* does autovacuum compact the table? */
+	bool		auto_compact;	/* is it compacted unasked? */
 } LsmTableOptions;
 
 /*
@@ -35,6 +35,11 @@ typedef struct LsmTableOptions
  * Cached in rel; reads a catalog if it is not.
  */
 extern void lsm_options_get(Relation rel, LsmTableOptions *options);
+
+extern bool lsm_auto_compact;	/* the same for all tables */
+
+/* Is a table to be compacted unasked? */
+extern bool lsm_options_auto_compact(Relation rel);
 
 /* The level for lsm_segment_writer_create(): 0 means no zstd there. */
 extern int	lsm_options_writer_level(const LsmTableOptions *options);

@@ -30,7 +30,8 @@
 #		As in the parent.  wal_level is "replica" or, with
 #		allows_streaming => 'logical', "logical"; for "minimal" say
 #		append_conf('postgresql.conf', "wal_level = minimal\nmax_wal_senders = 0").
-#		Loads lsm and sets wal_consistency_checking = 'lsm'.
+#		Loads lsm and sets wal_consistency_checking = 'lsm' and
+#		lsm.compaction_workers = 0.
 #	$node->setup(%params)
 #		init(%params), with the lines of the parameter conf => "..." added to
 #		postgresql.conf, then start, then CREATE EXTENSION lsm in "postgres".
@@ -122,11 +123,13 @@ sub init
 	$params{allows_streaming} = 1 unless $params{allows_streaming};
 	$self->SUPER::init(%params);
 
-	# Few buffers, so that pages are evicted and read again during a test.
+	# Few buffers, so that pages are evicted and read again during a test.  No
+	# workers, so that nothing is flushed or compacted but when a test says so.
 	$self->append_conf(
 		'postgresql.conf', q{
 shared_preload_libraries = 'lsm'
 wal_consistency_checking = 'lsm'
+lsm.compaction_workers = 0
 max_connections = 40
 shared_buffers = 8MB
 max_wal_size = 1GB

@@ -1,0 +1,523 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_request.c
+ *	  What backends, launcher and workers tell each other.
+ *
+ * A request says that a worker shall look at a table; what is to be done there
+ * is found out by the worker.  The table of requests is bounded.  Where it is
+ * full, what is only to be looked at again later goes first; if that is not
+ * enough, requests are dropped and the launcher is told that some were, so that it
+ * has all databases visited.  So requests may be lost without harm, and after a
+ * restart there are none.
+ *
+ * An entry stays after its request was served for as long as there is room: it
+ * has the back-off, and the last error for whoever wants to show it.
+ *
+ * LOCKING
+ *	  One LWLock guards all of it.  No other lock is taken inside, and it is held
+ *	  for a look at the entries of the table at most.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "lsm_request.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#define LSM_MAX_REQUESTS		1024
+
+/* Seconds: each failure in a row doubles the wait, up to a limit. */
+#define LSM_FAILURE_MAX_S		3600
+#define LSM_GAVE_WAY_MAX_S		60
+#define LSM_LOOK_AGAIN_S		5
+
+typedef struct LsmRequestKey
+{
+	Oid			dbid;
+	Oid			relid;
+} LsmRequestKey;
+
+typedef struct LsmRequest
+{
+	LsmRequestKey key;			/* hash key */
+	bool		asked;			/* by a backend, or to be tried again */
+	bool		no_turn;		/* waits for a major of another table to end */
+	int			again_s;		/* present wait until it is looked at unasked */
+	int			gave_way;		/* times in a row */
+	LsmWorkerStatus status;
+} LsmRequest;
+
+typedef struct LsmWorkerShared
+{
+	LWLock		lock;
+	struct Latch *launcher;		/* NULL: none runs */
+	bool		overflow;		/* requests were dropped */
+	bool		crowded;		/* a database waits for a worker */
+	LsmWorkerSlot slots[LSM_MAX_WORKERS];
+} LsmWorkerShared;
+
+int			lsm_compaction_workers = 2;
+int			lsm_compaction_naptime = 3600;
+
+static LsmWorkerShared *lsm_workers;
+static HTAB *lsm_requests;
+
+void
+lsm_request_shmem_request(void)
+{
+	RequestAddinShmemSpace(MAXALIGN(sizeof(LsmWorkerShared)));
+	RequestAddinShmemSpace(hash_estimate_size(LSM_MAX_REQUESTS, sizeof(LsmRequest)));
+	RequestNamedLWLockTranche("lsm_worker", 1);
+}
+
+void
+lsm_request_shmem_startup(void)
+{
+	bool		found;
+	HASHCTL		ctl;
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	lsm_workers = ShmemInitStruct("lsm workers", sizeof(LsmWorkerShared), &found);
+	if (!found)
+	{
+		memset(lsm_workers, 0, sizeof(LsmWorkerShared));
+		LWLockInitialize(&lsm_workers->lock, GetNamedLWLockTranche("lsm_worker")->lock.tranche);
+	}
+	ctl.keysize = sizeof(LsmRequestKey);
+	ctl.entrysize = sizeof(LsmRequest);
+	lsm_requests = ShmemInitHash("lsm requests", LSM_MAX_REQUESTS, LSM_MAX_REQUESTS, &ctl,
+								 HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
+	LWLockRelease(AddinShmemInitLock);
+}
+
+/* Seconds to wait after the n-th time in a row. */
+static int
+lsm_backoff(int n, int limit)
+{
+	return n > 16 ? limit : Min(1 << (n - 1), limit);
+}
+
+/* ---- entries; the lock is held exclusively ---- */
+
+/*
+ * Throw out an entry: one that nobody waits for, without an error if there is
+ * such, else one that is only to be looked at again.
+ */
+static bool
+lsm_request_evict(void)
+{
+	HASH_SEQ_STATUS scan;
+	LsmRequest *request;
+	LsmRequest *victim = NULL;
+	int			worth = 3;
+
+	hash_seq_init(&scan, lsm_requests);
+	while ((request = hash_seq_search(&scan)) != NULL)
+	{
+		int			its = request->asked ? 3 : request->status.waiting ? 2 :
+		request->status.error_at != 0 ? 1 : 0;
+
+		if (its < worth)
+		{
+			worth = its;
+			victim = request;
+		}
+	}
+	if (victim == NULL)
+		return false;
+	hash_search(lsm_requests, &victim->key, HASH_REMOVE, NULL);
+	return true;
+}
+
+/* The entry of a table; NULL if there is none, or no room to make it. */
+static LsmRequest *
+lsm_request_get(Oid dbid, Oid relid, bool make)
+{
+	LsmRequestKey key = {dbid, relid};
+	LsmRequest *request = hash_search(lsm_requests, &key, HASH_FIND, NULL);
+
+	if (request != NULL || !make)
+		return request;
+	if (hash_get_num_entries(lsm_requests) >= LSM_MAX_REQUESTS && !lsm_request_evict())
+		return NULL;
+	request = hash_search(lsm_requests, &key, HASH_ENTER_NULL, NULL);
+	if (request != NULL)
+		memset((char *) request + sizeof(LsmRequestKey), 0,
+			   sizeof(LsmRequest) - sizeof(LsmRequestKey));
+	return request;
+}
+
+static void
+lsm_request_set(LsmRequest *request, bool asked, int seconds)
+{
+	request->asked = asked;
+	request->no_turn = false;
+	request->status.waiting = true;
+	request->status.due = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+													  (int64) seconds * 1000);
+}
+
+static void
+lsm_launcher_wake(void)
+{
+	if (lsm_workers->launcher != NULL)
+		SetLatch(lsm_workers->launcher);
+}
+
+/* ---- asking ---- */
+
+void
+lsm_worker_request_later(Relation rel, int seconds)
+{
+	LsmRequest *request;
+
+	if (lsm_workers == NULL || lsm_compaction_workers == 0 || IsBinaryUpgrade ||
+		RelationUsesLocalBuffers(rel))
+		return;
+	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
+	request = lsm_request_get(MyDatabaseId, RelationGetRelid(rel), true);
+	if (request == NULL)
+		lsm_workers->overflow = true;
+	else if (!request->status.waiting ||
+			 (request->status.failures == 0 && request->gave_way == 0 &&
+			  request->status.due > TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+																(int64) seconds * 1000)))
+	{
+		request->again_s = 0;
+		lsm_request_set(request, seconds == 0, seconds);
+		lsm_launcher_wake();
+	}
+	LWLockRelease(&lsm_workers->lock);
+}
+
+void
+lsm_worker_request(Relation rel)
+{
+	lsm_worker_request_later(rel, 0);
+}
+
+bool
+lsm_worker_status(Oid dbid, Oid relid, LsmWorkerStatus *status)
+{
+	LsmRequest *request;
+
+	LWLockAcquire(&lsm_workers->lock, LW_SHARED);
+	request = lsm_request_get(dbid, relid, false);
+	if (request != NULL)
+		*status = request->status;
+	LWLockRelease(&lsm_workers->lock);
+	return request != NULL;
+}
+
+/* ---- serving ---- */
+
+/* A table of the database that is due, the longest first; InvalidOid: none. */
+Oid
+lsm_request_take(Oid dbid)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	HASH_SEQ_STATUS scan;
+	LsmRequest *request;
+	LsmRequest *first = NULL;
+	Oid			relid = InvalidOid;
+
+	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
+	hash_seq_init(&scan, lsm_requests);
+	while ((request = hash_seq_search(&scan)) != NULL)
+		if (request->key.dbid == dbid && request->status.waiting && request->status.due <= now &&
+			(first == NULL || request->status.due < first->status.due))
+			first = request;
+	if (first != NULL)
+	{
+		first->asked = first->no_turn = first->status.waiting = false;
+		relid = first->key.relid;
+	}
+	LWLockRelease(&lsm_workers->lock);
+	return relid;
+}
+
+/* The worker has to leave before it has served a request. */
+void
+lsm_request_put_back(Oid dbid, Oid relid)
+{
+	LsmRequest *request;
+
+	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
+	request = lsm_request_get(dbid, relid, true);
+	if (request == NULL)
+		lsm_workers->overflow = true;
+	else if (!request->status.waiting)
+		lsm_request_set(request, true, 1);
+	LWLockRelease(&lsm_workers->lock);
+}
+
+/* Note how an attempt ended, and when there will be another. */
+void
+lsm_request_end(Oid dbid, Oid relid, LsmAttempt outcome, const ErrorData *error)
+{
+	LsmRequestKey key = {dbid, relid};
+	LsmRequest *request;
+	LsmWorkerStatus *status;
+
+	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
+	if (outcome == LSM_ATTEMPT_GONE)
+	{
+		hash_search(lsm_requests, &key, HASH_REMOVE, NULL);
+		LWLockRelease(&lsm_workers->lock);
+		return;
+	}
+	request = lsm_request_get(dbid, relid, outcome != LSM_ATTEMPT_DONE);
+	if (request == NULL)
+	{
+		if (outcome != LSM_ATTEMPT_DONE)
+			lsm_workers->overflow = true;
+		LWLockRelease(&lsm_workers->lock);
+		return;
+	}
+	status = &request->status;
+	status->failures = outcome == LSM_ATTEMPT_FAILED ? status->failures + 1 : 0;
+	request->gave_way = outcome == LSM_ATTEMPT_GAVE_WAY ? request->gave_way + 1 : 0;
+	switch (outcome)
+	{
+		case LSM_ATTEMPT_FAILED:
+			status->errors++;
+			status->error_at = GetCurrentTimestamp();
+			status->error_code = error->sqlerrcode;
+			strlcpy(status->error, error->message, LSM_ERROR_LENGTH);
+			lsm_request_set(request, true, lsm_backoff(status->failures, LSM_FAILURE_MAX_S));
+			break;
+		case LSM_ATTEMPT_GAVE_WAY:
+			status->given_up++;
+			lsm_request_set(request, true, lsm_backoff(request->gave_way, LSM_GAVE_WAY_MAX_S));
+			break;
+		case LSM_ATTEMPT_MORE:
+			lsm_request_set(request, true, 0);
+			break;
+		case LSM_ATTEMPT_NO_TURN:
+			if (status->waiting)
+				break;
+			request->asked = request->no_turn = status->waiting = true;
+			status->due = DT_NOEND;
+			break;
+		case LSM_ATTEMPT_LATER:
+			/* asked again meanwhile: that is sooner */
+			if (status->waiting)
+				break;
+			request->again_s = Min(Max(request->again_s * 2, LSM_LOOK_AGAIN_S),
+								   Max(lsm_compaction_naptime, LSM_LOOK_AGAIN_S));
+			lsm_request_set(request, false, request->again_s);
+			break;
+		default:
+			request->again_s = 0;
+			break;
+	}
+	LWLockRelease(&lsm_workers->lock);
+}
+
+/* ---- for the launcher ---- */
+
+/* All that is waited for, by database; in the current memory context. */
+HTAB *
+lsm_request_demands(TimestampTz now)
+{
+	HASHCTL		ctl;
+	HTAB	   *demands;
+	HASH_SEQ_STATUS scan;
+	LsmRequest *request;
+
+	ctl.keysize = sizeof(Oid);
+	ctl.entrysize = sizeof(LsmDemand);
+	ctl.hcxt = CurrentMemoryContext;
+	demands = hash_create("lsm demands", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	LWLockAcquire(&lsm_workers->lock, LW_SHARED);
+	hash_seq_init(&scan, lsm_requests);
+	while ((request = hash_seq_search(&scan)) != NULL)
+	{
+		LsmDemand  *demand;
+		bool		found;
+
+		if (!request->status.waiting)
+			continue;
+		demand = hash_search(demands, &request->key.dbid, HASH_ENTER, &found);
+		if (!found)
+		{
+			demand->due = 0;
+			demand->first = request->status.due;
+		}
+		if (request->status.due <= now)
+			demand->due++;
+		demand->first = Min(demand->first, request->status.due);
+	}
+	LWLockRelease(&lsm_workers->lock);
+	return demands;
+}
+
+/* Have requests been dropped since the last call? */
+bool
+lsm_request_take_overflow(void)
+{
+	bool		overflow;
+
+	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
+	overflow = lsm_workers->overflow;
+	lsm_workers->overflow = false;
+	LWLockRelease(&lsm_workers->lock);
+	return overflow;
+}
+
+/* Forget what belongs to databases that have gone. */
+void
+lsm_request_drop_databases(bool (*exists) (Oid dbid))
+{
+	HASH_SEQ_STATUS scan;
+	LsmRequest *request;
+
+	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
+	hash_seq_init(&scan, lsm_requests);
+	while ((request = hash_seq_search(&scan)) != NULL)
+		if (!exists(request->key.dbid))
+			hash_search(lsm_requests, &request->key, HASH_REMOVE, NULL);
+	LWLockRelease(&lsm_workers->lock);
+}
+
+/* ---- workers ---- */
+
+/* The launcher's latch, or NULL when it goes. */
+void
+lsm_launcher_attach(struct Latch *latch)
+{
+	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
+	lsm_workers->launcher = latch;
+	LWLockRelease(&lsm_workers->lock);
+}
+
+void
+lsm_slots_read(LsmWorkerSlot *slots)
+{
+	LWLockAcquire(&lsm_workers->lock, LW_SHARED);
+	memcpy(slots, lsm_workers->slots, sizeof(lsm_workers->slots));
+	LWLockRelease(&lsm_workers->lock);
+}
+
+void
+lsm_slot_start(int n, Oid dbid, bool visit)
+{
+	LsmWorkerSlot *slot = &lsm_workers->slots[n];
+
+	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
+	memset(slot, 0, sizeof(*slot));
+	slot->state = LSM_SLOT_STARTING;
+	slot->dbid = dbid;
+	slot->visit = visit;
+	slot->since = GetCurrentTimestamp();
+	LWLockRelease(&lsm_workers->lock);
+}
+
+void
+lsm_slot_free(int n)
+{
+	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
+	lsm_workers->slots[n].state = LSM_SLOT_FREE;
+	LWLockRelease(&lsm_workers->lock);
+}
+
+/* A worker has come up; false if the launcher has given it up. */
+bool
+lsm_slot_attach(int n, LsmWorkerSlot *slot)
+{
+	bool		mine;
+
+	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
+	mine = lsm_workers->slots[n].state == LSM_SLOT_STARTING;
+	if (mine)
+		lsm_workers->slots[n].state = LSM_SLOT_RUNNING;
+	*slot = lsm_workers->slots[n];
+	LWLockRelease(&lsm_workers->lock);
+	return mine;
+}
+
+/* A worker runs no major any more; others may.  The lock is held exclusively. */
+static void
+lsm_slot_pass_turn(LsmWorkerSlot *slot)
+{
+	HASH_SEQ_STATUS scan;
+	LsmRequest *request;
+
+	if (!slot->major)
+		return;
+	slot->major = false;
+	hash_seq_init(&scan, lsm_requests);
+	while ((request = hash_seq_search(&scan)) != NULL)
+		if (request->no_turn)
+			lsm_request_set(request, true, 0);
+	lsm_launcher_wake();
+}
+
+void
+lsm_slot_end(int n, bool complete)
+{
+	LsmWorkerSlot *slot = &lsm_workers->slots[n];
+
+	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
+	slot->state = LSM_SLOT_ENDED;
+	slot->complete = complete;
+	lsm_slot_pass_turn(slot);
+	lsm_launcher_wake();
+	LWLockRelease(&lsm_workers->lock);
+}
+
+/*
+ * May this worker run a major compaction?  Where there are several, one is kept
+ * free of them, so that flushes never wait for long merges.
+ */
+bool
+lsm_slot_begin_major(int n)
+{
+	int			running = 0;
+	bool		may;
+
+	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < LSM_MAX_WORKERS; i++)
+		if (lsm_workers->slots[i].state == LSM_SLOT_RUNNING && lsm_workers->slots[i].major)
+			running++;
+	may = running < Max(lsm_compaction_workers - 1, 1);
+	lsm_workers->slots[n].major = may;
+	LWLockRelease(&lsm_workers->lock);
+	return may;
+}
+
+void
+lsm_slot_end_major(int n)
+{
+	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
+	lsm_slot_pass_turn(&lsm_workers->slots[n]);
+	LWLockRelease(&lsm_workers->lock);
+}
+
+/* Does a database wait for a worker, while all are at work in others? */
+void
+lsm_slots_set_crowded(bool crowded)
+{
+	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
+	lsm_workers->crowded = crowded;
+	LWLockRelease(&lsm_workers->lock);
+}
+
+bool
+lsm_slots_crowded(void)
+{
+	bool		crowded;
+
+	LWLockAcquire(&lsm_workers->lock, LW_SHARED);
+	crowded = lsm_workers->crowded;
+	LWLockRelease(&lsm_workers->lock);
+	return crowded;
+}

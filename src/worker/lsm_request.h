@@ -1,0 +1,113 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_request.h
+ *	  What backends, launcher and workers tell each other: which tables are to
+ *	  be looked at, how the last attempts ended, which workers there are.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_REQUEST_H
+#define LSM_REQUEST_H
+
+#include "lsm.h"
+
+#include "datatype/timestamp.h"
+
+#define LSM_MAX_WORKERS			16	/* the most that the setting allows */
+#define LSM_ERROR_LENGTH		256
+
+extern int	lsm_compaction_workers;
+extern int	lsm_compaction_naptime; /* seconds */
+
+/* ---- for everybody ---- */
+
+extern void lsm_request_shmem_request(void);
+extern void lsm_request_shmem_startup(void);
+
+/*
+ * Ask for a look at a table by a worker: now, or in so many seconds.  Cheap; takes
+ * one LWLock, raises no error.  A table whose last job failed keeps its back-off.
+ */
+extern void lsm_worker_request(Relation rel);
+extern void lsm_worker_request_later(Relation rel, int seconds);
+
+/* How a table fares with the workers, for statistics. */
+typedef struct LsmWorkerStatus
+{
+	bool		waiting;		/* a worker will look at it, not before due */
+	TimestampTz due;
+	int64		errors;			/* jobs that failed, since the server started */
+	int			failures;		/* of these, in a row until now */
+	int64		given_up;		/* jobs that were cancelled, or gave way to a
+								 * lock */
+	TimestampTz error_at;		/* of the last error; 0: none */
+	int			error_code;		/* its SQLSTATE, as MAKE_SQLSTATE() has it */
+	char		error[LSM_ERROR_LENGTH];	/* its message */
+} LsmWorkerStatus;
+
+/* False: nothing is known of the table.  Old entries may have been thrown out. */
+extern bool lsm_worker_status(Oid dbid, Oid relid, LsmWorkerStatus *status);
+
+/* ---- requests, for launcher and workers ---- */
+
+/* How an attempt ended. */
+typedef enum LsmAttempt
+{
+	LSM_ATTEMPT_DONE,			/* nothing is left to do */
+	LSM_ATTEMPT_MORE,			/* more is to do; others come first */
+	LSM_ATTEMPT_LATER,			/* something may be to do in a while */
+	LSM_ATTEMPT_NO_TURN,		/* for a major; when another has ended */
+	LSM_ATTEMPT_GAVE_WAY,		/* to someone who wants the table; or
+								 * cancelled */
+	LSM_ATTEMPT_FAILED,
+	LSM_ATTEMPT_GONE			/* there is no such table */
+} LsmAttempt;
+
+extern Oid	lsm_request_take(Oid dbid);
+extern void lsm_request_put_back(Oid dbid, Oid relid);
+extern void lsm_request_end(Oid dbid, Oid relid, LsmAttempt outcome, const ErrorData *error);
+
+/* The requests of one database. */
+typedef struct LsmDemand
+{
+	Oid			dbid;			/* hash key */
+	int			due;			/* that can be worked on now */
+	TimestampTz first;			/* when the first was or will be due */
+} LsmDemand;
+
+extern struct HTAB *lsm_request_demands(TimestampTz now);
+extern bool lsm_request_take_overflow(void);
+extern void lsm_request_drop_databases(bool (*exists) (Oid dbid));
+
+/* ---- workers ---- */
+
+typedef enum LsmSlotState
+{
+	LSM_SLOT_FREE,
+	LSM_SLOT_STARTING,			/* the launcher has asked for a process */
+	LSM_SLOT_RUNNING,			/* it has connected to its database */
+	LSM_SLOT_ENDED				/* it has gone, the launcher has not seen it */
+} LsmSlotState;
+
+typedef struct LsmWorkerSlot
+{
+	LsmSlotState state;
+	Oid			dbid;
+	bool		visit;			/* look at all tables of the database */
+	bool		complete;		/* ended of its own accord */
+	bool		major;			/* runs a major compaction */
+	TimestampTz since;
+} LsmWorkerSlot;
+
+extern void lsm_launcher_attach(struct Latch *latch);
+extern void lsm_slots_read(LsmWorkerSlot *slots);
+extern void lsm_slot_start(int n, Oid dbid, bool visit);
+extern void lsm_slot_free(int n);
+extern bool lsm_slot_attach(int n, LsmWorkerSlot *slot);
+extern void lsm_slot_end(int n, bool complete);
+extern bool lsm_slot_begin_major(int n);
+extern void lsm_slot_end_major(int n);
+extern void lsm_slots_set_crowded(bool crowded);
+extern bool lsm_slots_crowded(void);
+
+#endif							/* LSM_REQUEST_H */

@@ -1,0 +1,480 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_worker.c
+ *	  The process that flushes and compacts tables of one database.
+ *
+ * A worker is started by the launcher for one database, serves the requests
+ * that are due there, one table after another, and leaves.  Each job runs in a
+ * transaction of its own, by the same functions that sessions call.
+ *
+ * NOT IN THE WAY
+ *	  - Of the database: it goes by PROC_IS_AUTOVACUUM, set before it connects.  So
+ *		who creates, drops, moves or copies a database ends it (SIGTERM) as it
+ *		ends autovacuum.  The server has no other way for this in 15 to 18.
+ *	  - Of a table: it takes AccessShareLock if that is free, polls for those who
+ *		want the table to themselves, and gives the job up for them (lsm_job.c).
+ *	  - Of the horizon: it has no snapshot while a job runs.  CREATE INDEX
+ *		CONCURRENTLY does not wait for it, again because of that flag.
+ *
+ * FAILURES
+ *	  A job that fails leaves the table as it was.  The error is logged, kept for
+ *	  statistics, and the table is tried again later, each time twice as long
+ *	  (lsm_request.c); the worker goes on with the next table.  A worker that is
+ *	  terminated puts back what it was at.
+ *
+ * SECURITY
+ *	  Jobs run as the table's owner, in a security-restricted operation, with
+ *	  an empty search path.  They call no function that a user can define: values
+ *	  are copied as they are, index expressions are not looked at.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "lsm_am.h"
+#include "lsm_compact.h"
+#include "lsm_pick.h"
+#include "lsm_request.h"
+#include "lsm_stop.h"
+#include "lsm_worker.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/lmgr.h"
+#include "storage/proc.h"
+#include "tcop/tcopprot.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timeout.h"
+#include "utils/timestamp.h"
+
+/* How often a job looks whether someone waits for its table. */
+#define LSM_WORKER_POLL_MS		100
+
+/* After so many jobs on one table it is another's turn. */
+#define LSM_WORKER_JOBS			8
+
+int			lsm_compaction_log_min_duration = 600000;
+
+static int	lsm_my_slot = -1;
+static bool lsm_worker_complete;
+static MemoryContext lsm_worker_context;
+
+/* The table that is being served; InvalidOid: none. */
+static Oid	lsm_worker_relid;
+
+/* What errors and pg_stat_activity say of the present job. */
+static char lsm_worker_activity[NAMEDATALEN * 2 + 64];
+
+/* ---- one table ---- */
+
+static void
+lsm_worker_error_context(void *arg)
+{
+	if (lsm_worker_activity[0] != '\0')
+		errcontext("%s", lsm_worker_activity);
+}
+
+/*
+ * Open a table, if it is there and nobody has it locked.  Else NULL, and the
+ * outcome.
+ */
+static Relation
+lsm_worker_open(Oid relid, LsmAttempt *outcome)
+{
+	Relation	rel;
+
+	*outcome = LSM_ATTEMPT_GAVE_WAY;
+	if (!ConditionalLockRelationOid(relid, AccessShareLock))
+		return NULL;
+	*outcome = LSM_ATTEMPT_GONE;
+	rel = try_relation_open(relid, NoLock);
+	if (rel == NULL)
+		return NULL;
+	if ((rel->rd_rel->relkind != RELKIND_RELATION && rel->rd_rel->relkind != RELKIND_MATVIEW) ||
+		!lsm_relation_is_lsm(rel) || rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
+	{
+		relation_close(rel, NoLock);
+		return NULL;
+	}
+	return rel;
+}
+
+static void
+lsm_worker_log(const LsmJobStats *stats, TimestampTz start)
+{
+	long		ms = TimestampDifferenceMilliseconds(start, GetCurrentTimestamp());
+
+	if (lsm_compaction_log_min_duration < 0 || ms < lsm_compaction_log_min_duration)
+		return;
+	ereport(LOG,
+			(errmsg("%s: %lld segments and %lld records to %lld segments and %lld records, read %lld bytes, wrote %lld bytes, took %ld ms",
+					lsm_worker_activity,
+					(long long) stats->segments_in, (long long) stats->rows_in,
+					(long long) stats->segments_out, (long long) stats->rows_out,
+					(long long) stats->bytes_read, (long long) stats->bytes_written, ms),
+			 errhidecontext(true)));
+}
+
+/*
+ * The server cancels processes with PROC_IS_AUTOVACUUM for whoever has waited for
+ * them for deadlock_timeout.  Who waits for a job of the same kind does not want
+ * that, and for those who wait for the table we look ourselves.  The flag goes
+ * with the transaction.
+ */
+static void
+lsm_worker_keep_cancels_off(void)
+{
+	LWLockAcquire(ProcArrayLock, LW_EXCLUSIVE);
+	MyProc->statusFlags |= PROC_VACUUM_FOR_WRAPAROUND;
+	ProcGlobal->statusFlags[MyProc->pgxactoff] = MyProc->statusFlags;
+	LWLockRelease(ProcArrayLock);
+}
+
+/* Run a job; false if it came to nothing.  No snapshot is held any more. */
+static bool
+lsm_worker_run(Relation rel, const LsmPickDecision *decision)
+{
+	TimestampTz start = GetCurrentTimestamp();
+	LsmJobStats stats = {0};
+	Oid			save_userid;
+	int			save_sec_context;
+	bool		done;
+
+	GetUserIdAndSecContext(&save_userid, &save_sec_context);
+	SetUserIdAndSecContext(rel->rd_rel->relowner,
+						   save_sec_context | SECURITY_RESTRICTED_OPERATION);
+	lsm_worker_keep_cancels_off();
+	lsm_job_watch(rel);
+	done = lsm_job_call(rel, decision, &stats);
+	lsm_job_unwatch();
+	SetUserIdAndSecContext(save_userid, save_sec_context);
+	if (done)
+		lsm_worker_log(&stats, start);
+	return done;
+}
+
+/*
+ * Choose a job and run it, in a transaction.  done: the kinds of jobs that have
+ * run on the table already; one that wants to run again was of no use, except
+ * for flushes.  Returns the job, or LSM_JOB_NONE and the outcome.
+ */
+static LsmJobKind
+lsm_worker_step(Oid relid, uint32 done, LsmAttempt *outcome)
+{
+	Relation	rel;
+	LsmPickDecision decision;
+	LsmJobKind	job;
+
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	rel = lsm_worker_open(relid, outcome);
+	if (rel == NULL)
+	{
+		PopActiveSnapshot();
+		CommitTransactionCommand();
+		return LSM_JOB_NONE;
+	}
+	snprintf(lsm_worker_activity, sizeof(lsm_worker_activity), "lsm: choosing a job for %s.%s",
+			 get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel));
+	(void) lsm_pick_job(rel, &decision);
+	job = decision.kind;
+	*outcome = lsm_pick_later(rel) ? LSM_ATTEMPT_LATER : LSM_ATTEMPT_DONE;
+	if (job != LSM_JOB_NONE && job != LSM_JOB_FLUSH && (done & (1 << job)) != 0)
+		job = LSM_JOB_NONE;
+	if (job == LSM_JOB_MAJOR && !lsm_slot_begin_major(lsm_my_slot))
+	{
+		*outcome = LSM_ATTEMPT_NO_TURN;
+		job = LSM_JOB_NONE;
+	}
+
+	PopActiveSnapshot();
+	if (job != LSM_JOB_NONE)
+	{
+		snprintf(lsm_worker_activity, sizeof(lsm_worker_activity), "lsm: %s %s.%s",
+				 lsm_job_name(job), get_namespace_name(RelationGetNamespace(rel)),
+				 RelationGetRelationName(rel));
+		pgstat_report_activity(STATE_RUNNING, lsm_worker_activity);
+
+		/* another process that does it will ask for more if there is more */
+		if (!lsm_worker_run(rel, &decision))
+			job = LSM_JOB_NONE;
+		lsm_slot_end_major(lsm_my_slot);
+	}
+	lsm_worker_activity[0] = '\0';
+	relation_close(rel, NoLock);
+	CommitTransactionCommand();
+	pgstat_report_stat(true);
+	return job;
+}
+
+/*
+ * A job has raised an error.  Ends its transaction; returns a copy of the error,
+ * or NULL if the job was only cancelled, by the server or somebody, or gave way.
+ */
+static ErrorData *
+lsm_worker_recover(void)
+{
+	ErrorData  *error;
+
+	MemoryContextSwitchTo(lsm_worker_context);
+	HOLD_INTERRUPTS();
+	error = CopyErrorData();
+	if (lsm_job_gave_way())
+		ereport(DEBUG1, (errmsg_internal("%s: %s", lsm_worker_activity, error->message),
+						 errhidecontext(true)));
+	else
+		EmitErrorReport();
+	if (lsm_job_gave_way() || error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		error = NULL;
+	lsm_job_unwatch();
+	AbortCurrentTransaction();
+	FlushErrorState();
+	QueryCancelPending = false;
+	lsm_slot_end_major(lsm_my_slot);
+	lsm_worker_activity[0] = '\0';
+	pgstat_report_activity(STATE_IDLE, NULL);
+	pgstat_report_stat(true);
+	RESUME_INTERRUPTS();
+	return error;
+}
+
+/* Do what is to be done to a table. */
+static void
+lsm_worker_serve(Oid relid)
+{
+	volatile LsmAttempt outcome = LSM_ATTEMPT_DONE;
+	volatile uint32 done = 0;
+	volatile int jobs = 0;
+	ErrorData  *volatile error = NULL;
+
+	MemoryContextReset(lsm_worker_context);
+	MemoryContextSwitchTo(lsm_worker_context);
+	lsm_worker_relid = relid;
+	PG_TRY();
+	{
+		for (;;)
+		{
+			LsmAttempt	reached;
+			LsmJobKind	job = lsm_worker_step(relid, done, &reached);
+
+			outcome = reached;
+			if (job == LSM_JOB_NONE)
+				break;
+			done |= 1 << job;
+			if (++jobs >= LSM_WORKER_JOBS)
+			{
+				outcome = LSM_ATTEMPT_MORE;
+				break;
+			}
+		}
+	}
+	PG_CATCH();
+	{
+		error = lsm_worker_recover();
+		outcome = error != NULL ? LSM_ATTEMPT_FAILED : LSM_ATTEMPT_GAVE_WAY;
+	}
+	PG_END_TRY();
+	lsm_worker_relid = InvalidOid;
+	if (error != NULL)
+		lsm_stat_report_error(relid, error->sqlerrcode, error->message);
+	lsm_request_end(MyDatabaseId, relid, outcome, error);
+	pgstat_report_activity(STATE_IDLE, NULL);
+}
+
+/* ---- all tables ---- */
+
+/* The lsm tables of the database, from pg_class. */
+static List *
+lsm_worker_list_tables(void)
+{
+	List	   *tables = NIL;
+	Relation	rel;
+	TableScanDesc scan;
+	HeapTuple	tuple;
+
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	rel = table_open(RelationRelationId, AccessShareLock);
+	scan = table_beginscan_catalog(rel, 0, NULL);
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+		MemoryContext caller;
+
+		if ((form->relkind != RELKIND_RELATION && form->relkind != RELKIND_MATVIEW) ||
+			form->relpersistence == RELPERSISTENCE_TEMP || !lsm_am_is_lsm(form->relam))
+			continue;
+		caller = MemoryContextSwitchTo(TopMemoryContext);
+		tables = lappend_oid(tables, form->oid);
+		MemoryContextSwitchTo(caller);
+	}
+	table_endscan(scan);
+	table_close(rel, AccessShareLock);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	return tables;
+}
+
+/* Have a request made for a table, if something is to be done to it. */
+static void
+lsm_worker_look_at(Oid relid)
+{
+	PG_TRY();
+	{
+		LsmAttempt	outcome;
+		Relation	rel;
+
+		SetCurrentStatementStartTimestamp();
+		StartTransactionCommand();
+		PushActiveSnapshot(GetTransactionSnapshot());
+		rel = lsm_worker_open(relid, &outcome);
+		if (rel != NULL)
+		{
+			snprintf(lsm_worker_activity, sizeof(lsm_worker_activity), "lsm: looking at %s",
+					 RelationGetRelationName(rel));
+			lsm_job_ask(rel);
+			relation_close(rel, NoLock);
+		}
+		else if (outcome == LSM_ATTEMPT_GAVE_WAY)
+			lsm_request_put_back(MyDatabaseId, relid);
+		lsm_worker_activity[0] = '\0';
+		PopActiveSnapshot();
+		CommitTransactionCommand();
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error = lsm_worker_recover();
+
+		lsm_request_end(MyDatabaseId, relid,
+						error != NULL ? LSM_ATTEMPT_FAILED : LSM_ATTEMPT_GAVE_WAY, error);
+	}
+	PG_END_TRY();
+}
+
+static void
+lsm_worker_visit(void)
+{
+	List	   *tables;
+	ListCell   *lc;
+
+	pgstat_report_activity(STATE_RUNNING, "lsm: looking for tables with work");
+	tables = lsm_worker_list_tables();
+	foreach(lc, tables)
+	{
+		CHECK_FOR_INTERRUPTS();
+		lsm_worker_look_at(lfirst_oid(lc));
+	}
+	list_free(tables);
+	pgstat_report_activity(STATE_IDLE, NULL);
+}
+
+/* ---- the process ---- */
+
+static void
+lsm_worker_exit(int code, Datum arg)
+{
+	if (OidIsValid(lsm_worker_relid))
+		lsm_request_put_back(MyDatabaseId, lsm_worker_relid);
+	lsm_slot_end(lsm_my_slot, lsm_worker_complete);
+}
+
+static void
+lsm_worker_timer(void)
+{
+	lsm_job_poll_due = true;
+}
+
+/* Settings that could keep maintenance from being done, as autovacuum has them. */
+static void
+lsm_worker_init_settings(void)
+{
+	static const char *const off[] = {LSM_TIMEOUT_SETTINGS};
+
+	for (size_t i = 0; i < lengthof(off); i++)
+		SetConfigOption(off[i], "0", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("search_path", "", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("zero_damaged_pages", "false", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("default_transaction_isolation", "read committed", PGC_SUSET,
+					PGC_S_OVERRIDE);
+	if (synchronous_commit > SYNCHRONOUS_COMMIT_LOCAL_FLUSH)
+		SetConfigOption("synchronous_commit", "local", PGC_SUSET, PGC_S_OVERRIDE);
+}
+
+static void
+lsm_worker_connect(Oid dbid)
+{
+	TimeoutId	timer;
+
+	/* before the process can be found by its database */
+	MyProc->statusFlags |= PROC_IS_AUTOVACUUM;
+	lsm_worker_init_settings();
+	BackgroundWorkerInitializeConnectionByOid(dbid, InvalidOid, BGWORKER_BYPASS_ALLOWCONN);
+	lsm_worker_context = AllocSetContextCreate(TopMemoryContext, "lsm worker",
+											   ALLOCSET_DEFAULT_SIZES);
+	lsm_stop_idle = lsm_job_check;
+	timer = RegisterTimeout(USER_TIMEOUT, lsm_worker_timer);
+	enable_timeout_every(timer, TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+															LSM_WORKER_POLL_MS),
+						 LSM_WORKER_POLL_MS);
+}
+
+/* Should the worker leave before all requests are served? */
+static bool
+lsm_worker_should_leave(void)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
+	return lsm_my_slot >= lsm_compaction_workers || lsm_slots_crowded();
+}
+
+void
+lsm_worker_main(Datum arg)
+{
+	LsmWorkerSlot slot;
+	ErrorContextCallback callback;
+	Oid			relid;
+
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, die);
+	BackgroundWorkerUnblockSignals();
+
+	if (!lsm_slot_attach(DatumGetInt32(arg), &slot))
+		proc_exit(0);
+	lsm_my_slot = DatumGetInt32(arg);
+	before_shmem_exit(lsm_worker_exit, 0);
+	lsm_worker_connect(slot.dbid);
+
+	callback.callback = lsm_worker_error_context;
+	callback.arg = NULL;
+	callback.previous = error_context_stack;
+	error_context_stack = &callback;
+	if (slot.visit)
+		lsm_worker_visit();
+	do
+	{
+		relid = lsm_request_take(MyDatabaseId);
+		if (OidIsValid(relid))
+			lsm_worker_serve(relid);
+	} while (OidIsValid(relid) && !lsm_worker_should_leave());
+	error_context_stack = callback.previous;
+	lsm_worker_complete = true;
+	proc_exit(0);
+}
