@@ -64,6 +64,7 @@ REGRESS = \
 	io_statistics \
 	prepared \
 	vacuum \
+	relpages \
 	visibility_map \
 	ring \
 	segment \

@@ -442,6 +442,22 @@ lsm_compat_update_relstats(Relation rel, BlockNumber pages, double rows, BlockNu
 #endif
 }
 
+/* Store relpages, and leave the other statistics as they are. */
+static inline void
+lsm_compat_update_relpages(Relation rel, BlockNumber pages)
+{
+	Form_pg_class form = rel->rd_rel;
+
+#if PG_VERSION_NUM < 180000
+	vac_update_relstats(rel, pages, form->reltuples, form->relallvisible, form->relhasindex,
+						InvalidTransactionId, InvalidMultiXactId, NULL, NULL, true);
+#else
+	vac_update_relstats(rel, pages, form->reltuples, form->relallvisible, form->relallfrozen,
+						form->relhasindex, InvalidTransactionId, InvalidMultiXactId, NULL, NULL,
+						true);
+#endif
+}
+
 static inline void
 lsm_compat_report_vacuum(Relation rel, double live, double dead, TimestampTz start)
 {

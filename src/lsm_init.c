@@ -55,12 +55,17 @@ lsm_xact_callback(XactEvent event, void *arg)
 {
 	switch (event)
 	{
+		case XACT_EVENT_PRE_COMMIT:
+		case XACT_EVENT_PRE_PREPARE:
+			lsm_relpages_before_commit();
+			break;
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PARALLEL_COMMIT:
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PARALLEL_ABORT:
 		case XACT_EVENT_PREPARE:
 			lsm_restore_prefetch();
+			lsm_relpages_xact_end();
 			lsm_compact_xact_end();
 			lsm_rowlog_xact_end();
 			lsm_blockcache_xact_end();

@@ -155,6 +155,11 @@ extern void lsm_copy_for_cluster(Relation rel, Relation new_rel, Relation index,
 								 MultiXactId *multi_cutoff, double *num_tuples,
 								 double *tups_vacuumed, double *tups_recently_dead);
 
+/* ---- lsm_relpages.c ---- */
+extern void lsm_relpages_remember(Relation rel);
+extern void lsm_relpages_before_commit(void);
+extern void lsm_relpages_xact_end(void);
+
 /* ---- lsm_vacuum.c ---- */
 extern double lsm_vacuum_pages(Relation rel);
 extern void lsm_vacuum_rel(Relation rel, struct VacuumParams *params,

@@ -485,6 +485,7 @@ lsm_analyze_next_block(LSM_ANALYZE_NEXT_BLOCK_ARGS)
 {
 	BlockNumber lb = lsm_compat_analyze_block();
 
+	lsm_relpages_remember(scan->rs_rd);
 	if (lb == InvalidBlockNumber)
 		return false;
 	lsm_scan_set_range((LsmScan) scan, LSM_TID(lb, 1), LSM_TID(lb, 0xFFFF));

@@ -177,6 +177,7 @@ lsm_index_build_range_scan(Relation rel, Relation index, IndexInfo *index_info,
 	bool		isnull[INDEX_MAX_KEYS];
 
 	Assert(OidIsValid(index->rd_rel->relam));
+	lsm_relpages_remember(rel);
 	lsm_index_eval_begin(rel, index_info, &eval);
 	if (sscan == NULL)
 	{

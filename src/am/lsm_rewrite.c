@@ -834,6 +834,7 @@ lsm_copy_for_cluster(Relation rel, Relation new_rel, Relation index, bool use_so
 	MemoryContext caller = MemoryContextSwitchTo(context);
 	LsmRewrite	rewrite;
 
+	lsm_relpages_remember(rel);
 	lsm_rewrite_begin(&rewrite, rel, new_rel);
 	if (index != NULL && use_sort)
 		lsm_rewrite_sorted(&rewrite, index);
