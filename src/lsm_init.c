@@ -99,6 +99,11 @@ lsm_init_worker_settings(void)
 							NULL,
 							&lsm_compaction_naptime, 3600, 1, INT_MAX / 1000,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.compaction_rate_limit",
+							"Sets the rate at which all workers together may write compacted segments, in kB per second.",
+							"0 means no limit.  Flushes, VACUUM and calls of functions do not keep to it.",
+							&lsm_compaction_rate_limit, 0, 0, MAX_KILOBYTES,
+							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.compaction_log_min_duration",
 							"Sets the time above which flushes and compactions by workers are logged.",
 							"-1 logs none, 0 all of them.",

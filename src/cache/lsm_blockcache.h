@@ -91,6 +91,9 @@ extern uint64 lsm_pagesink_uid(LsmPageSink *sink);
 /* Write what is left and fill in uid, extents and nextents of the entry. */
 extern void lsm_pagesink_finish(LsmPageSink *sink, LsmManifestEntry *entry);
 
+/* Bytes of compacted segments written by this process that no pause was made for. */
+extern uint64 lsm_bytes_to_pace;
+
 /* Give up a sink that nothing has been written to. */
 extern void lsm_pagesink_abandon(LsmPageSink *sink);
 

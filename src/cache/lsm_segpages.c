@@ -23,6 +23,8 @@
 
 #define LSM_LATE_EXTENT			2048	/* least pages of a segment's later extents */
 
+uint64		lsm_bytes_to_pace = 0;
+
 struct LsmPageSink
 {
 	LsmSegmentSink sink;		/* must be first */
@@ -186,6 +188,8 @@ lsm_pagesink_write(LsmPageSink *sink)
 	for (int i = 0; i < n; i++)
 		UnlockReleaseBuffer(buffers[i]);
 
+	if (sink->owner != LSM_OWNER_FLUSH)
+		lsm_bytes_to_pace += (uint64) n * BLCKSZ;
 	sink->npages += n;
 	sink->npending -= (Size) n * LSM_PAGE_PAYLOAD;
 	memmove(sink->pending, sink->pending + (Size) n * LSM_PAGE_PAYLOAD, sink->npending);

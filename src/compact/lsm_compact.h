@@ -11,6 +11,7 @@
 #include "lsm.h"
 
 #include "lsm_mvcc.h"
+#include "lsm_pace.h"
 #include "miscadmin.h"
 
 extern int	lsm_segment_size;	/* kB */
@@ -94,6 +95,7 @@ extern volatile sig_atomic_t lsm_job_poll_due;
 
 extern void lsm_job_watch(Relation rel);
 extern void lsm_job_unwatch(void);
+extern bool lsm_job_is_watched(void);
 extern bool lsm_job_gave_way(void);
 extern void lsm_job_poll(void);
 
@@ -106,12 +108,14 @@ lsm_job_check(void)
 		lsm_job_poll();
 }
 
-/* Between two rows: to be interrupted, to give way, to keep to VACUUM's pace. */
+/* Between two rows: to be interrupted, to give way, to keep to VACUUM's or the workers' pace. */
 static inline void
 lsm_compact_pause(void)
 {
 	lsm_job_check();
 	lsm_compat_vacuum_delay();
+	if (unlikely(lsm_bytes_to_pace >= LSM_PACE_BYTES) && lsm_job_is_watched())
+		lsm_pace_job();
 }
 
 /* ---- merging the records of one row (lsm_merge.c) ---- */

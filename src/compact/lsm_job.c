@@ -187,9 +187,17 @@ lsm_job_ask(Relation rel)
 		lsm_worker_request_later(rel, LSM_JOB_LATER_S);
 }
 
+/* Are we a worker at its job? */
+bool
+lsm_job_is_watched(void)
+{
+	return watched;
+}
+
 void
 lsm_job_watch(Relation rel)
 {
+	lsm_bytes_to_pace = 0;
 	SET_LOCKTAG_RELATION(watched_tag, rel->rd_lockInfo.lockRelId.dbId,
 						 rel->rd_lockInfo.lockRelId.relId);
 	watched = true;

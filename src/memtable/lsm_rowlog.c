@@ -23,6 +23,7 @@
 #include "access/transam.h"
 #include "access/xlog.h"
 #include "access/xloginsert.h"
+#include "lsm_pace.h"
 #include "lsm_request.h"
 #include "lsm_rowlog.h"
 #include "lsm_stop.h"
@@ -38,6 +39,9 @@
 #define LSM_GENERATION_PAGES	8192
 
 /* Records that go to one page in one WAL record. */
+/* Pages begun by this process since it was last slowed. */
+uint32		lsm_pages_begun = 0;
+
 typedef struct LsmPageBatch
 {
 	Buffer		buffer;
@@ -69,7 +73,8 @@ lsm_rowlog_fill(LsmTable *table)
 
 /*
  * Before a change: flush a memtable that is full.  A worker is asked to do that
- * long before; once by each backend, as a request stays until it is served.
+ * long before, once by each backend, as a request stays until it is served; and
+ * writers become slower when it falls behind.
  */
 void
 lsm_rowlog_keep_bounds(Relation rel, LsmTable *table)
@@ -79,8 +84,12 @@ lsm_rowlog_keep_bounds(Relation rel, LsmTable *table)
 	if (fill < LSM_FLUSH_FILL)
 		return;
 	if (fill >= 1)
+	{
 		lsm_flush_for_room(rel);
-	else if (table->asked_flush != table->shared->generation)
+		return;
+	}
+	lsm_pace_writer(rel, table, fill);
+	if (table->asked_flush != table->shared->generation)
 	{
 		table->asked_flush = table->shared->generation;
 		lsm_worker_request(rel);
@@ -106,6 +115,7 @@ lsm_rest_take(LsmTableShared *shared, int kind, LsmOpenPage *page)
 	page->lb = rest->lb++;
 	rest->npages--;
 	shared->gen_pages++;
+	lsm_pages_begun++;
 	return true;
 }
 

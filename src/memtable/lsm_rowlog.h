@@ -60,6 +60,8 @@ extern void lsm_rowlog_make_room(Relation rel, LsmTable *table, int kind);
 extern void lsm_flush_for_room(Relation rel);
 
 extern void lsm_index_make_room(Relation rel, LsmTable *table);
+extern uint32 lsm_pages_begun;
+
 extern void lsm_rowlog_keep_bounds(Relation rel, LsmTable *table);
 extern double lsm_rowlog_fill(LsmTable *table);
 

@@ -61,6 +61,8 @@ typedef struct LsmWorkerShared
 	struct Latch *launcher;		/* NULL: none runs */
 	bool		overflow;		/* requests were dropped */
 	bool		crowded;		/* a database waits for a worker */
+	TimestampTz taken_until;	/* time that compactions have used up */
+	int			taken_rate;		/* at this rate */
 	LsmWorkerSlot slots[LSM_MAX_WORKERS];
 } LsmWorkerShared;
 
@@ -215,6 +217,21 @@ lsm_worker_status(Oid dbid, Oid relid, LsmWorkerStatus *status)
 		*status = request->status;
 	LWLockRelease(&lsm_workers->lock);
 	return request != NULL;
+}
+
+TimestampTz
+lsm_worker_take_time(int rate, int64 us)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz until;
+
+	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
+	if (lsm_workers->taken_rate != rate)
+		lsm_workers->taken_until = 0;
+	lsm_workers->taken_rate = rate;
+	lsm_workers->taken_until = until = Max(lsm_workers->taken_until, now) + us;
+	LWLockRelease(&lsm_workers->lock);
+	return until;
 }
 
 /* ---- serving ---- */

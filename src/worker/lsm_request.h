@@ -31,6 +31,9 @@ extern void lsm_request_shmem_startup(void);
 extern void lsm_worker_request(Relation rel);
 extern void lsm_worker_request_later(Relation rel, int seconds);
 
+/* Take so many microseconds of all workers' time, at a rate: until when? */
+extern TimestampTz lsm_worker_take_time(int rate, int64 us);
+
 /* How a table fares with the workers, for statistics. */
 typedef struct LsmWorkerStatus
 {

@@ -1,0 +1,80 @@
+# Compactions by workers keep to lsm.compaction_rate_limit and are in nobody's way while
+# they wait; writers become slower while a flush runs, long before they have to wait
+# for it.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use LsmNode;
+
+my $node = LsmNode->new('pace');
+
+$node->setup(conf => q{
+autovacuum = off
+fsync = off
+deadlock_timeout = 1h
+lsm.memtable_size = 4MB
+lsm.segment_size = 1MB
+lsm.compaction_workers = 2
+lsm.compaction_rate_limit = 1kB
+});
+
+my $waits = q{SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'lsm worker'
+	AND query LIKE 'lsm: major compaction of public.t' AND wait_event IN ('LsmCompactionRateLimit', 'Extension')};
+
+# more than a megabyte has to be written before there is a pause
+$node->safe_psql('postgres', q{
+	CREATE TABLE t (id int PRIMARY KEY, v int, pad text) USING lsm;
+	INSERT INTO t SELECT i, 0, md5(i::text) || md5((-i)::text) || md5(i || 'x') || md5(i || 'y') FROM generate_series(1, 60000) i;
+	SELECT lsm_flush('t')});
+$node->safe_psql('postgres', "UPDATE t SET v = 1, pad = reverse(pad) WHERE id BETWEEN $_ * 1000 + 1 AND $_ * 1000 + 600") foreach (0 .. 59);
+$node->safe_psql('postgres', "SELECT lsm_flush('t')");
+$node->wait_until('postgres', $waits);
+pass('a compaction waits for its time');
+
+# others go on
+is($node->safe_psql('postgres', q{UPDATE t SET v = 2 WHERE id = 1; SELECT count(*) FROM lsm_flush('t')}), '1', 'a call of lsm_flush()');
+is($node->safe_psql('postgres', q{SET lock_timeout = '60s'; ALTER TABLE t ADD COLUMN c int DEFAULT 7; SELECT sum(c) FROM t}),
+	'420000', 'ALTER TABLE');
+$node->wait_until('postgres', $waits);
+is($node->safe_psql('postgres', 'SELECT count(*), sum(v) FROM t'), '60000|36001', 'rows while it waits again');
+
+# what has been waited for at one rate does not count at another
+$node->safe_psql('postgres', q{ALTER SYSTEM SET lsm.compaction_rate_limit = 0; SELECT pg_reload_conf()});
+$node->wait_until('postgres', q{SELECT count(*) = 0 FROM lsm_segments('t') WHERE kind = 'increment'});
+is($node->safe_psql('postgres', 'SELECT count(*), sum(v) FROM t'), '60000|36001', 'rows when it is done');
+$node->check_ok('postgres', 'after the limit');
+
+# ---- writers ----
+
+$node->safe_psql('postgres', q{
+	CREATE DATABASE slow;
+	ALTER DATABASE slow SET lsm.debug_stop = 'flush-before-swap:wait'});
+$node->safe_psql('slow', q{
+	CREATE EXTENSION lsm;
+	CREATE TABLE s (id int PRIMARY KEY, v int) USING lsm;
+	INSERT INTO s SELECT i, 0 FROM generate_series(1, 100000) i});
+
+my $holder = $node->session('slow');
+$holder->query_safe('SELECT pg_advisory_lock(7107437)');
+my $stalls = q{SELECT stalls > 0 AND stall_time > 0 AND longest_stall < 1000 FROM lsm_stat_tables WHERE relname = 's'};
+my $updated = 0;
+
+# a worker's flush stands still; the next generation gets fuller, but not full
+foreach my $round (1 .. 400)
+{
+	last if $node->safe_psql('slow', $stalls) eq 't';
+	$node->safe_psql('slow', "UPDATE s SET v = v + 1 WHERE id BETWEEN $round * 200 AND $round * 200 + 199");
+	$updated += 200;
+}
+is($node->safe_psql('slow', $stalls), 't', 'writers become slower');
+is($node->safe_psql('slow', q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'lsm worker' AND query LIKE 'lsm: flush of public.s'}),
+	'1', 'while the flush has not ended');
+$holder->quit;
+$node->wait_until('slow', q{SELECT flushes > 0 FROM lsm_stat_tables WHERE relname = 's'});
+is($node->safe_psql('slow', 'SELECT count(*), sum(v) FROM s'), "100000|$updated", 'rows');
+$node->safe_psql('postgres', 'ALTER DATABASE slow RESET lsm.debug_stop');
+$node->check_ok('slow', 'after slow writes');
+$node->stop;
+done_testing();
