@@ -115,3 +115,46 @@ SELECT c AS problem FROM lsm_check('sg_small') c;
 DROP TABLE sg, sg_small;
 DROP FUNCTION sg_sane(regclass);
 DROP PROCEDURE sg_major(regclass), sg_work();
+
+-- more transactions ran at the flush than the manifest has places for outcomes: if all
+-- have committed, the segment becomes baseline as it is
+CREATE TABLE sg_many (id int) USING lsm WITH (autovacuum_enabled = off);
+BEGIN;
+DO $$
+BEGIN
+	FOR i IN 1..100 LOOP
+		BEGIN
+			INSERT INTO sg_many VALUES (i);
+		EXCEPTION WHEN division_by_zero THEN
+		END;
+	END LOOP;
+END $$;
+SELECT count(*) AS flush FROM lsm_flush('sg_many');
+COMMIT;
+SELECT segment_id, kind, rows, all_visible FROM lsm_segments('sg_many');
+VACUUM sg_many;
+SELECT segment_id, kind, rows, all_visible FROM lsm_segments('sg_many');
+SELECT count(*), sum(id) FROM sg_many;
+-- but not if one was rolled back
+TRUNCATE sg_many;
+BEGIN;
+DO $$
+BEGIN
+	FOR i IN 1..100 LOOP
+		BEGIN
+			INSERT INTO sg_many VALUES (i);
+		EXCEPTION WHEN division_by_zero THEN
+		END;
+	END LOOP;
+END $$;
+SAVEPOINT s;
+INSERT INTO sg_many VALUES (1000);
+SELECT count(*) AS flush FROM lsm_flush('sg_many');
+ROLLBACK TO s;
+COMMIT;
+SELECT segment_id, kind, rows, all_visible FROM lsm_segments('sg_many');
+VACUUM sg_many;
+SELECT segment_id, kind, rows, all_visible FROM lsm_segments('sg_many');
+SELECT count(*), sum(id) FROM sg_many;
+SELECT c AS problem FROM lsm_check('sg_many') c;
+DROP TABLE sg_many;

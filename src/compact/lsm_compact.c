@@ -594,6 +594,7 @@ restart:
 		uint32		n = 0;
 		bool		dirty = false;
 		bool		aborted = false;
+		bool		unknown = false;
 
 		if (entry.type != LSM_ENTRY_SEGMENT || entry.kind == LSM_SEGKIND_DEAD ||
 			(entry.flags & LSM_SEGFLAG_ALL_VISIBLE))
@@ -636,15 +637,20 @@ restart:
 			}
 			if (outcome == LSM_OUTCOME_ABORTED)
 				aborted = true;
+			if (outcome == LSM_OUTCOME_UNKNOWN)
+				unknown = true;
 			if (entry.min_unresolved == 0 &&
 				(outcome == LSM_OUTCOME_UNKNOWN || j >= LSM_MAX_OUTCOMES))
 				entry.min_unresolved = xids[j];
 		}
 		if (entry.min_unresolved != view->entries[i].min_unresolved)
 			dirty = true;
-		if (entry.kind == LSM_SEGKIND_INSERT && entry.min_unresolved == 0 && !aborted &&
+
+		/* under the flag nobody asks for outcomes, so that some may have no place */
+		if (entry.kind == LSM_SEGKIND_INSERT && !unknown && !aborted &&
 			entry.max_xid < horizons.settled)
 		{
+			entry.min_unresolved = 0;
 			entry.kind = LSM_SEGKIND_BASELINE;
 			entry.flags |= LSM_SEGFLAG_ALL_VISIBLE;
 			conflict = Max(conflict, entry.max_xid);

@@ -57,8 +57,8 @@ lsm_gather_resolvable(const LsmManifestEntry *entry, const LsmHorizons *horizons
 	lsm_gather_outcomes(entry, &outcomes);
 	if (outcomes.unknown)
 		return entry->min_unresolved < horizons->visible;
-	return entry->kind == LSM_SEGKIND_INSERT && entry->min_unresolved == 0 &&
-		!outcomes.aborted && entry->max_xid < horizons->settled;
+	return entry->kind == LSM_SEGKIND_INSERT &&
+		(entry->min_unresolved == 0 || outcomes.lost) && !outcomes.aborted && entry->max_xid < horizons->settled;
 }
 
 static void

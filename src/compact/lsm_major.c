@@ -89,6 +89,8 @@ lsm_base_needs_rewrite(LsmCompact *compact, const LsmManifestEntry *entry)
 	for (int i = 0; i < compact->ncursors; i++)
 		if (lsm_increment_touches(&compact->cursors[i], entry->first_tid, entry->last_tid))
 			return true;
+	if (entry->flags & LSM_SEGFLAG_ALL_VISIBLE)
+		return false;
 	for (uint32 i = 0; i < entry->nunresolved; i++)
 	{
 		int			outcome = lsm_entry_outcome(entry, i);
