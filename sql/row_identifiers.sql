@@ -90,6 +90,7 @@ SET lsm.debug_first_lb = -100000000;
 CREATE TABLE ri (id int) USING lsm;
 INSERT INTO ri VALUES (1);
 VACUUM ri;
+SELECT round(row_ids_used::numeric, 2) AS used FROM lsm_stat_tables WHERE relname = 'ri';
 DROP TABLE ri;
 -- none
 SET lsm.debug_first_lb = -3;

@@ -20,6 +20,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "lsm_am.h"
+#include "lsm_lbs.h"
 #include "lsm_manifest.h"
 #include "lsm_mvcc.h"
 #include "lsm_stat.h"
@@ -167,6 +168,7 @@ typedef struct LsmStatSizes
 	uint64		dead_rows;
 	uint64		used_bytes;		/* pages of the file that are not holes */
 	uint64		bottom_bytes;	/* pages that rows' first versions take */
+	double		row_ids_used;	/* part of the row identifiers that is used up */
 } LsmStatSizes;
 
 /* Pages of the row log: all, or those that hold INSERTs. */
@@ -228,6 +230,8 @@ lsm_stat_measure(const LsmView *view, LsmStatSizes *sizes)
 				break;
 		}
 	}
+	if (view->meta.incarnation != 0)
+		sizes->row_ids_used = 1 - (double) lsm_lbs_left(&view->meta) / LSM_FIRST_VERSION_LB;
 	sizes->used_bytes = used * BLCKSZ;
 	sizes->bottom_bytes = bottom * BLCKSZ;
 }
@@ -310,11 +314,12 @@ lsm_stat_put_sizes(LsmStatRow *row, const LsmStatSizes *sizes, bool known)
 {
 	if (!known)
 	{
-		for (int i = 0; i < 6; i++)
+		for (int i = 0; i < 7; i++)
 			lsm_stat_put_null(row);
 		return;
 	}
 	lsm_stat_put_ratio(row, sizes->used_bytes, sizes->bottom_bytes);
+	lsm_stat_put(row, Float8GetDatum(sizes->row_ids_used));
 	lsm_stat_put_int(row, sizes->memtable_bytes);
 	lsm_stat_put_int(row, sizes->increments);
 	lsm_stat_put_int(row, sizes->increment_bytes);

@@ -21,7 +21,13 @@
 #include "utils/memutils.h"
 
 #define LSM_LOCAL_CACHE_BYTES	((Size) 32 * 1024 * 1024)
-#define LSM_MAX_READERS			512
+
+/*
+ * Opened segments take so much memory at most, if they are more than a few: the least
+ * recently used is closed for another one.
+ */
+#define LSM_LOCAL_READER_BYTES	((Size) 32 * 1024 * 1024)
+#define LSM_LEAST_READERS		16
 
 /* An opened segment of one table. */
 typedef struct LsmOpenSegment
@@ -30,6 +36,9 @@ typedef struct LsmOpenSegment
 	LsmSegmentReader *reader;
 	struct LsmSource *source;
 	MemoryContext context;
+	LsmTable   *table;
+	Size		memory;
+	dlist_node	lru;
 } LsmOpenSegment;
 
 /* Where the bytes of an opened segment come from. */
@@ -49,6 +58,10 @@ typedef struct LsmBlockKey
 	uint32		blockno;
 	uint32		pad;
 } LsmBlockKey;
+
+static dlist_head lsm_readers_lru = DLIST_STATIC_INIT(lsm_readers_lru);
+static Size lsm_readers_bytes;
+static int	lsm_readers_open;
 
 static HTAB *lsm_blocks;
 static MemoryContext lsm_blocks_context;
@@ -81,17 +94,20 @@ lsm_segment_corrupt_entry(Relation rel, const LsmManifestEntry *entry, const cha
 	lsm_segment_corrupt(&source, -1, "%s", what);
 }
 
+/* Close segments until there is room for another one of that size. */
 static void
-lsm_readers_close_all(LsmTable *table)
+lsm_readers_evict(Size need)
 {
-	HASH_SEQ_STATUS scan;
-	LsmOpenSegment *open;
-
-	hash_seq_init(&scan, table->readers);
-	while ((open = hash_seq_search(&scan)) != NULL)
+	while (lsm_readers_bytes + need > LSM_LOCAL_READER_BYTES &&
+		   lsm_readers_open >= LSM_LEAST_READERS)
 	{
-		MemoryContextDelete(open->context);
-		hash_search(table->readers, &open->uid, HASH_REMOVE, NULL);
+		LsmOpenSegment *old = dlist_tail_element(LsmOpenSegment, lru, &lsm_readers_lru);
+
+		dlist_delete(&old->lru);
+		lsm_readers_bytes -= old->memory;
+		lsm_readers_open--;
+		MemoryContextDelete(old->context);
+		hash_search(old->table->readers, &old->uid, HASH_REMOVE, NULL);
 	}
 }
 
@@ -120,14 +136,13 @@ lsm_segment_get(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 		lsm_stat_count(&table->stat, LSM_STAT_INDEX_HIT);
 		open->source->rel = rel;
 		open->source->ahead = NULL; /* an error may have left it */
+		dlist_move_head(&lsm_readers_lru, &open->lru);
 
 		/* VACUUM may have moved it, under an exclusive lock */
 		if (open->source->entry.extents[0].start != entry->extents[0].start)
 			open->source->entry = *entry;
 		return open;
 	}
-	if (hash_get_num_entries(table->readers) >= LSM_MAX_READERS)
-		lsm_readers_close_all(table);
 
 	context = AllocSetContextCreate(CurrentMemoryContext, "lsm segment", ALLOCSET_SMALL_SIZES);
 	caller = MemoryContextSwitchTo(context);
@@ -153,9 +168,15 @@ lsm_segment_get(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 	MemoryContextSwitchTo(caller);
 
 	lsm_stat_count(&table->stat, LSM_STAT_INDEX_READ);
+	lsm_readers_evict(MemoryContextMemAllocated(context, true));
 	MemoryContextSetParent(context, CacheMemoryContext);
 	open = hash_search(table->readers, &entry->uid, HASH_ENTER, NULL);
 	open->context = context;
+	open->table = table;
+	open->memory = MemoryContextMemAllocated(context, true);
+	lsm_readers_bytes += open->memory;
+	lsm_readers_open++;
+	dlist_push_head(&lsm_readers_lru, &open->lru);
 	open->source = source;
 	open->reader = reader;
 	return open;

@@ -76,6 +76,9 @@ lsm_page_is(Page page, uint16 kind, uint64 uid, uint32 number, uint32 generation
 }
 
 int			lsm_debug_first_lb = 0;
+
+/* Memory of all views of this process. */
+Size		lsm_view_bytes = 0;
 int			lsm_debug_ring_lbs = 0;
 
 /* Copy bytes of the metapage; false if the file is empty. */
@@ -247,6 +250,17 @@ lsm_view_read_manifest(Relation rel, LsmView *view)
 	return view->nentries == (int) nentries;
 }
 
+/* Give a table's view up. */
+void
+lsm_view_drop(LsmTable *table)
+{
+	if (table->view == NULL)
+		return;
+	lsm_view_bytes -= table->view->memory;
+	MemoryContextDelete(table->view->context);
+	table->view = NULL;
+}
+
 /*
  * The newest view of a table.  The counter is read before block 0, so what the
  * view holds is at least as new as its counter.
@@ -262,6 +276,7 @@ lsm_view_get(Relation rel, LsmTable *table)
 		MemoryContext caller;
 		uint64		epoch;
 		uint64		counter;
+		BlockNumber root;
 		bool		good;
 
 		if (lsm_view_current(table))
@@ -303,13 +318,15 @@ lsm_view_get(Relation rel, LsmTable *table)
 		if (good && view->meta.counter == pg_atomic_read_u64(&table->shared->counter) &&
 			epoch == pg_atomic_read_u64(&table->shared->epoch))
 		{
+			view->memory = MemoryContextMemAllocated(context, true);
+			lsm_view_bytes += view->memory;
+			lsm_view_drop(table);
 			table->view = view;
-			if (old != NULL)
-				MemoryContextDelete(old->context);
 			return view;
 		}
 
 		/* Race: an edit came in between and may have reused the pages. */
+		root = view->meta.manifest_root;
 		MemoryContextDelete(context);
 		if (counter == pg_atomic_read_u64(&table->shared->counter) &&
 			epoch == pg_atomic_read_u64(&table->shared->epoch) && tries > 10)
@@ -318,7 +335,7 @@ lsm_view_get(Relation rel, LsmTable *table)
 					 errmsg("the manifest of table \"%s\" is damaged",
 							RelationGetRelationName(rel)),
 					 errdetail("Manifest root %u, counter " UINT64_FORMAT ".",
-							   view->meta.manifest_root, counter),
+							   root, counter),
 					 errhint("Restore the table from a backup.")));
 	}
 }

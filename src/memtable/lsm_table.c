@@ -36,6 +36,9 @@
 #include "utils/memutils.h"
 
 #define LSM_MAX_TABLES			2048
+
+/* Views that a backend keeps from one transaction to the next. */
+#define LSM_KEPT_VIEW_BYTES		((Size) 32 * 1024 * 1024)
 #define LSM_STRIPES				1024
 
 StaticAssertDecl(sizeof(LsmTableKey) == sizeof(RelFileLocator) + sizeof(int32),
@@ -455,9 +458,7 @@ lsm_table_unpin(LsmTable *table)
 	npinned--;
 	lsm_table_release(table->shared);
 	table->pinned = 0;
-	if (table->view != NULL)
-		MemoryContextDelete(table->view->context);
-	table->view = NULL;
+	lsm_view_drop(table);
 	lsm_stat_pend(&table->stat);
 }
 
@@ -472,6 +473,15 @@ lsm_table_xact_end(void)
 	}
 	npinned = 0;
 	lsm_xact_number++;
+	if (lsm_view_bytes > LSM_KEPT_VIEW_BYTES)
+	{
+		HASH_SEQ_STATUS scan;
+		LsmTable   *table;
+
+		hash_seq_init(&scan, lsm_local_tables);
+		while ((table = hash_seq_search(&scan)) != NULL)
+			lsm_view_drop(table);
+	}
 }
 
 /*

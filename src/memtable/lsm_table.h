@@ -97,6 +97,7 @@ typedef struct LsmTableShared
 typedef struct LsmView
 {
 	MemoryContext context;
+	Size		memory;
 	uint64		epoch;
 	uint64		counter;
 	LsmMeta		meta;			/* incarnation 0: empty file */
@@ -133,6 +134,9 @@ extern uint64 lsm_xact_number;
 extern void lsm_shmem_request(void);
 extern void lsm_shmem_startup(void);
 extern bool lsm_shmem_ready(void);
+
+extern Size lsm_view_bytes;
+extern void lsm_view_drop(LsmTable *table);
 
 extern LsmTable *lsm_table_open(Relation rel);
 extern void lsm_table_forget(RelFileLocator locator, int32 backend);

@@ -1,0 +1,103 @@
+# Memory: what is shared is fixed when the server starts, and what a session takes is
+# bounded, whatever a table has grown to and whatever is done to it.  The kernel keeps
+# to the bound; with too little of it a job fails and leaves the table as it was.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use LsmNode;
+
+plan(skip_all => 'needs Linux') if $^O ne 'linux';
+
+my $node = LsmNode->new('memory');
+
+$node->setup(conf => q{
+autovacuum = off
+fsync = off
+max_wal_size = 4GB
+lsm.segment_size = 1MB
+});
+
+# ---- shared ----
+
+# MB that a server with these settings asks the kernel for
+sub shared_megabytes
+{
+	my ($preload, @settings) = @_;
+	my @command = ('postgres', '-D', $node->data_dir, '-C', 'shared_memory_size',
+		map { ('-c', $_) } "shared_preload_libraries=$preload", 'wal_consistency_checking=', @settings);
+	my ($stdout, $stderr) = ('', '');
+
+	PostgreSQL::Test::Utils::run_log(\@command, '>', \$stdout, '2>', \$stderr) or die "postgres -C failed: $stderr";
+	my ($megabytes) = $stdout =~ /^(\d+)$/m;
+	return $megabytes;
+}
+
+$node->stop;
+foreach my $connections (20, 1000)
+{
+	foreach my $memtable (4, 64)
+	{
+		my $without = shared_megabytes('', "max_connections=$connections");
+		my $with = shared_megabytes('lsm', "max_connections=$connections", "lsm.memtable_size=${memtable}MB");
+
+		cmp_ok($with - $without, '<=', $memtable + 8, "shared memory: $connections connections, lsm.memtable_size ${memtable}MB");
+		cmp_ok($with - $without, '>=', $memtable, 'and it is what the setting says, at least');
+	}
+}
+$node->start;
+
+# ---- of a session ----
+
+# a table of 60 MB, and 300 increments over all of it
+$node->safe_psql('postgres', q{
+	CREATE TABLE t (id int PRIMARY KEY, v int, pad text) USING lsm;
+	INSERT INTO t SELECT i, 0, string_agg(md5(i || '.' || k), '') FROM generate_series(1, 120000) i, generate_series(1, 28) k GROUP BY i ORDER BY i;
+	SELECT lsm_flush('t')});
+$node->safe_psql('postgres', join(';', map { "UPDATE t SET v = v + 1 WHERE id % 3000 = $_; SELECT lsm_flush('t')" } 0 .. 299));
+is($node->safe_psql('postgres', q{SELECT count(*) FROM lsm_segments('t') WHERE kind = 'increment'}), '300', 'increments');
+
+# A session that may have so many MB more than it has when it has just begun.
+sub bounded_session
+{
+	my ($megabytes) = @_;
+	my $session = $node->session('postgres');
+	my $pid = $session->query_safe('SELECT pg_backend_pid()');
+
+	chomp($pid);
+	my ($data) = PostgreSQL::Test::Utils::slurp_file("/proc/$pid/status") =~ /^VmData:\s+(\d+) kB/m;
+	my $limit = ($data + $megabytes * 1024) * 1024;
+
+	PostgreSQL::Test::Utils::system_or_bail('prlimit', "--pid=$pid", "--data=$limit");
+	return $session;
+}
+
+my $session = bounded_session(4);
+my ($output, $error) = $session->query(q{SELECT count(*) FROM lsm_minor_compact('t')});
+
+like($session->{stderr}, qr/out of memory/, 'with too little memory a compaction fails');
+$session->quit;
+is($node->safe_psql('postgres', 'SELECT count(*), sum(v) FROM t'), '120000|12000', 'and nothing has changed');
+$node->check_ok('postgres', 'after it has failed');
+
+my $bound = 160;
+
+foreach my $query (
+	'SELECT count(*), sum(v), sum(length(pad)) FROM t',
+	"SELECT count(*) FROM lsm_minor_compact('t')",
+	"SELECT count(*) FROM lsm_major_compact('t')",
+	'UPDATE t SET v = v + 1',
+	"SELECT count(*) FROM lsm_flush('t')",
+	'VACUUM t',
+	'SELECT count(*), sum(v), sum(length(pad)) FROM t')
+{
+	$session = bounded_session($bound);
+	$session->query($query);
+	is($session->{stderr} =~ s/^background_psql.*\n?//mgr, '', "within $bound MB: $query");
+	$session->quit;
+}
+is($node->safe_psql('postgres', 'SELECT count(*), sum(v) FROM t'), '120000|132000', 'rows');
+$node->check_ok('postgres', 'at the end');
+$node->stop;
+done_testing();
