@@ -104,3 +104,26 @@ SELECT count(*), sum(id) FROM ib;
 
 SELECT c AS problem FROM lsm_check('ib') c;
 DROP TABLE ib;
+
+-- built by several processes
+CREATE TABLE ib_parallel (id int, v text) USING lsm WITH (parallel_workers = 2);
+INSERT INTO ib_parallel SELECT i, md5(i::text) FROM generate_series(1, 30000) i;
+SELECT count(*) AS flush FROM lsm_flush('ib_parallel');
+UPDATE ib_parallel SET v = 'changed ' || id WHERE id % 10 = 0;
+INSERT INTO ib_parallel SELECT i, md5(i::text) FROM generate_series(30001, 40000) i;
+DELETE FROM ib_parallel WHERE id % 7 = 0;
+SET min_parallel_table_scan_size = 0;
+SET max_parallel_maintenance_workers = 2;
+SET client_min_messages = debug1;
+CREATE INDEX ib_parallel_v ON ib_parallel (v);
+CREATE UNIQUE INDEX ib_parallel_id ON ib_parallel (id);
+RESET client_min_messages;
+SELECT c AS problem FROM lsm_check('ib_parallel') c;
+SET enable_seqscan = off;
+SELECT count(*), sum(id), count(*) FILTER (WHERE v LIKE 'changed%') FROM ib_parallel WHERE v > '';
+SELECT count(*), sum(id) FROM ib_parallel WHERE id > 0;
+RESET enable_seqscan;
+INSERT INTO ib_parallel VALUES (40001, 'a'), (40001, 'b');
+RESET min_parallel_table_scan_size;
+RESET max_parallel_maintenance_workers;
+DROP TABLE ib_parallel;
