@@ -18,6 +18,7 @@
 #	  PARTS			which parts to run (copy tpcb select wal)
 
 . "$(dirname "$0")/lib.sh"
+. "$BENCH_SRC/compare.sh"
 
 copy_scale=${1:-0.5}
 tpcb_scale=${2:-20}
@@ -31,80 +32,11 @@ clients=4
 checkpoint_seconds=30
 
 pgbench_tables="pgbench_accounts pgbench_tellers pgbench_branches pgbench_history"
-results=			# lines of the closing table
-
-# Figures by name, side (heap, test) and round, separated by spaces.
-declare -A figures heap_first heap_last
 
 wanted()
 {
 	case $parts in *" $1 "*) return 0 ;; esac
 	return 1
-}
-
-# record NAME SIDE ROUND VALUE
-record()
-{
-	figures[$1,$2]+=" $4"
-	if [ "$2" = heap ]; then
-		if [ $(($3 % 2)) = 1 ]; then
-			heap_first[$1]+=" $4"
-		else
-			heap_last[$1]+=" $4"
-		fi
-	fi
-	printf '      round %d  %-5s %-32s %12.6g\n' "$3" "$([ "$2" = heap ] && echo heap || echo "$AM")" "$1" "$4"
-}
-
-# sides ROUND: the order of the two in this round.
-sides()
-{
-	if [ $(($1 % 2)) = 1 ]; then
-		echo heap test
-	else
-		echo test heap
-	fi
-}
-
-access_method()
-{
-	if [ "$1" = heap ]; then
-		echo heap
-	else
-		echo "$AM"
-	fi
-}
-
-# judge NAME UNIT KIND LIMIT: KIND is "least" or "most", or "told" for a
-# figure without a floor.
-judge()
-{
-	local name=$1 heap test ratio control verdict rule
-
-	heap=$(bench_median ${figures[$name,heap]})
-	test=$(bench_median ${figures[$name,test]})
-	ratio=$(bench_calc %.3f "$test / $heap")
-	control=-
-	if [ -n "${heap_last[$name]:-}" ]; then
-		control=$(bench_calc %.2f "$(bench_median ${heap_last[$name]}) / $(bench_median ${heap_first[$name]})")
-	fi
-	case $3 in
-		told) rule=- ;;
-		*) rule="at $3 $4" ;;
-	esac
-	results+=$(printf '%-34s %-9s %10.6g %10.6g %7s  %-13s %7s   %s  %s' "$name" "$2" "$heap" "$test" \
-		"$ratio" "$rule" "$control" "$(bench_spread ${figures[$name,heap]})" \
-		"$(bench_spread ${figures[$name,test]})")$'\n'
-	case $3 in
-		least) verdict="$ratio >= $4" ;;
-		most) verdict="$ratio <= $4" ;;
-		told) return 0 ;;
-	esac
-	if awk "BEGIN { exit !($verdict) }"; then
-		bench_pass "$name: $AM / heap = $ratio, required: $rule"
-	else
-		bench_fail "$name: $AM / heap = $ratio, required: $rule"
-	fi
 }
 
 #
@@ -121,8 +53,8 @@ measure_copy()
 	bench_section "COPY of $rows rows of lineitem"
 	bench_create_database copying
 	for ((round = 1; round <= rounds; round++)); do
-		for side in $(sides "$round"); do
-			bench_sql copying "$(bench_lineitem_ddl lineitem "$(access_method $side)")"
+		for side in $(compare_sides "$round"); do
+			bench_sql copying "$(bench_lineitem_ddl lineitem "$(compare_am $side)")"
 			bench_sql copying CHECKPOINT
 			cat "$file" >/dev/null			# both find it in the system's cache
 			start=$EPOCHREALTIME
@@ -132,14 +64,14 @@ measure_copy()
 				bench_lsm copying flush lineitem >"$BENCH_ROOT/flush.out"
 			fi
 			flushed=$EPOCHREALTIME
-			record "COPY" "$side" "$round" "$(bench_calc %.1f "$rows / ($loaded - $start) / 1000")"
-			record "COPY and flush" "$side" "$round" "$(bench_calc %.1f "$rows / ($flushed - $start) / 1000")"
+			compare_record "COPY" "$side" "$round" "$(bench_calc %.1f "$rows / ($loaded - $start) / 1000")"
+			compare_record "COPY and flush" "$side" "$round" "$(bench_calc %.1f "$rows / ($flushed - $start) / 1000")"
 			bench_expect copying "all rows are there" "$rows" "SELECT count(*) FROM lineitem"
 			bench_sql copying "DROP TABLE lineitem"
 		done
 	done
-	judge "COPY" "krows/s" least 0.7
-	judge "COPY and flush" "krows/s" least 0.5
+	compare_judge "COPY" "krows/s" least 0.7
+	compare_judge "COPY and flush" "krows/s" least 0.5
 	bench_sql postgres "DROP DATABASE copying"
 }
 
@@ -154,42 +86,10 @@ make_pgbench_databases()
 	bench_section "pgbench -i, scale $tpcb_scale"
 	for side in heap test; do
 		bench_create_database "tpcb_$side"
-		PGOPTIONS="-c default_table_access_method=$(access_method $side)" \
+		compare_with_am "$side" \
 			"$PGBIN/pgbench" -i -q -s "$tpcb_scale" "tpcb_$side" 2>&1 | tail -n 1
 	done
 	bench_expect_am tpcb_test $pgbench_tables
-}
-
-# in_background SECONDS DATABASE SQL: until stop_background.
-in_background()
-{
-	local interval=$1 db=$2 sql=$3
-
-	(
-		nap=
-		trap '[ -z "$nap" ] || kill "$nap"; exit 0' TERM
-		while :; do
-			sleep "$interval" &
-			nap=$!
-			wait "$nap"
-			nap=
-			bench_sql "$db" "$sql" >/dev/null
-		done
-	) 2>>"$BENCH_ROOT/background.err" &
-	background_pid=$!
-	bench_remember_job "$background_pid"
-}
-
-# Lets a statement that runs end first.
-stop_background()
-{
-	kill "$background_pid" 2>/dev/null || true
-	wait "$background_pid" || true
-	bench_forget_job "$background_pid"
-	if [ -s "$BENCH_ROOT/background.err" ]; then
-		bench_fail "background statements: $(sed -n 1,3p "$BENCH_ROOT/background.err")"
-		: >"$BENCH_ROOT/background.err"
-	fi
 }
 
 flush_sql()
@@ -210,7 +110,7 @@ run_pgbench()
 	if ! "$PGBIN/pgbench" -n -c "$clients" -j 2 -T "$run_seconds" "$@" "tpcb_$side" \
 		>"$BENCH_ROOT/run.out" 2>"$BENCH_ROOT/run.err"; then
 		sed -n 1,5p "$BENCH_ROOT/run.err"
-		bench_fail "pgbench ended with an error on $(access_method "$side")"
+		bench_fail "pgbench ended with an error on $(compare_am "$side")"
 	fi
 }
 
@@ -243,19 +143,19 @@ measure_tpcb()
 	bench_section "TPC-B, $clients clients, $seconds s a run"
 	warm_up
 	for ((round = 1; round <= rounds; round++)); do
-		for side in $(sides "$round"); do
+		for side in $(compare_sides "$round"); do
 			settle
 			if [ "$side" = test ] && [ "$AM" = lsm ] && [ "$flush_seconds" != 0 ]; then
-				in_background "$flush_seconds" tpcb_test "$(flush_sql)"
+				compare_in_background "$flush_seconds" tpcb_test "$(flush_sql)"
 				run_pgbench "$side" "$seconds" -b tpcb-like
-				stop_background
+				compare_stop_background
 			else
 				run_pgbench "$side" "$seconds" -b tpcb-like
 			fi
-			record "TPC-B" "$side" "$round" "$(bench_pgbench_tps "$BENCH_ROOT/run.out")"
+			compare_record "TPC-B" "$side" "$round" "$(bench_pgbench_tps "$BENCH_ROOT/run.out")"
 		done
 	done
-	judge "TPC-B" tps least 0.8
+	compare_judge "TPC-B" tps least 0.8
 }
 
 # measure_select STATE
@@ -269,13 +169,13 @@ measure_select()
 	done
 	for mode in simple prepared; do
 		for ((round = 1; round <= rounds; round++)); do
-			for side in $(sides "$round"); do
+			for side in $(compare_sides "$round"); do
 				bench_sql "tpcb_$side" CHECKPOINT
 				run_pgbench "$side" "$run_seconds" -b select-only -M "$mode"
-				record "select-only $mode, $1" "$side" "$round" "$(bench_pgbench_tps "$BENCH_ROOT/run.out")"
+				compare_record "select-only $mode, $1" "$side" "$round" "$(bench_pgbench_tps "$BENCH_ROOT/run.out")"
 			done
 		done
-		judge "select-only $mode, $1" tps least 0.7
+		compare_judge "select-only $mode, $1" tps least 0.7
 	done
 }
 
@@ -305,26 +205,26 @@ measure_wal()
 
 	bench_section "WAL of TPC-B, a checkpoint every $checkpoint_seconds s, $wal_seconds s a run"
 	for ((round = 1; round <= wal_rounds; round++)); do
-		for side in $(sides "$round"); do
+		for side in $(compare_sides "$round"); do
 			settle
 			start=$(bench_sql "tpcb_$side" "SELECT pg_current_wal_insert_lsn()")
-			in_background "$checkpoint_seconds" "tpcb_$side" CHECKPOINT
+			compare_in_background "$checkpoint_seconds" "tpcb_$side" CHECKPOINT
 			run_pgbench "$side" "$wal_seconds" -b tpcb-like
 			end=$(bench_sql "tpcb_$side" "SELECT pg_current_wal_insert_lsn()")
-			stop_background
+			compare_stop_background
 			count=$(bench_pgbench_count "$BENCH_ROOT/run.out")
-			record "WAL of TPC-B" "$side" "$round" "$(wal_bytes "$start" "$end" "$count")"
+			compare_record "WAL of TPC-B" "$side" "$round" "$(wal_bytes "$start" "$end" "$count")"
 			if [ "$side" = test ] && [ "$AM" = lsm ]; then
 				bench_sql tpcb_test "$(flush_sql)" >/dev/null
 			fi
 			flushed=$(bench_sql "tpcb_$side" "SELECT pg_current_wal_insert_lsn()")
-			record "WAL of TPC-B and flush" "$side" "$round" "$(wal_bytes "$start" "$flushed" "$count")"
-			record "TPC-B while WAL is measured" "$side" "$round" "$(bench_pgbench_tps "$BENCH_ROOT/run.out")"
+			compare_record "WAL of TPC-B and flush" "$side" "$round" "$(wal_bytes "$start" "$flushed" "$count")"
+			compare_record "TPC-B while WAL is measured" "$side" "$round" "$(bench_pgbench_tps "$BENCH_ROOT/run.out")"
 		done
 	done
-	judge "WAL of TPC-B" bytes/tx most 0.5
-	judge "WAL of TPC-B and flush" bytes/tx told -
-	judge "TPC-B while WAL is measured" tps told -
+	compare_judge "WAL of TPC-B" bytes/tx most 0.5
+	compare_judge "WAL of TPC-B and flush" bytes/tx told -
+	compare_judge "TPC-B while WAL is measured" tps told -
 }
 
 bench_start
@@ -355,7 +255,5 @@ if wanted tpcb || wanted select || wanted wal; then
 		FROM pgbench_history"
 fi
 
-bench_section "$AM beside heap: medians"
-printf '%-34s %-9s %10s %10s %7s  %-13s %7s   %s\n' figure unit heap "$AM" ratio required control "spread of heap, of $AM"
-printf '%s' "$results"
+compare_print_results
 bench_finish

@@ -29,6 +29,7 @@ export LC_ALL
 BENCH_ROOT=			# temporary directory
 BENCH_RUNAS=()		# prefix for commands that run as the server's user
 BENCH_JOBS=()		# pids of our background processes
+BENCH_AT_END=		# what a script has to do once the server has stopped for good
 BENCH_PASSED=0
 BENCH_FAILED=0
 BENCH_ENDED=0
@@ -173,6 +174,7 @@ bench_cleanup()
 		if [ -f "$BENCH_ROOT/data/postmaster.pid" ]; then
 			bench_server_stop immediate || true
 		fi
+		[ -z "$BENCH_AT_END" ] || "$BENCH_AT_END"
 		if [ "$BENCH_ENDED" = 0 ]; then
 			printf 'FAIL  %s ended before its last check (status %d)\n' "$BENCH_SCRIPT" "$status"
 			tail -n 15 "$BENCH_ROOT/server.log" 2>/dev/null >&2 || true
@@ -380,6 +382,29 @@ bench_pgbench_tps()
 }
 
 #
+# Python: programs and libraries from PyPI, in an environment of their own
+#
+
+# bench_python_install PACKAGE PROBE...: installs it unless PROBE succeeds.
+# False, with a reason, if that cannot be.
+bench_python_install()
+{
+	local package=$1
+	shift
+
+	if "$@" >/dev/null 2>&1; then
+		return 0
+	fi
+	bench_say "installing $package into $BENCH_CACHE/venv" >&2
+	mkdir -p "$BENCH_CACHE"
+	if ! python3 -m venv "$BENCH_CACHE/venv" >&2; then
+		bench_say "could not make a Python environment: is python3-venv installed?" >&2
+		return 1
+	fi
+	"$BENCH_CACHE/venv/bin/pip" install -q --disable-pip-version-check "$package" >&2
+}
+
+#
 # TPC-H lineitem
 #
 
@@ -392,13 +417,8 @@ bench_lineitem_file()
 
 	if [ ! -s "$file" ]; then
 		mkdir -p "$BENCH_CACHE"
-		if [ ! -x "$BENCH_CACHE/venv/bin/tpchgen-cli" ]; then
-			bench_say "installing tpchgen-cli into $BENCH_CACHE/venv" >&2
-			python3 -m venv "$BENCH_CACHE/venv" >&2 ||
-				bench_die "could not make a Python environment: is python3-venv installed?"
-			"$BENCH_CACHE/venv/bin/pip" install -q --disable-pip-version-check tpchgen-cli >&2 ||
-				bench_die "could not install tpchgen-cli; a file of lineitem rows may be given as LINEITEM_FILE"
-		fi
+		bench_python_install tpchgen-cli test -x "$BENCH_CACHE/venv/bin/tpchgen-cli" ||
+			bench_die "could not install tpchgen-cli; a file of lineitem rows may be given as LINEITEM_FILE"
 		bench_say "making lineitem at scale $scale" >&2
 		"$BENCH_CACHE/venv/bin/tpchgen-cli" tbl -s "$scale" -T lineitem --stdout -q |
 			sed 's/|$//' >"$file.new"

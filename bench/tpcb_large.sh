@@ -1,0 +1,228 @@
+#!/bin/bash
+#
+# tpcb_large.sh [MEMORY [SECONDS [ROUNDS [CLIENTS]]]]		(512, 120, 3, 4)
+#	  TPC-B beside heap, once where everything is cached, and once where heap's
+#	  accounts take ten times the memory (MB) that the server has.
+#
+# In the second part the server runs in a memory cgroup, so that shared buffers,
+# page cache and processes together have no more than MEMORY; the tables are
+# filled there, so that none of their pages is cached elsewhere.  Root may do
+# that with cgroup v1, or with v2 under systemd; where it is not possible the
+# part says SKIP.
+#
+# Environment: see lib.sh and compare.sh, and
+#	  PARTS			which parts to run (cached large)
+#	  CACHED_SCALE	scale of the first part (20)
+#	  LARGE_SCALE	scale of the second (what makes 10 times the memory)
+#	  FILLER		accounts' filler: "blank", as pgbench fills it, or "random",
+#					which does not compress to nothing (blank)
+#	  CACHED_FLOOR, LARGE_FLOOR		(1.0, 1.5)
+
+. "$(dirname "$0")/lib.sh"
+. "$BENCH_SRC/compare.sh"
+
+memory=${1:-512}
+seconds=${2:-120}
+rounds=${3:-3}
+clients=${4:-4}
+parts=" ${PARTS:-cached large} "
+cached_scale=${CACHED_SCALE:-20}
+large_scale=${LARGE_SCALE:-$(((memory * 10 * 10 + 127) / 128))}		# 12.8 MB of accounts for each
+filler=${FILLER:-blank}
+cached_floor=${CACHED_FLOOR:-1.0}
+large_floor=${LARGE_FLOOR:-1.5}
+
+cgroup=				# directory of ours, in cgroup v1
+cgroup_why=			# why there is none
+server_runas=()		# BENCH_RUNAS outside of the cgroup
+
+wanted()
+{
+	case $parts in *" $1 "*) return 0 ;; esac
+	return 1
+}
+
+#
+# The memory cgroup
+#
+
+# enter_cgroup: from here on BENCH_RUNAS starts what it starts with bounded
+# memory.  False, with the reason in cgroup_why, where that cannot be.
+enter_cgroup()
+{
+	local mount own
+
+	server_runas=("${BENCH_RUNAS[@]}")
+	if [ "$(id -u)" != 0 ]; then
+		cgroup_why="only root can bound the server's memory"
+		return 1
+	fi
+	mount=$(awk '$3 == "cgroup" && $4 ~ /(^|,)memory(,|$)/ { print $2; exit }' /proc/mounts)
+	if [ -n "$mount" ]; then
+		own=$(sed -n 's/^[0-9]*:\([^:]*,\)*memory\(,[^:]*\)*://p' /proc/self/cgroup)
+		cgroup="$mount${own%/}/lsm-bench.$$"
+		if ! mkdir "$cgroup" 2>"$BENCH_ROOT/cgroup.err"; then
+			cgroup=
+			cgroup_why="cgroup v1: $(cat "$BENCH_ROOT/cgroup.err")"
+			return 1
+		fi
+		printf '%d\n' $((memory * 1048576)) >"$cgroup/memory.limit_in_bytes"
+		BENCH_RUNAS=(bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$cgroup" "${server_runas[@]}")
+	elif [ -d /run/systemd/system ] && command -v systemd-run >/dev/null; then
+		BENCH_RUNAS=(systemd-run --scope --quiet --collect -p "MemoryMax=${memory}M" -p MemorySwapMax=0 --
+			"${server_runas[@]}")
+		if ! "${BENCH_RUNAS[@]}" true 2>"$BENCH_ROOT/cgroup.err"; then
+			BENCH_RUNAS=("${server_runas[@]}")
+			cgroup_why="systemd-run: $(sed -n 1p "$BENCH_ROOT/cgroup.err")"
+			return 1
+		fi
+	else
+		cgroup_why="neither a memory cgroup of version 1 nor systemd"
+		return 1
+	fi
+}
+
+# Once the server has stopped.
+leave_cgroup()
+{
+	if [ -n "$cgroup" ]; then
+		rmdir "$cgroup" || true
+		cgroup=
+	fi
+}
+
+# tell_memory: that the bound holds, by what the kernel counted.
+tell_memory()
+{
+	local pid dir most
+
+	pid=$(sed -n 1p "$BENCH_ROOT/data/postmaster.pid")
+	if [ -n "$cgroup" ]; then
+		most=$(cat "$cgroup/memory.max_usage_in_bytes")
+		bench_check "the server is in the cgroup" 1 "$(grep -cx "$pid" "$cgroup/cgroup.procs")"
+	else
+		dir=/sys/fs/cgroup$(sed -n 's/^0:://p' "/proc/$pid/cgroup")
+		bench_check "the server is in the cgroup" $((memory * 1048576)) "$(cat "$dir/memory.max")"
+		most=$(cat "$dir/memory.peak" 2>/dev/null || cat "$dir/memory.current")
+	fi
+	compare_verdict "MB that the server and its page cache took" "$(bench_calc %.0f "$most / 1048576")" most "$memory"
+}
+
+#
+# TPC-B
+#
+
+# make_tables PREFIX SCALE
+make_tables()
+{
+	local side value="''"
+
+	[ "$filler" = blank ] || value="md5(i::text) || md5((-i)::text)"
+	compare_make_databases "$1"
+	for side in heap test; do
+		# as pgbench -i -I dtGvp, but for the filler
+		compare_with_am "$side" "$PGBIN/pgbench" -i -q -I dt "$1_$side" >"$BENCH_ROOT/init.out" 2>&1
+		bench_sql "$1_$side" "
+			INSERT INTO pgbench_branches (bid, bbalance) SELECT i, 0 FROM generate_series(1, $2) i;
+			INSERT INTO pgbench_tellers (tid, bid, tbalance)
+				SELECT i, (i - 1) / 10 + 1, 0 FROM generate_series(1, 10 * $2) i;
+			INSERT INTO pgbench_accounts (aid, bid, abalance, filler)
+				SELECT i, (i - 1) / 100000 + 1, 0, $value FROM generate_series(1, 100000 * $2::bigint) i;
+			CHECKPOINT;"
+		"$PGBIN/pgbench" -i -q -I vp "$1_$side" >"$BENCH_ROOT/init.out" 2>&1
+	done
+	bench_expect_am "$1_test" pgbench_accounts pgbench_tellers pgbench_branches pgbench_history
+	bench_sql postgres CHECKPOINT
+	compare_settle "$1_heap" "$1_test"
+}
+
+# tell_sizes PREFIX
+tell_sizes()
+{
+	local side
+
+	for side in heap test; do
+		bench_say "      $(printf %-5s "$(compare_am "$side")") accounts: $(bench_sql "$1_$side" "
+			SELECT pg_size_pretty(pg_table_size('pgbench_accounts')) || ', indexes '
+				|| pg_size_pretty(pg_indexes_size('pgbench_accounts'))")," \
+			"on disk $(bench_calc %.0f "$(compare_disk_bytes "$1_$side" pgbench_accounts) / 1048576") MB"
+	done
+}
+
+# run_tpcb PREFIX SIDE SECONDS
+run_tpcb()
+{
+	"$PGBIN/pgbench" -n -M prepared -c "$clients" -j 2 -T "$3" "$1_$2" >"$BENCH_ROOT/run.out" 2>"$BENCH_ROOT/run.err" ||
+		bench_fail "pgbench ended with an error on $(compare_am "$2"): $(sed -n 1,3p "$BENCH_ROOT/run.err")"
+}
+
+# measure PREFIX FIGURE FLOOR: the background goes on as it likes in each run, and
+# what a run has left to do is done before the other side's.
+measure()
+{
+	local round side
+
+	for side in heap test; do
+		run_tpcb "$1" "$side" $(((seconds + 5) / 6))
+		compare_settle "$1_heap" "$1_test"
+	done
+	for ((round = 1; round <= rounds; round++)); do
+		for side in $(compare_sides "$round"); do
+			bench_sql postgres CHECKPOINT
+			run_tpcb "$1" "$side" "$seconds"
+			compare_record "$2" "$side" "$round" "$(bench_pgbench_tps "$BENCH_ROOT/run.out")"
+			compare_settle "$1_heap" "$1_test"
+		done
+	done
+	tell_sizes "$1"
+	compare_judge "$2" tps least "$3"
+	for side in heap test; do
+		bench_expect "$1_$side" "sums of balances agree with the history on $(compare_am "$side")" t "
+			SELECT (SELECT sum(abalance) FROM pgbench_accounts) = coalesce(sum(delta), 0) FROM pgbench_history"
+	done
+}
+
+measure_cached()
+{
+	bench_section "TPC-B, all cached: scale $cached_scale, $clients clients, $seconds s a run"
+	make_tables cached "$cached_scale"
+	tell_sizes cached
+	measure cached "TPC-B, cached" "$cached_floor"
+}
+
+measure_large()
+{
+	bench_section "TPC-B with $memory MB of memory: scale $large_scale, $clients clients, $seconds s a run"
+	if ! enter_cgroup; then
+		bench_say "SKIP  accounts of 10 times the memory: $cgroup_why"
+		return 0
+	fi
+	bench_sql postgres "ALTER SYSTEM SET shared_buffers = '$((memory / 4))MB'"
+	bench_sql postgres "ALTER SYSTEM SET maintenance_work_mem = '$((memory / 16 + 1))MB'"
+	bench_sql postgres "ALTER SYSTEM SET work_mem = '4MB'"
+	bench_sql postgres "ALTER SYSTEM SET checkpoint_timeout = '5min'"
+	bench_server_stop fast
+	bench_server_start
+	make_tables large "$large_scale"
+	tell_sizes large
+	compare_verdict "heap's accounts over the memory" \
+		"$(bench_sql large_heap "SELECT round(pg_table_size('pgbench_accounts') / ($memory * 1048576.0), 2)")" least 10
+	measure large "TPC-B, 10 times the memory" "$large_floor"
+	tell_memory
+	bench_server_stop fast
+	leave_cgroup
+	BENCH_RUNAS=("${server_runas[@]}")
+	bench_server_start
+}
+
+BENCH_AT_END=leave_cgroup
+bench_start
+bench_say "filler:   $filler"
+if wanted cached; then
+	measure_cached
+fi
+if wanted large; then
+	measure_large
+fi
+compare_print_results
+bench_finish
