@@ -14,8 +14,9 @@ COMMENT ON ACCESS METHOD lsm IS 'log-structured merge table access method';
 /*
  * Maintenance: for owners, superusers and, from PostgreSQL 17 on, those with
  * privilege MAINTAIN.  Not in read-only transactions, on standbys or in parallel
- * workers.  AccessShareLock on the table; one job of each kind runs at a time, and
- * another one waits for it.  What was done stays done if the transaction is rolled
+ * workers.  AccessShareLock on the table; of calls, one job of each kind runs at a
+ * time, and another one waits for it; majors of workers run beside a call, which then
+ * waits for their end.  What was done stays done if the transaction is rolled
  * back.  Counts are of segments, records and bytes.
  */
 CREATE FUNCTION lsm_flush("table" regclass,

@@ -356,7 +356,10 @@ lsm_vacuum_begin(LsmVacuum *vacuum, Relation rel, VacuumParams *params,
 		vacuum->index_names[i] = pstrdup(RelationGetRelationName(vacuum->indexes[i]));
 }
 
-/* Autovacuum does not stand in line behind a worker that does the same. */
+/*
+ * Autovacuum does not stand in line behind a major of a call or another VACUUM.  What
+ * workers have claimed lsm_major() leaves to them.
+ */
 static void
 lsm_vacuum_compact(LsmVacuum *vacuum)
 {

@@ -5,8 +5,8 @@
  *
  * Minor merges increments into fewer increments, which do not overlap.  Both kinds
  * take increments of a row that are adjacent in age, so that the order of its
- * records stays the order of the segments (I11): a minor takes all that are newer
- * than what running majors have claimed, a major none that a running minor has.
+ * records stays the order of the segments (I11): a minor takes only such as are
+ * newer than what running majors have claimed, a major none that a running minor has.
  *
  *-------------------------------------------------------------------------
  */

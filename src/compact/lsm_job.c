@@ -3,11 +3,12 @@
  * lsm_job.c
  *	  Locks of flushes, compactions and punching; jobs in the background.
  *
- * There is one flush, one minor and one major compaction of a table at a time,
- * and one that punches holes (lsm_truncate.c).  Their locks are heavyweight locks
- * on sub-objects of the table, so that waiting for them can be interrupted,
- * deadlocks are found, and a dead backend's are released.  They do not conflict
- * with locks on the table itself.
+ * There is one flush and one minor compaction of a table at a time, up to
+ * LSM_MAJOR_SLOTS majors, each over its own roots, and one that punches holes
+ * (lsm_truncate.c).  Their locks are heavyweight locks on sub-objects of the
+ * table, so that waiting for them can be interrupted, deadlocks are found, and a
+ * dead backend's are released.  They do not conflict with locks on the table
+ * itself.
  *
  * GIVING WAY
  *	  A background job holds AccessShareLock, so it can only be in the way of

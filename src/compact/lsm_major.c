@@ -15,7 +15,9 @@
  *	  above it, from older to newer, as long as their roots are within its own; the
  *	  first that has some of them and others too ends it.  Before that, minor
  *	  compaction has made increments that do not overlap, and has cut them where the
- *	  base segments below come to half a part's limit.  (Other LSM engines cut
+ *	  base segments below come to half a part's limit.  A part that a worker was told to
+ *	  do takes the increments within its range, after a minor has cut what reaches over
+ *	  its borders.  A small table is done with all that may be taken.  (Other LSM engines cut
  *	  their files by the overlap with the level below for the same reason.)
  *
  *-------------------------------------------------------------------------

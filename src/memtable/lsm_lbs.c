@@ -16,11 +16,11 @@
  *	  by any snapshot when it went.  Whoever still has such a TID finds a row that
  *	  his snapshot does not see.
  *
- * A base segment with a large gap in it would hide it; so jobs end segments there
+ * A base segment with a large gap in it would hide it; so jobs end base segments there
  * (lsm_lbs_break).
  *
  * INVARIANT
- *	  No segment spans LBs that are noted as free (I13): compaction ends a base
+ *	  No base segment spans LBs that are noted as free (I13): compaction ends a base
  *	  segment at them as it does at a range of the row log, and LBs between what a
  *	  running major reads are not noted.  Nor have they bits in the visibility map.
  *
@@ -214,8 +214,8 @@ lsm_lbs_publish(Relation rel, LsmTable *table, const LsmFreeLbs *found, uint32 n
 			lsm_lbs_add_entry(&used, &edit->leaves[i].entries[j]);
 	lsm_lbs_add_rowlog(&used, &edit->meta);
 
-	/* a running major may make one segment of two neighbours */
-	for (int i = 0; i < LSM_CLAIMS; i++)
+	/* a running major (a minor, at 0, cannot) may make one segment of two neighbours */
+	for (int i = 1; i < LSM_CLAIMS; i++)
 		if (table->shared->claims[i].used)
 			lsm_lbs_add(&used, table->shared->claims[i].first, table->shared->claims[i].last);
 	n = lsm_lbs_gaps(&used, &edit->meta, gaps);
@@ -233,8 +233,9 @@ lsm_lbs_publish(Relation rel, LsmTable *table, const LsmFreeLbs *found, uint32 n
 }
 
 /*
- * VACUUM's part, after the indexes: find the LBs that can be used again.  Takes
- * no lock but for the edit of the metapage.
+ * VACUUM's part, after the indexes: find the LBs that can be used again.  Takes no
+ * lock but gen_lock, shared, for a moment, pages of the visibility map, and that of
+ * the edit of the metapage.
  */
 void
 lsm_lbs_reuse(Relation rel, LsmTable *table)

@@ -5,7 +5,7 @@
  *
  * A worker is started by the launcher for one database, serves the requests
  * that are due there, one table after another, and leaves.  Each job runs in a
- * transaction of its own, by the same functions that sessions call.
+ * transaction of its own, by lsm_job_call(), which waits for no job of another.
  *
  * NOT IN THE WAY
  *	  - Of the database: it goes by PROC_IS_AUTOVACUUM, set before it connects.  So
