@@ -53,6 +53,7 @@ REGRESS = \
 	bitmap_brin \
 	bitmap_logical \
 	tablesample \
+	lsmscan \
 	alter_table \
 	columns \
 	truncate \

@@ -39,6 +39,12 @@
 #if PG_VERSION_NUM >= 170000
 #include "access/tidstore.h"
 #endif
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h"
+#include "commands/explain_state.h"
+#else
+#include "commands/explain.h"
+#endif
 #include "commands/progress.h"
 #include "commands/vacuum.h"
 #include "executor/instrument.h"
@@ -113,6 +119,22 @@ lsm_compat_truncate_main(SMgrRelation reln, BlockNumber old_nblocks, BlockNumber
 #endif
 #endif
 
+/* Let the planner take a path only if there is no other, as it does its own. */
+#if PG_VERSION_NUM < 180000
+#define lsm_compat_disable_path(path, enabled) \
+	((path)->startup_cost += (enabled) ? 0 : disable_cost, \
+	 (path)->total_cost += (enabled) ? 0 : disable_cost)
+#else
+#define lsm_compat_disable_path(path, enabled) ((path)->disabled_nodes = (enabled) ? 0 : 1)
+#endif
+
+/* Are strings ordered by their bytes? */
+#if PG_VERSION_NUM < 180000
+#define lsm_compat_collate_is_c(collation) lc_collate_is_c(collation)
+#else
+#define lsm_compat_collate_is_c(collation) (pg_newlocale_from_collation(collation)->collate_is_c)
+#endif
+
 /* The number of a process among all. */
 #if PG_VERSION_NUM < 170000
 #define lsm_compat_procno(proc) ((proc)->pgprocno)
@@ -134,6 +156,21 @@ lsm_compat_index_attrs(Relation rel)
 					RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_SUMMARIZED));
 #endif
 }
+
+/* Rows that a sequential scan has found, whether its conditions let them pass or not. */
+#if PG_VERSION_NUM < 170000
+#define lsm_compat_count_returned(rel, n) \
+	do { \
+		if (pgstat_should_count_relation(rel)) \
+			(rel)->pgstat_info->t_counts.t_tuples_returned += (n); \
+	} while (0)
+#else
+#define lsm_compat_count_returned(rel, n) \
+	do { \
+		if (pgstat_should_count_relation(rel)) \
+			(rel)->pgstat_info->counts.tuples_returned += (n); \
+	} while (0)
+#endif
 
 #if PG_VERSION_NUM < 170000
 #define lsm_compat_count_update(rel, same_root) pgstat_count_heap_update(rel, same_root)

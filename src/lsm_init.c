@@ -11,6 +11,7 @@
 #include "fmgr.h"
 #include "lsm_am.h"
 #include "lsm_compact.h"
+#include "lsm_exec.h"
 #include "lsm_manifest.h"
 #include "lsm_options.h"
 #include "lsm_pick.h"
@@ -133,6 +134,10 @@ lsm_init_settings(void)
 							NULL,
 							&lsm_minor_compact_trigger, 4, 2, 100,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("lsm.enable_lsmscan",
+							 "Enables the planner's use of LsmScan plans.",
+							 NULL,
+							 &lsm_enable_lsmscan, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.debug_ring_lbs",
 							"Sets the number of version LBs of tables made in the session (for tests).",
 							"0 uses all of the ring.",
@@ -170,6 +175,7 @@ _PG_init(void)
 	RegisterXactCallback(lsm_xact_callback, NULL);
 	RegisterSubXactCallback(lsm_subxact_callback, NULL);
 	lsm_executor_install();
+	lsm_scanpath_install();
 	lsm_ddl_install_hooks();
 	lsm_launcher_register();
 }

@@ -119,6 +119,65 @@ extern Size lsm_parallelscan_estimate(Relation rel);
 extern Size lsm_parallelscan_initialize(Relation rel, ParallelTableScanDesc pscan);
 extern void lsm_parallelscan_reinitialize(Relation rel, ParallelTableScanDesc pscan);
 
+/* What batches are made of as well; see there. */
+extern void lsm_scan_drop_unit(LsmScan scan);
+extern LsmTid lsm_scan_next_source(LsmView *view, LsmTid tid, LsmRowRange **range,
+								   LsmManifestEntry **entry);
+extern void lsm_scan_load_page(LsmScan scan, LsmView *view, LsmRowRange *range, BlockNumber lb);
+extern bool lsm_scan_mark_changed(LsmScan scan, LsmView *view);
+extern void lsm_scan_hint_page(LsmScan scan);
+extern bool lsm_scan_sees(LsmScan scan, const LsmScanRow *row);
+extern void lsm_scan_judge(LsmScan scan);
+
+/* ---- lsm_batch.c ---- */
+
+/* A row that has to be looked up by its root. */
+typedef struct LsmBatchRow
+{
+	LsmTid		root;
+	int			row;			/* of the block; -1: it was not read */
+} LsmBatchRow;
+
+/*
+ * A scan, forward, that is handed out by units: see lsm_batch.c.  The unit is a
+ * block (cached is set), or a row-log page, whose rows are in scan->rows, or a
+ * block that was skipped, of which only changed rows are left.
+ */
+typedef struct LsmBatchScan
+{
+	LsmScan		scan;			/* the owner's */
+
+	/* has that block no row that is wanted, but for changed ones?  May be NULL */
+	bool		(*skip) (void *arg, LsmSegmentReader *reader, const LsmManifestEntry *entry,
+						 uint32 blockno);
+	void	   *arg;
+
+	/* the unit */
+	LsmBlock   *block;			/* NULL: a page, or skipped */
+	bool		page;
+	int			nrows;			/* of the block */
+	int			nseen;			/* of them, those with mask[row] = 1 */
+	uint8	   *mask;			/* rows that the snapshot sees as the block
+								 * has them */
+	int			nchanged;
+	LsmBatchRow *changed;		/* others, by root */
+
+	/* what has been done */
+	uint64		units;
+	uint64		blocks_read;
+	uint64		blocks_skipped;
+
+	/* private */
+	int			max_mask;
+	int			max_changed;
+	int			max_roots;
+	LsmTid	   *roots;			/* collected */
+} LsmBatchScan;
+
+extern void lsm_batch_begin(LsmBatchScan *batch, LsmScan scan);
+extern void lsm_batch_end(LsmBatchScan *batch);
+extern bool lsm_batch_next(LsmBatchScan *batch);
+
 /* ---- lsm_bitmap.c ---- */
 #if LSM_BITMAP_BY_BLOCK
 extern bool lsm_bitmap_next_block(TableScanDesc scan, struct TBMIterateResult *page);

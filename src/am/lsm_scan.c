@@ -93,7 +93,7 @@ lsm_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData *k
 	return &scan->base;
 }
 
-static void
+void
 lsm_scan_drop_unit(LsmScan scan)
 {
 	if (scan->cached != NULL)
@@ -167,7 +167,7 @@ lsm_scan_wants(LsmScan scan, LsmTid root)
  * Where the next unit from tid on lies: a root range of the row log, or a
  * base segment.  Returns the first TID it can hold, 0 if there is none.
  */
-static LsmTid
+LsmTid
 lsm_scan_next_source(LsmView *view, LsmTid tid, LsmRowRange **range, LsmManifestEntry **entry)
 {
 	LsmTid		best = 0;
@@ -237,7 +237,7 @@ lsm_scan_previous_source(LsmView *view, LsmTid tid, LsmRowRange **range, LsmMani
  * Copy a row-log page.  A page that does not prove to be the LB's is empty if
  * the view is still the newest, which the caller finds out.
  */
-static void
+void
 lsm_scan_load_page(LsmScan scan, LsmView *view, LsmRowRange *range, BlockNumber lb)
 {
 	Relation	rel = scan->base.rs_rd;
@@ -440,7 +440,7 @@ lsm_scan_mark_memtable(LsmScan scan, LsmMemIndex *index)
  * Find out which rows of the unit have other records.  False: the unit comes
  * from an old view.
  */
-static bool
+bool
 lsm_scan_mark_changed(LsmScan scan, LsmView *view)
 {
 	LsmTableShared *shared = scan->table->shared;
@@ -565,7 +565,7 @@ lsm_scan_store(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot)
 }
 
 /* Hint the page's records whose transactions have ended. */
-static void
+void
 lsm_scan_hint_page(LsmScan scan)
 {
 	OffsetNumber offsets[LSM_MAX_OFFSET];
@@ -607,7 +607,7 @@ lsm_scan_hint_page(LsmScan scan)
 }
 
 /* Does the scan's snapshot see a row that has only its bottom record? */
-static bool
+bool
 lsm_scan_sees(LsmScan scan, const LsmScanRow *row)
 {
 	LsmRowHead	head;
@@ -636,7 +636,7 @@ lsm_scan_sees(LsmScan scan, const LsmScanRow *row)
  * Judge the unit's rows that have only their bottom record, while its view is
  * the newest: later their xids may not be known any more (I8).
  */
-static void
+void
 lsm_scan_judge(LsmScan scan)
 {
 	Snapshot	snapshot = scan->base.rs_snapshot;

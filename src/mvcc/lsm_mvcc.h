@@ -133,6 +133,8 @@ extern void lsm_slot_set_inserted(TupleTableSlot *slot, LsmTid tid, uint64 xid, 
 extern void lsm_slot_store_row(TupleTableSlot *slot, Relation rel, LsmCachedBlock *cached,
 							   int row, const LsmRowHead *head, bool whole_columns);
 
+extern void lsm_slot_begin_columns(TupleTableSlot *slot, Relation rel, LsmTid tid);
+
 /* ---- records (lsm_record.c) ---- */
 
 /* Bytes that a record may have besides its large values. */

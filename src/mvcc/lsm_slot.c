@@ -41,6 +41,7 @@ typedef struct LsmSlot
 	uint64		cached_xact;
 	int			row;
 	bool		whole_columns;	/* a scan: decode whole columns of the block */
+	bool		by_columns;		/* see lsm_slot_begin_columns() */
 	/* large values of the full version */
 	bool		large;			/* it has some */
 	Oid			relid;
@@ -67,6 +68,7 @@ lsm_slot_init(TupleTableSlot *slot)
 	lslot->recbuf = NULL;
 	lslot->recbuf_len = 0;
 	lslot->cached = NULL;
+	lslot->by_columns = false;
 	lslot->has_delta = false;
 	lslot->awaits_full = false;
 	lslot->delta_has = NULL;
@@ -94,6 +96,7 @@ lsm_slot_release(TupleTableSlot *slot)
 	}
 	lslot->awaits_full = false;
 	lslot->record = NULL;
+	lslot->by_columns = false;
 }
 
 static void
@@ -607,6 +610,28 @@ lsm_slot_store_row(TupleTableSlot *slot, Relation rel, LsmCachedBlock *cached,
 	lslot->whole_columns = whole_columns;
 	slot->tts_tableOid = RelationGetRelid(rel);
 	lsm_slot_set_name(slot, lsm_version_name(head));
+}
+
+/*
+ * For scans by column: the slot gets a row with that name, whose columns the caller
+ * sets; those that it does not set are null.  It has no system columns but
+ * ctid and tableoid.
+ */
+void
+lsm_slot_begin_columns(TupleTableSlot *slot, Relation rel, LsmTid tid)
+{
+	LsmSlot    *lslot = (LsmSlot *) slot;
+
+	if (!lslot->by_columns || TTS_SHOULDFREE(slot) || TTS_EMPTY(slot))
+	{
+		lsm_slot_clear(slot);
+		memset(slot->tts_isnull, true, slot->tts_tupleDescriptor->natts * sizeof(bool));
+		lslot->by_columns = true;
+		slot->tts_tableOid = RelationGetRelid(rel);
+		slot->tts_flags &= ~TTS_FLAG_EMPTY;
+	}
+	slot->tts_nvalid = slot->tts_tupleDescriptor->natts;
+	lsm_slot_set_name(slot, tid);
 }
 
 void

@@ -526,3 +526,41 @@ lsm_block_column(LsmBlock *block, int attnum, Datum **values, bool **isnull)
 {
 	lsm_chunk_decode(lsm_block_chunk(block, attnum), values, isnull);
 }
+
+LsmChunk *
+lsm_block_column_chunk(LsmBlock *block, int attnum)
+{
+	return lsm_block_chunk(block, attnum);
+}
+
+/* Has every record the same xid, command id, and info? */
+bool
+lsm_block_uniform(LsmBlock *block)
+{
+	static const int which[] = {LSM_SYS_XID, LSM_SYS_CID, LSM_SYS_INFO};
+
+	for (int i = 0; i < (int) lengthof(which); i++)
+	{
+		LsmChunk   *chunk = lsm_block_system(block, which[i]);
+
+		if (chunk != NULL && chunk->vector.encoding != LSM_ENC_CONST)
+			return false;
+	}
+	return true;
+}
+
+/* Does every record know of all columns that the block stores? */
+bool
+lsm_block_complete(LsmBlock *block)
+{
+	return (block->system & (1 << LSM_SYS_NATTS)) == 0;
+}
+
+/* The root TIDs of all rows. */
+void
+lsm_block_roots(LsmBlock *block, LsmTid *roots)
+{
+	LsmChunk   *chunk = lsm_block_system(block, LSM_SYS_ROOT);
+
+	lsm_vector_ints(chunk, &chunk->vector, (int64 *) roots);
+}

@@ -1003,3 +1003,48 @@ lsm_chunk_lower_bound(LsmChunk *chunk, uint64 key)
 	}
 	return low;
 }
+
+/* ---------------------------------------------------------------------
+ * By encoding
+ * --------------------------------------------------------------------- */
+
+int
+lsm_vector_run_end(const LsmChunk *chunk, const LsmVector *v, int run)
+{
+	uint64		end = lsm_bits_get(v->codes, v->width, v->mask, run);
+
+	if (end > (uint64) v->n)
+		lsm_codec_bad(chunk->place, "its runs do not add up");
+	return (int) end;
+}
+
+int
+lsm_vector_code(const LsmChunk *chunk, const LsmVector *v, int i)
+{
+	uint64		code = lsm_bits_get(v->codes, v->width, v->mask, i);
+
+	if (code >= (uint64) v->child->n)
+		lsm_codec_bad(chunk->place, "a code is out of range");
+	return (int) code;
+}
+
+void
+lsm_vector_ints(const LsmChunk *chunk, const LsmVector *v, int64 *out)
+{
+	Assert(!v->strings);
+	lsm_vector_all_ints(chunk, v, (uint64 *) out);
+}
+
+Datum
+lsm_vector_datum(const LsmChunk *chunk, const LsmVector *v, int i)
+{
+	char	   *result;
+
+	if (v->strings)
+		return lsm_vector_string(chunk, v, i);
+	if (!chunk->numeric)
+		return lsm_codec_datum((int64) lsm_vector_int(chunk, v, i), chunk->type->typlen);
+	result = palloc(LSM_NUMERIC_MAX_BYTES);
+	lsm_numeric_build((int64) lsm_vector_int(chunk, v, i), chunk->scale, result);
+	return PointerGetDatum(result);
+}

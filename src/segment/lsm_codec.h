@@ -247,6 +247,19 @@ extern int64 lsm_chunk_int(LsmChunk *chunk, int row);
 /* Chunks of ascending TIDs without nulls: first row whose value is >= key. */
 extern int	lsm_chunk_lower_bound(LsmChunk *chunk, uint64 key);
 
+/*
+ * Pieces of a vector, for those who look at values by their encoding: where a run
+ * ends, a code of a dictionary, all numbers, one value (numerics that are built
+ * are palloc'd).
+ */
+extern int	lsm_vector_run_end(const LsmChunk *chunk, const LsmVector *v, int run);
+extern int	lsm_vector_code(const LsmChunk *chunk, const LsmVector *v, int i);
+extern void lsm_vector_ints(const LsmChunk *chunk, const LsmVector *v, int64 *out);
+extern Datum lsm_vector_datum(const LsmChunk *chunk, const LsmVector *v, int i);
+
+/* The chunk of a column that the block stores; valid as long as the block. */
+extern LsmChunk *lsm_block_column_chunk(LsmBlock *block, int attnum);
+
 /* The name of an encoding, for reports. */
 extern const char *lsm_encoding_name(uint8 encoding);
 

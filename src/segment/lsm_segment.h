@@ -240,6 +240,15 @@ extern void lsm_block_head(LsmBlock *block, int row, LsmRowHead *head);
 /* True if every record has xid 0 (frozen). */
 extern bool lsm_block_all_frozen(LsmBlock *block);
 
+/* Has every record the same xid, command id and info? */
+extern bool lsm_block_uniform(LsmBlock *block);
+
+/* Does every record know of all columns that the block stores? */
+extern bool lsm_block_complete(LsmBlock *block);
+
+/* The root TIDs of all rows: lsm_block_rows() of them. */
+extern void lsm_block_roots(LsmBlock *block, LsmTid *roots);
+
 /*
  * One column of one row (attnum 1-based, <= lsm_block_natts).  A value that is
  * not passed by value points into the block's memory and lives as long as it.

@@ -110,6 +110,18 @@ lsm_stat_row(LsmStatLocal *stat, LsmTid root, bool memtable)
 	}
 }
 
+/* So many records of segments at about that root, of which so many are rows. */
+static inline void
+lsm_stat_block(LsmStatLocal *stat, LsmTid root, uint32 records, uint32 rows)
+{
+	LsmStatBucket *bucket = lsm_stat_bucket(stat, root);
+
+	stat->counts[LSM_STAT_RECORDS_SEGMENTS] += records;
+	stat->counts[LSM_STAT_ROWS_SEGMENTS] += rows;
+	bucket->records += records;
+	bucket->rows += rows;
+}
+
 static inline void
 lsm_stat_count(LsmStatLocal *stat, LsmStatCounter counter)
 {

@@ -1,0 +1,405 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_batch.c
+ *	  A forward scan that hands out whole blocks.
+ *
+ * For those who look at columns rather than rows (src/exec).  A unit is what it is
+ * for other scans (lsm_scan.c): a row-log page or a block of a base segment, taken
+ * from the newest view.  Of a block a mask says which rows the snapshot sees as
+ * they are there; rows with other records, in increments or the memtable, are
+ * listed by root and have to be fetched (lsm_scan_deliver).
+ *
+ * A block may be skipped by what its zone map says of the rows in it.  That says
+ * nothing of rows that have been changed since, so these are listed all the
+ * same: among them roots whose row turns out to be gone.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm_am.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+#define LSM_COLLECT_BATCH		1024
+
+void
+lsm_batch_begin(LsmBatchScan *batch, LsmScan scan)
+{
+	memset(batch, 0, sizeof(*batch));
+	batch->scan = scan;
+}
+
+static void
+lsm_batch_drop(LsmBatchScan *batch)
+{
+	lsm_scan_drop_unit(batch->scan);
+	batch->block = NULL;
+	batch->page = false;
+	batch->nrows = 0;
+	batch->nseen = 0;
+	batch->nchanged = 0;
+}
+
+/* The scan itself is ended, or begun anew, by its owner. */
+void
+lsm_batch_end(LsmBatchScan *batch)
+{
+	lsm_batch_drop(batch);
+	if (batch->mask != NULL)
+		pfree(batch->mask);
+	if (batch->changed != NULL)
+		pfree(batch->changed);
+	if (batch->roots != NULL)
+		pfree(batch->roots);
+	memset(batch, 0, sizeof(*batch));
+}
+
+/* Memory of the scan's for n things, of which the first kept are kept. */
+static void *
+lsm_batch_room(LsmBatchScan *batch, void *old, int *max, int n, int kept, Size size)
+{
+	void	   *new;
+
+	if (n <= *max)
+		return old;
+	*max = Max(n, Max(*max * 2, LSM_COLLECT_BATCH));
+	new = MemoryContextAllocHuge(GetMemoryChunkContext(batch->scan), *max * size);
+	if (old != NULL)
+	{
+		memcpy(new, old, kept * size);
+		pfree(old);
+	}
+	return new;
+}
+
+/* ---- changed rows ---- */
+
+/* Add the roots from lo to hi that an increment has records of; false: the view is old. */
+static bool
+lsm_batch_collect_increment(LsmBatchScan *batch, LsmManifestEntry *entry, LsmTid lo, LsmTid hi,
+							int *n)
+{
+	LsmScan		scan = batch->scan;
+	Relation	rel = scan->base.rs_rd;
+	LsmSegmentReader *reader = lsm_reader_get(rel, scan->table, entry);
+	uint32		blockno;
+	uint32		blocks;
+
+	if (reader == NULL)
+		return false;
+	blocks = lsm_segment_reader_blocks(reader);
+	for (blockno = lsm_segment_find_block(reader, lo); blockno < blocks; blockno++)
+	{
+		LsmCachedBlock *cached = lsm_block_pin(rel, scan->table, entry, blockno);
+		int			rows;
+		int			row;
+
+		if (cached == NULL)
+			return false;
+		rows = lsm_block_rows(cached->block);
+		for (row = lsm_block_find(cached->block, lo); row < rows; row++)
+		{
+			LsmTid		root = lsm_block_root(cached->block, row);
+
+			if (root > hi)
+				break;
+			batch->roots = lsm_batch_room(batch, batch->roots, &batch->max_roots, *n + 1, *n,
+										  sizeof(LsmTid));
+			if (*n == 0 || batch->roots[*n - 1] != root)
+				batch->roots[(*n)++] = root;
+		}
+		lsm_block_unpin(cached, lsm_xact_number);
+		if (row < rows)
+			break;
+	}
+	return true;
+}
+
+/* The same of a memtable index; gen_lock is held. */
+static void
+lsm_batch_collect_memtable(LsmBatchScan *batch, LsmMemIndex *index, LsmTid lo, LsmTid hi, int *n)
+{
+	int			got;
+
+	do
+	{
+		batch->roots = lsm_batch_room(batch, batch->roots, &batch->max_roots,
+									  *n + LSM_COLLECT_BATCH, *n, sizeof(LsmTid));
+		got = lsm_memindex_collect(index, lo, hi, batch->roots + *n, NULL, LSM_COLLECT_BATCH);
+		*n += got;
+		if (got > 0)
+			lo = batch->roots[*n - 1] + 1;
+	} while (got == LSM_COLLECT_BATCH && lo <= hi);
+}
+
+static int
+lsm_batch_compare(const void *a, const void *b)
+{
+	LsmTid		x = *(const LsmTid *) a;
+	LsmTid		y = *(const LsmTid *) b;
+
+	return x < y ? -1 : x > y;
+}
+
+/*
+ * Collect all roots from lo to hi that have records besides their bottom, sorted.
+ * Returns how many; -1: the view is old.  If not, nothing that the caller has read
+ * by the view has been put to another use.
+ */
+static int
+lsm_batch_collect(LsmBatchScan *batch, LsmView *view, LsmTid lo, LsmTid hi)
+{
+	LsmScan		scan = batch->scan;
+	LsmTableShared *shared = scan->table->shared;
+	int			n = 0;
+	int			kept = 0;
+	bool		current;
+
+	for (int i = 0; i < view->nincrements; i++)
+	{
+		LsmManifestEntry *entry = view->increments[i];
+
+		if (entry->last_tid >= lo && entry->first_tid <= hi &&
+			!lsm_batch_collect_increment(batch, entry, lo, hi, &n))
+			return -1;
+	}
+	LWLockAcquire(&shared->gen_lock, LW_SHARED);
+	if (!lsm_rowlog_ready(shared))
+	{
+		LWLockRelease(&shared->gen_lock);
+		lsm_rowlog_build_index(scan->base.rs_rd, scan->table);
+		return -1;
+	}
+	current = lsm_view_current(scan->table);
+	if (current && shared->generation != 0)
+	{
+		lsm_batch_collect_memtable(batch, lsm_table_index(shared, shared->generation), lo, hi, &n);
+		if (shared->flushing != 0)
+			lsm_batch_collect_memtable(batch, lsm_table_index(shared, shared->flushing),
+									   lo, hi, &n);
+	}
+	LWLockRelease(&shared->gen_lock);
+	if (!current)
+		return -1;
+
+	for (int i = 1; i < n; i++)
+	{
+		if (batch->roots[i] < batch->roots[i - 1])
+		{
+			qsort(batch->roots, n, sizeof(LsmTid), lsm_batch_compare);
+			break;
+		}
+	}
+	for (int i = 0; i < n; i++)
+		if (kept == 0 || batch->roots[kept - 1] != batch->roots[i])
+			batch->roots[kept++] = batch->roots[i];
+	return kept;
+}
+
+/* List what was collected: all of it, or if a block was read, what is in it. */
+static void
+lsm_batch_list(LsmBatchScan *batch, int n)
+{
+	batch->changed = lsm_batch_room(batch, batch->changed, &batch->max_changed, n, 0,
+									sizeof(LsmBatchRow));
+	batch->nchanged = 0;
+	for (int i = 0; i < n; i++)
+	{
+		LsmBatchRow *changed = &batch->changed[batch->nchanged];
+
+		changed->root = batch->roots[i];
+		changed->row = -1;
+		if (batch->block != NULL)
+		{
+			changed->row = lsm_block_find(batch->block, changed->root);
+			if (changed->row >= batch->nrows ||
+				lsm_block_root(batch->block, changed->row) != changed->root ||
+				!batch->mask[changed->row])
+				continue;
+			batch->mask[changed->row] = 0;
+			batch->nseen--;
+		}
+		batch->nchanged++;
+	}
+}
+
+/* ---- units ---- */
+
+/* Take rows out of the mask that the snapshot does not see. */
+static void
+lsm_batch_judge(LsmBatchScan *batch)
+{
+	LsmScan		scan = batch->scan;
+	bool		uniform;
+
+	if (scan->all_frozen || batch->nseen == 0)
+		return;
+	uniform = lsm_block_uniform(batch->block);
+	for (int row = 0; row < batch->nrows; row++)
+	{
+		LsmScanRow	one = {.at = row};
+
+		if (!batch->mask[row])
+			continue;
+		if (lsm_scan_sees(scan, &one))
+		{
+			if (uniform)
+				return;
+			continue;
+		}
+		if (uniform)
+		{
+			memset(batch->mask, 0, batch->nrows);
+			batch->nseen = 0;
+			return;
+		}
+		batch->mask[row] = 0;
+		batch->nseen--;
+	}
+}
+
+/* Make the pinned block the unit: its rows from lo to hi. */
+static void
+lsm_batch_open(LsmBatchScan *batch, LsmManifestEntry *entry, LsmTid lo, LsmTid hi)
+{
+	LsmScan		scan = batch->scan;
+	int			from;
+	int			to;
+
+	batch->block = scan->cached->block;
+	batch->nrows = lsm_block_rows(batch->block);
+	batch->mask = lsm_batch_room(batch, batch->mask, &batch->max_mask, batch->nrows, 0, 1);
+	from = lsm_block_find(batch->block, lo);
+	to = Max(from, lsm_block_find(batch->block, hi + 1));
+	memset(batch->mask, 0, batch->nrows);
+	memset(batch->mask + from, 1, to - from);
+	batch->nseen = to - from;
+	scan->cached_xact = lsm_xact_number;
+	scan->entry = *entry;
+	scan->all_frozen = (entry->flags & LSM_SEGFLAG_ALL_VISIBLE) ||
+		lsm_block_all_frozen(batch->block);
+}
+
+/* The block that first lies in, or is the next one; false: the view is old. */
+static bool
+lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry, LsmTid first)
+{
+	LsmScan		scan = batch->scan;
+	Relation	rel = scan->base.rs_rd;
+	LsmSegmentReader *reader = lsm_reader_get(rel, scan->table, entry);
+	uint32		blockno;
+	LsmTid		block_first;
+	LsmTid		last;
+	uint32		rows;
+	uint64		offset;
+	uint32		stored;
+	bool		skipped;
+	LsmTid		lo;
+	LsmTid		hi;
+	int			n;
+
+	if (reader == NULL)
+		return false;
+	blockno = lsm_segment_find_block(reader, first);
+	if (blockno >= lsm_segment_reader_blocks(reader))
+		lsm_segment_corrupt_entry(rel, entry, "its block index does not reach its last TID");
+	lsm_segment_block_info(reader, blockno, &block_first, &last, &rows, &offset, &stored);
+	scan->unit_lo = first;
+	scan->unit_hi = last;
+	lo = first;
+	hi = Min(last, scan->end);
+	skipped = batch->skip != NULL && batch->skip(batch->arg, reader, entry, blockno);
+	if (!skipped)
+	{
+		scan->cached = lsm_block_pin(rel, scan->table, entry, blockno);
+		if (scan->cached == NULL)
+			return false;
+		lsm_batch_open(batch, entry, lo, hi);
+	}
+	n = lsm_batch_collect(batch, view, lo, hi);
+	if (n < 0)
+		return false;
+	lsm_batch_list(batch, n);
+	if (skipped)
+		batch->blocks_skipped++;
+	else
+	{
+		int			found = batch->nseen;
+
+		lsm_batch_judge(batch);
+		lsm_stat_block(&scan->table->stat, hi, found, batch->nseen);
+		lsm_compat_count_returned(rel, batch->nseen);
+		batch->blocks_read++;
+	}
+	return true;
+}
+
+static bool
+lsm_batch_load_page(LsmBatchScan *batch, LsmView *view, LsmRowRange *range, LsmTid first)
+{
+	LsmScan		scan = batch->scan;
+
+	lsm_scan_load_page(scan, view, range, LSM_TID_LB(first));
+	if (!lsm_scan_mark_changed(scan, view))
+		return false;
+	batch->page = true;
+	lsm_scan_hint_page(scan);
+	lsm_scan_judge(scan);
+	return true;
+}
+
+/*
+ * The next unit of the scan's range; of a parallel scan, also of the next ranges.
+ * The one before it is given up.  False at the end.
+ */
+bool
+lsm_batch_next(LsmBatchScan *batch)
+{
+	LsmScan		scan = batch->scan;
+
+	if (!scan->started)
+	{
+		scan->started = true;
+		scan->forward = true;
+		scan->position = scan->begin;
+	}
+	for (;;)
+	{
+		LsmView    *view;
+		LsmRowRange *range;
+		LsmManifestEntry *entry;
+		LsmTid		first;
+
+		CHECK_FOR_INTERRUPTS();
+		lsm_batch_drop(batch);
+		first = 0;
+		if (scan->position <= scan->end && scan->begin <= scan->end)
+		{
+			view = lsm_view_get(scan->base.rs_rd, scan->table);
+			first = lsm_scan_next_source(view, scan->position, &range, &entry);
+			if ((first == 0 || first > scan->end) && !lsm_view_current(scan->table))
+				continue;
+		}
+		if (first == 0 || first > scan->end)
+		{
+			if (scan->base.rs_parallel == NULL || !lsm_scan_next_range(scan))
+				return false;
+			scan->started = true;
+			scan->forward = true;
+			scan->position = scan->begin;
+			continue;
+		}
+		if (range != NULL ? !lsm_batch_load_page(batch, view, range, first) :
+			!lsm_batch_load_block(batch, view, entry, first))
+			continue;
+		scan->have_unit = true;
+		scan->units++;
+		batch->units++;
+		lsm_stat_tick(&scan->table->stat);
+		scan->position = scan->unit_hi + 1;
+		if (batch->block == NULL && !batch->page && batch->nchanged == 0)
+			continue;
+		return true;
+	}
+}

@@ -1,0 +1,779 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_predicate.c
+ *	  Conditions of a query that can be looked at by column.
+ *
+ * A predicate compares one column with something that does not change while a scan
+ * runs: a constant, a parameter, now(), a row of an outer relation.  It becomes a
+ * range of integers wherever the column has an order of integers: dates,
+ * timestamps, floats (lsm_float_order) and numerics of one scale too.  All others
+ * call the operator's function, once for each value that is stored.
+ *
+ * WHICH OPERATORS
+ *	  Those of the default btree operator class of the column's type, its
+ *	  complement "<>", and any other that is the server's own, strict and
+ *	  immutable (LIKE, for one).  Functions made by users may have effects, which
+ *	  must not depend on how rows are stored.
+ *
+ * ZONE MAPS
+ *	  Their bounds are used where their order is the operator's: numbers, dates,
+ *	  and strings by bytes, which serves equality under every deterministic
+ *	  collation, and other comparisons under C.  What a table's zone map says
+ *	  of a column whose type is not the one that the query sees is not asked.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/nbtree.h"
+#include "access/transam.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "executor/executor.h"
+#include "lsm_predicate.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "utils/array.h"
+#include "utils/date.h"
+#include "utils/datum.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/numeric.h"
+#include "utils/pg_locale.h"
+#include "utils/timestamp.h"
+#include "utils/typcache.h"
+
+#define LSM_STRATEGY_NE			6	/* behind those of btree */
+
+/* ---- recognizing ---- */
+
+/* The column that an expression is, 0 if it is none. */
+static AttrNumber
+lsm_predicate_column(Node *node, Index varno, Oid *type)
+{
+	Var		   *var;
+
+	while (node != NULL && IsA(node, RelabelType))
+		node = (Node *) ((RelabelType *) node)->arg;
+	if (node == NULL || !IsA(node, Var))
+		return 0;
+	var = (Var *) node;
+	if (var->varno != (int) varno || var->varlevelsup != 0 || var->varattno <= 0)
+		return 0;
+	*type = getBaseType(var->vartype);
+	return var->varattno;
+}
+
+static bool
+lsm_predicate_varies_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Var))
+		return ((Var *) node)->varno == *(int *) context || ((Var *) node)->varlevelsup != 0;
+	if (IsA(node, SubPlan) || IsA(node, AlternativeSubPlan) ||
+		IsA(node, CurrentOfExpr) || IsA(node, PlaceHolderVar) || IsA(node, Aggref) ||
+		IsA(node, WindowFunc) || IsA(node, GroupingFunc) || IsA(node, SetToDefault))
+		return true;
+	return expression_tree_walker(node, lsm_predicate_varies_walker, context);
+}
+
+/*
+ * Is it the same for all rows of a scan of varno?  Columns of outer relations are
+ * parameters by the time the plan runs.
+ */
+static bool
+lsm_predicate_is_fixed(Node *node, int varno)
+{
+	return !lsm_predicate_varies_walker(node, &varno) && !contain_volatile_functions(node);
+}
+
+static LsmNumberOrder
+lsm_predicate_order(Oid type)
+{
+	switch (type)
+	{
+		case INT2OID:
+		case INT4OID:
+		case INT8OID:
+		case MONEYOID:
+		case DATEOID:
+		case TIMEOID:
+		case TIMESTAMPOID:
+		case TIMESTAMPTZOID:
+		case BOOLOID:
+			return LSM_NUMBER_SIGNED;
+		case OIDOID:
+			return LSM_NUMBER_UNSIGNED32;
+		case FLOAT4OID:
+			return LSM_NUMBER_FLOAT4;
+		case FLOAT8OID:
+			return LSM_NUMBER_FLOAT8;
+		case NUMERICOID:
+			return LSM_NUMBER_SCALED;
+	}
+	return LSM_NUMBER_NONE;
+}
+
+static bool
+lsm_predicate_is_integer(Oid type)
+{
+	return type == INT2OID || type == INT4OID || type == INT8OID;
+}
+
+/* Can a column of that type be compared by number with a value of that one? */
+static bool
+lsm_predicate_pair(Oid coltype, Oid valtype)
+{
+	if (coltype == valtype)
+		return true;
+	if (lsm_predicate_is_integer(coltype))
+		return lsm_predicate_is_integer(valtype);
+	if (coltype == FLOAT4OID || coltype == FLOAT8OID)
+		return valtype == FLOAT4OID || valtype == FLOAT8OID;
+	return coltype == DATEOID && valtype == TIMESTAMPOID;
+}
+
+static bool
+lsm_predicate_is_string(Oid type)
+{
+	return type == TEXTOID || type == VARCHAROID || type == BYTEAOID || type == UUIDOID;
+}
+
+static bool
+lsm_predicate_deterministic(Oid collation)
+{
+	return !OidIsValid(collation) || get_collation_isdeterministic(collation);
+}
+
+/* What the operator is in the default btree operator family of the column's type; 0: nothing. */
+static int
+lsm_predicate_strategy(Oid opno, Oid coltype)
+{
+	TypeCacheEntry *type = lookup_type_cache(coltype, TYPECACHE_BTREE_OPFAMILY);
+	int			strategy;
+
+	if (!OidIsValid(type->btree_opf))
+		return 0;
+	strategy = get_op_opfamily_strategy(opno, type->btree_opf);
+	if (strategy == 0)
+	{
+		Oid			negator = get_negator(opno);
+
+		if (OidIsValid(negator) &&
+			get_op_opfamily_strategy(negator, type->btree_opf) == BTEqualStrategyNumber)
+			strategy = LSM_STRATEGY_NE;
+	}
+	return strategy;
+}
+
+/* May the operator's function be called for values rather than for rows? */
+static bool
+lsm_predicate_function_fits(Oid function)
+{
+	return function < FirstNormalObjectId && func_strict(function) &&
+		func_volatile(function) == PROVOLATILE_IMMUTABLE;
+}
+
+static void lsm_predicate_rescale(LsmCondition *condition, int scale);
+static bool lsm_predicate_test(LsmCondition *condition, Datum value);
+
+/* Choose how values are compared. */
+static void
+lsm_predicate_classify(LsmPredicate *predicate, Oid opno)
+{
+	LsmCondition *condition = &predicate->condition;
+	Oid			coltype = predicate->coltype;
+	TypeCacheEntry *type;
+
+	predicate->strategy = lsm_predicate_strategy(opno, coltype);
+	condition->kind = LSM_COND_TEST;
+	condition->order = LSM_NUMBER_NONE;
+	condition->test = lsm_predicate_test;
+	condition->rescale = lsm_predicate_rescale;
+	if (predicate->strategy == 0 ||
+		(predicate->array && predicate->strategy != BTEqualStrategyNumber))
+		return;
+	predicate->bytes = lsm_predicate_is_string(coltype) &&
+		(predicate->strategy == BTEqualStrategyNumber || predicate->strategy == LSM_STRATEGY_NE) &&
+		lsm_predicate_is_string(predicate->valtype) &&
+		lsm_predicate_deterministic(predicate->collation);
+	if (lsm_predicate_pair(coltype, predicate->valtype) &&
+		lsm_predicate_order(coltype) != LSM_NUMBER_NONE)
+	{
+		condition->order = lsm_predicate_order(coltype);
+		if (!predicate->array)
+			condition->kind = LSM_COND_RANGE;
+		else if (condition->order != LSM_NUMBER_SCALED)
+			condition->kind = LSM_COND_SET;
+		predicate->zones = true;
+		if (condition->order == LSM_NUMBER_SCALED)
+		{
+			type = lookup_type_cache(coltype, TYPECACHE_CMP_PROC_FINFO);
+			fmgr_info_copy(&predicate->compare, &type->cmp_proc_finfo, CurrentMemoryContext);
+		}
+	}
+	else if (predicate->bytes)
+		predicate->zones = predicate->strategy == BTEqualStrategyNumber;
+	else
+		predicate->zones = lsm_predicate_is_string(coltype) &&
+			lsm_predicate_is_string(predicate->valtype) &&
+			(!OidIsValid(predicate->collation) ||
+			 lsm_compat_collate_is_c(predicate->collation)) &&
+			predicate->strategy != LSM_STRATEGY_NE;
+}
+
+static LsmPredicate *
+lsm_predicate_make_op(Oid opno, Oid function, Oid collation, Node *left, Node *right, Index varno,
+					  bool array)
+{
+	LsmPredicate *predicate;
+	Oid			coltype;
+	AttrNumber	attnum = lsm_predicate_column(left, varno, &coltype);
+	bool		swapped = false;
+
+	if (attnum == 0 && !array)
+	{
+		Node	   *other = left;
+
+		attnum = lsm_predicate_column(right, varno, &coltype);
+		left = right;
+		right = other;
+		swapped = true;
+		if (attnum != 0 && OidIsValid(get_commutator(opno)))
+		{
+			opno = get_commutator(opno);
+			function = get_opcode(opno);
+			swapped = false;
+		}
+	}
+	if (attnum == 0 || !lsm_predicate_is_fixed(right, varno) || !lsm_predicate_function_fits(function) ||
+		get_op_rettype(opno) != BOOLOID)
+		return NULL;
+
+	predicate = palloc0(sizeof(LsmPredicate));
+	predicate->condition.attnum = attnum;
+	predicate->coltype = coltype;
+	predicate->array = array;
+	predicate->swapped = swapped;
+	predicate->collation = collation;
+	predicate->expr = (Expr *) right;
+	predicate->valtype = getBaseType(exprType(right));
+	if (array)
+		predicate->valtype = getBaseType(get_base_element_type(predicate->valtype));
+	if (!OidIsValid(predicate->valtype))
+		return NULL;
+	fmgr_info(function, &predicate->function);
+	lsm_predicate_classify(predicate, opno);
+	return predicate;
+}
+
+/* A boolean column by itself, or NOT of one. */
+static LsmPredicate *
+lsm_predicate_make_bool(Node *node, Index varno, bool wanted)
+{
+	LsmPredicate *predicate;
+	Oid			coltype;
+	AttrNumber	attnum = lsm_predicate_column(node, varno, &coltype);
+
+	if (attnum == 0 || coltype != BOOLOID)
+		return NULL;
+	predicate = palloc0(sizeof(LsmPredicate));
+	predicate->condition.attnum = attnum;
+	predicate->condition.kind = LSM_COND_RANGE;
+	predicate->condition.order = LSM_NUMBER_SIGNED;
+	predicate->condition.lo = predicate->condition.hi = wanted;
+	predicate->coltype = BOOLOID;
+	predicate->strategy = BTEqualStrategyNumber;
+	predicate->zones = true;
+	return predicate;
+}
+
+static LsmPredicate *
+lsm_predicate_make_null_test(NullTest *test, Index varno)
+{
+	LsmPredicate *predicate;
+	Oid			coltype;
+	AttrNumber	attnum = lsm_predicate_column((Node *) test->arg, varno, &coltype);
+
+	if (attnum == 0 || test->argisrow)
+		return NULL;
+	predicate = palloc0(sizeof(LsmPredicate));
+	predicate->condition.attnum = attnum;
+	predicate->condition.kind = test->nulltesttype == IS_NULL ? LSM_COND_NULL : LSM_COND_NOT_NULL;
+	predicate->coltype = coltype;
+	predicate->zones = true;
+	return predicate;
+}
+
+LsmPredicate *
+lsm_predicate_make(Expr *clause, Index varno)
+{
+	if (IsA(clause, OpExpr))
+	{
+		OpExpr	   *op = (OpExpr *) clause;
+
+		if (list_length(op->args) != 2 || op->opretset)
+			return NULL;
+		return lsm_predicate_make_op(op->opno, get_opcode(op->opno), op->inputcollid,
+									 linitial(op->args), lsecond(op->args), varno, false);
+	}
+	if (IsA(clause, ScalarArrayOpExpr))
+	{
+		ScalarArrayOpExpr *op = (ScalarArrayOpExpr *) clause;
+
+		if (!op->useOr)
+			return NULL;
+		return lsm_predicate_make_op(op->opno, get_opcode(op->opno), op->inputcollid,
+									 linitial(op->args), lsecond(op->args), varno, true);
+	}
+	if (IsA(clause, NullTest))
+		return lsm_predicate_make_null_test((NullTest *) clause, varno);
+	if (is_notclause(clause))
+		return lsm_predicate_make_bool((Node *) get_notclausearg(clause), varno, false);
+	return lsm_predicate_make_bool((Node *) clause, varno, true);
+}
+
+/* ---- values ---- */
+
+void
+lsm_predicate_init(LsmPredicate *predicate, PlanState *parent)
+{
+	if (predicate->expr == NULL)
+		return;
+	predicate->state = ExecInitExpr(predicate->expr, parent);
+	predicate->context = AllocSetContextCreate(CurrentMemoryContext, "lsm predicate",
+											   ALLOCSET_SMALL_SIZES);
+	predicate->scratch = AllocSetContextCreate(CurrentMemoryContext, "lsm predicate test",
+											   ALLOCSET_SMALL_SIZES);
+}
+
+/* A value as a number of the column's order. */
+static int64
+lsm_predicate_number(Oid type, Datum value)
+{
+	switch (type)
+	{
+		case BOOLOID:
+			return DatumGetBool(value);
+		case INT2OID:
+			return DatumGetInt16(value);
+		case INT4OID:
+		case DATEOID:
+			return DatumGetInt32(value);
+		case OIDOID:
+			return DatumGetObjectId(value);
+		case FLOAT4OID:
+			return lsm_float_order(DatumGetFloat4(value));
+		case FLOAT8OID:
+			return lsm_float_order(DatumGetFloat8(value));
+		default:
+			return DatumGetInt64(value);
+	}
+}
+
+/*
+ * Set the range of numbers that the strategy means, for a value that lies at at,
+ * or (exact is false) between at and the number behind it.
+ */
+static void
+lsm_predicate_bounds(int strategy, int64 at, bool exact, int64 *lo, int64 *hi)
+{
+	*lo = PG_INT64_MIN;
+	*hi = PG_INT64_MAX;
+	switch (strategy)
+	{
+		case BTLessStrategyNumber:
+		case BTLessEqualStrategyNumber:
+			*hi = at;
+			if (strategy == BTLessStrategyNumber && exact)
+			{
+				if (at == PG_INT64_MIN)
+					*lo = at + 1;
+				else
+					*hi = at - 1;
+			}
+			break;
+		case BTGreaterStrategyNumber:
+		case BTGreaterEqualStrategyNumber:
+			*lo = at;
+			if (strategy == BTGreaterStrategyNumber || !exact)
+			{
+				if (at == PG_INT64_MAX)
+					*hi = at - 1;
+				else
+					*lo = at + 1;
+			}
+			break;
+		default:
+			*lo = exact ? at : 1;
+			*hi = exact ? at : 0;
+			break;
+	}
+}
+
+/* A timestamp among dates: the day it is in, and whether it is midnight. */
+static int64
+lsm_predicate_day(Timestamp value, bool *exact)
+{
+	int64		day;
+
+	*exact = true;
+	if (TIMESTAMP_IS_NOBEGIN(value))
+		return DATEVAL_NOBEGIN;
+	if (TIMESTAMP_IS_NOEND(value))
+		return DATEVAL_NOEND;
+	day = value / USECS_PER_DAY;
+	if (day * USECS_PER_DAY > value)
+		day--;
+	*exact = day * USECS_PER_DAY == value;
+	return day;
+}
+
+/*
+ * An integer part as a number, with whether it is one: out of range it is the
+ * nearest, which no scaled integer reaches or passes as 18 digits are the most.
+ */
+static int64
+lsm_predicate_floor(Numeric value, bool *exact)
+{
+	Datum		floor = DirectFunctionCall1(numeric_floor, NumericGetDatum(value));
+	Datum		least = DirectFunctionCall1(int8_numeric, Int64GetDatum(PG_INT64_MIN));
+	Datum		most = DirectFunctionCall1(int8_numeric, Int64GetDatum(PG_INT64_MAX));
+
+	*exact = false;
+	if (DatumGetBool(DirectFunctionCall2(numeric_lt, floor, least)))
+		return PG_INT64_MIN;
+	if (DatumGetBool(DirectFunctionCall2(numeric_ge, floor, most)))
+		return PG_INT64_MAX;
+	*exact = DatumGetBool(DirectFunctionCall2(numeric_eq, floor, NumericGetDatum(value)));
+	return DatumGetInt64(DirectFunctionCall1(numeric_int8, floor));
+}
+
+/* What the value is among integers of a scale.  Called in predicate->scratch. */
+static void
+lsm_predicate_rescale(LsmCondition *condition, int scale)
+{
+	LsmPredicate *predicate = (LsmPredicate *) condition;
+
+	Assert(scale >= 0 && scale < LSM_PREDICATE_SCALES);
+	if (!predicate->scaled[scale])
+	{
+		int64		power = 1;
+		int64		at;
+		bool		exact;
+
+		if (numeric_is_nan(DatumGetNumeric(predicate->value)))
+		{
+			at = PG_INT64_MAX;
+			exact = false;
+		}
+		else if (numeric_is_inf(DatumGetNumeric(predicate->value)))
+		{
+			Datum		zero = DirectFunctionCall1(int8_numeric, Int64GetDatum(0));
+
+			at = DatumGetBool(DirectFunctionCall2(numeric_lt, predicate->value, zero)) ?
+				PG_INT64_MIN : PG_INT64_MAX;
+			exact = false;
+		}
+		else
+		{
+			Datum		factor;
+
+			for (int i = 0; i < scale; i++)
+				power *= 10;
+			factor = DirectFunctionCall1(int8_numeric, Int64GetDatum(power));
+			at = lsm_predicate_floor(DatumGetNumeric(DirectFunctionCall2(numeric_mul,
+																		 predicate->value,
+																		 factor)),
+									 &exact);
+		}
+		lsm_predicate_bounds(predicate->strategy, at, exact,
+							 &predicate->scaled_lo[scale], &predicate->scaled_hi[scale]);
+		predicate->scaled[scale] = true;
+	}
+	condition->lo = predicate->scaled_lo[scale];
+	condition->hi = predicate->scaled_hi[scale];
+}
+
+static int
+lsm_predicate_compare(const void *a, const void *b)
+{
+	int64		x = *(const int64 *) a;
+	int64		y = *(const int64 *) b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Take an array apart; in predicate->context. */
+static void
+lsm_predicate_start_array(LsmPredicate *predicate)
+{
+	LsmCondition *condition = &predicate->condition;
+	ArrayType  *array = DatumGetArrayTypePCopy(predicate->value);
+	Datum	   *values;
+	bool	   *isnull;
+	int			n;
+	int16		typlen;
+	bool		typbyval;
+	char		typalign;
+
+	get_typlenbyvalalign(ARR_ELEMTYPE(array), &typlen, &typbyval, &typalign);
+	deconstruct_array(array, ARR_ELEMTYPE(array), typlen, typbyval, typalign,
+					  &values, &isnull, &n);
+	predicate->values = values;
+	predicate->nvalues = 0;
+	for (int i = 0; i < n; i++)
+		if (!isnull[i])
+			values[predicate->nvalues++] = values[i];
+	predicate->never = predicate->nvalues == 0;
+	if (condition->kind == LSM_COND_SET)
+	{
+		int64	   *set = palloc(Max(predicate->nvalues, 1) * sizeof(int64));
+		int			kept = 0;
+
+		for (int i = 0; i < predicate->nvalues; i++)
+		{
+			bool		exact = true;
+
+			set[kept] = predicate->coltype == DATEOID && predicate->valtype == TIMESTAMPOID ?
+				lsm_predicate_day(DatumGetTimestamp(values[i]), &exact) :
+				lsm_predicate_number(predicate->valtype, values[i]);
+			kept += exact;
+		}
+		qsort(set, kept, sizeof(int64), lsm_predicate_compare);
+		condition->set = set;
+		condition->nset = kept;
+		predicate->never = kept == 0;
+		if (kept > 0)
+		{
+			condition->lo = set[0];
+			condition->hi = set[kept - 1];
+		}
+	}
+}
+
+/* Evaluate what the column is compared with. */
+void
+lsm_predicate_start(LsmPredicate *predicate, ExprContext *econtext)
+{
+	LsmCondition *condition = &predicate->condition;
+	MemoryContext caller;
+	bool		isnull;
+	Datum		value;
+	int16		typlen;
+	bool		typbyval;
+
+	predicate->never = false;
+	if (predicate->expr == NULL)
+		return;
+	MemoryContextReset(predicate->context);
+	memset(predicate->scaled, 0, sizeof(predicate->scaled));
+	value = ExecEvalExprSwitchContext(predicate->state, econtext, &isnull);
+	if (isnull)
+	{
+		predicate->never = true;
+		return;
+	}
+	caller = MemoryContextSwitchTo(predicate->context);
+	if (predicate->array)
+	{
+		predicate->value = value;
+		lsm_predicate_start_array(predicate);
+		MemoryContextSwitchTo(caller);
+		return;
+	}
+	get_typlenbyval(predicate->valtype, &typlen, &typbyval);
+	if (typlen == -1)
+		predicate->value = PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
+	else
+		predicate->value = datumCopy(value, typbyval, typlen);
+	if (condition->kind == LSM_COND_RANGE)
+	{
+		condition->outside = predicate->strategy == LSM_STRATEGY_NE;
+		if (condition->order != LSM_NUMBER_SCALED)
+		{
+			bool		exact = true;
+			int64		at = predicate->coltype == DATEOID && predicate->valtype == TIMESTAMPOID ?
+			lsm_predicate_day(DatumGetTimestamp(value), &exact) :
+			lsm_predicate_number(predicate->valtype, value);
+
+			lsm_predicate_bounds(predicate->strategy, at, exact, &condition->lo, &condition->hi);
+		}
+	}
+	MemoryContextSwitchTo(caller);
+}
+
+/* ---- tests ---- */
+
+/* Are two strings the same bytes? */
+static bool
+lsm_predicate_same_bytes(LsmPredicate *predicate, Datum a, Datum b)
+{
+	struct varlena *x;
+	struct varlena *y = (struct varlena *) DatumGetPointer(b);
+
+	if (predicate->coltype == UUIDOID)
+		return memcmp(DatumGetPointer(a), DatumGetPointer(b), 16) == 0;
+	x = PG_DETOAST_DATUM_PACKED(a);
+	return VARSIZE_ANY_EXHDR(x) == VARSIZE_ANY_EXHDR(y) &&
+		memcmp(VARDATA_ANY(x), VARDATA_ANY(y), VARSIZE_ANY_EXHDR(x)) == 0;
+}
+
+static bool
+lsm_predicate_test_one(LsmPredicate *predicate, Datum column, Datum value)
+{
+	if (predicate->bytes)
+		return lsm_predicate_same_bytes(predicate, column, value) ==
+			(predicate->strategy == BTEqualStrategyNumber);
+	if (predicate->swapped)
+		return DatumGetBool(FunctionCall2Coll(&predicate->function, predicate->collation,
+											  value, column));
+	return DatumGetBool(FunctionCall2Coll(&predicate->function, predicate->collation,
+										  column, value));
+}
+
+static bool
+lsm_predicate_test(LsmCondition *condition, Datum column)
+{
+	LsmPredicate *predicate = (LsmPredicate *) condition;
+
+	if (!predicate->array)
+		return lsm_predicate_test_one(predicate, column, predicate->value);
+	for (int i = 0; i < predicate->nvalues; i++)
+		if (lsm_predicate_test_one(predicate, column, predicate->values[i]))
+			return true;
+	return false;
+}
+
+int
+lsm_predicate_select(LsmPredicate *predicate, LsmBlock *block, uint8 *mask)
+{
+	MemoryContext caller;
+	int			left;
+
+	if (predicate->never)
+	{
+		memset(mask, 0, lsm_block_rows(block));
+		return 0;
+	}
+	if (predicate->scratch == NULL)
+		return lsm_block_select(block, &predicate->condition, mask);
+	caller = MemoryContextSwitchTo(predicate->scratch);
+	left = lsm_block_select(block, &predicate->condition, mask);
+	MemoryContextSwitchTo(caller);
+	MemoryContextReset(predicate->scratch);
+	return left;
+}
+
+/* ---- zone maps ---- */
+
+/* Order of two strings of bytes, as zone maps have it. */
+static int
+lsm_predicate_compare_bytes(Oid type, Datum a, Datum b)
+{
+	struct varlena *x;
+	struct varlena *y;
+	Size		xlen;
+	Size		ylen;
+	int			result;
+
+	if (type == UUIDOID)
+		return memcmp(DatumGetPointer(a), DatumGetPointer(b), 16);
+	x = PG_DETOAST_DATUM_PACKED(a);
+	y = PG_DETOAST_DATUM_PACKED(b);
+	xlen = VARSIZE_ANY_EXHDR(x);
+	ylen = VARSIZE_ANY_EXHDR(y);
+	result = memcmp(VARDATA_ANY(x), VARDATA_ANY(y), Min(xlen, ylen));
+	return result != 0 ? result : xlen < ylen ? -1 : xlen > ylen;
+}
+
+/* Where a bound lies beside a value: below 0, at 0, above. */
+static int
+lsm_predicate_compare_zone(LsmPredicate *predicate, Datum bound, Datum value)
+{
+	if (predicate->condition.order == LSM_NUMBER_SCALED)
+		return DatumGetInt32(FunctionCall2Coll(&predicate->compare, InvalidOid, bound, value));
+	return lsm_predicate_compare_bytes(predicate->coltype, bound, value);
+}
+
+static bool
+lsm_predicate_zone_overlaps(LsmPredicate *predicate, const LsmZone *zone, Datum value)
+{
+	int			min = lsm_predicate_compare_zone(predicate, zone->min, value);
+	int			max = lsm_predicate_compare_zone(predicate, zone->max, value);
+
+	switch (predicate->strategy)
+	{
+		case BTLessStrategyNumber:
+			return min < 0;
+		case BTLessEqualStrategyNumber:
+			return min <= 0;
+		case BTEqualStrategyNumber:
+			return min <= 0 && max >= 0;
+		case BTGreaterEqualStrategyNumber:
+			return max >= 0;
+		case BTGreaterStrategyNumber:
+			return max > 0;
+		default:
+			return min != 0 || max != 0;
+	}
+}
+
+static bool
+lsm_predicate_zone_matches(LsmPredicate *predicate, const LsmZone *zone)
+{
+	LsmCondition *condition = &predicate->condition;
+	int64		min;
+	int64		max;
+
+	switch (condition->kind)
+	{
+		case LSM_COND_NULL:
+			return zone->has_null;
+		case LSM_COND_NOT_NULL:
+			return zone->has_value;
+		default:
+			break;
+	}
+	if (!zone->has_value)
+		return false;
+	if (condition->order != LSM_NUMBER_NONE && condition->order != LSM_NUMBER_SCALED)
+	{
+		min = lsm_predicate_number(predicate->coltype, zone->min);
+		max = lsm_predicate_number(predicate->coltype, zone->max);
+		if (condition->outside)
+			return min < condition->lo || max > condition->hi || condition->lo > condition->hi;
+		return min <= condition->hi && max >= condition->lo;
+	}
+	if (!predicate->array)
+		return lsm_predicate_zone_overlaps(predicate, zone, predicate->value);
+	for (int i = 0; i < predicate->nvalues; i++)
+		if (lsm_predicate_zone_overlaps(predicate, zone, predicate->values[i]))
+			return true;
+	return false;
+}
+
+bool
+lsm_predicate_may_match(LsmPredicate *predicate, LsmSegmentReader *reader, uint32 blockno)
+{
+	int			attnum = predicate->condition.attnum;
+	MemoryContext caller;
+	LsmZone		zone;
+	bool		matches = true;
+
+	if (predicate->never)
+		return false;
+	if (!predicate->zones || lsm_segment_column_type(reader, attnum) != predicate->coltype)
+		return true;
+	caller = CurrentMemoryContext;
+	if (predicate->scratch != NULL)
+		MemoryContextSwitchTo(predicate->scratch);
+	if (lsm_segment_zone(reader, blockno, attnum, &zone))
+		matches = lsm_predicate_zone_matches(predicate, &zone);
+	MemoryContextSwitchTo(caller);
+	if (predicate->scratch != NULL)
+		MemoryContextReset(predicate->scratch);
+	return matches;
+}

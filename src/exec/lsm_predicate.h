@@ -1,0 +1,69 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_predicate.h
+ *	  Conditions of a query that can be looked at by column.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_PREDICATE_H
+#define LSM_PREDICATE_H
+
+#include "lsm.h"
+
+#include "fmgr.h"
+#include "lsm_segment.h"
+#include "lsm_select.h"
+#include "nodes/execnodes.h"
+#include "nodes/primnodes.h"
+
+/* Scales for which bounds of numerics are remembered. */
+#define LSM_PREDICATE_SCALES	17
+
+typedef struct LsmPredicate
+{
+	LsmCondition condition;		/* must be first */
+	Oid			coltype;		/* of the column, domains taken off */
+	int			strategy;		/* of btree, or ROWCOMPARE_NE; 0: another
+								 * operator */
+	bool		array;			/* column = ANY (value) */
+	bool		bytes;			/* equality of strings is equality of bytes */
+	bool		zones;			/* the order of zone maps is that of the
+								 * operator */
+	bool		swapped;		/* the column is the right argument */
+	Oid			collation;
+	FmgrInfo	function;		/* of the operator */
+	FmgrInfo	compare;		/* of zones' bounds; fn_oid 0: none */
+	Expr	   *expr;			/* what the column is compared with, or NULL */
+	Oid			valtype;
+	ExprState  *state;
+	/* set by lsm_predicate_start() */
+	bool		never;			/* no row meets it */
+	Datum		value;
+	int			nvalues;		/* array: not null ones */
+	Datum	   *values;
+	bool		scaled[LSM_PREDICATE_SCALES];	/* bounds are known */
+	int64		scaled_lo[LSM_PREDICATE_SCALES];
+	int64		scaled_hi[LSM_PREDICATE_SCALES];
+	MemoryContext context;		/* of the values, reset at each start */
+	MemoryContext scratch;		/* of tests */
+} LsmPredicate;
+
+/*
+ * The predicate that a clause over columns of varno is, in CurrentMemoryContext;
+ * NULL if it is none.  What planner and executor make of the same clause is the
+ * same.
+ */
+extern LsmPredicate *lsm_predicate_make(Expr *clause, Index varno);
+
+/* Prepare the expression, then, at each scan, evaluate it. */
+extern void lsm_predicate_init(LsmPredicate *predicate, PlanState *parent);
+extern void lsm_predicate_start(LsmPredicate *predicate, ExprContext *econtext);
+
+/* Clear the mask of rows that do not meet it; returns how many are left. */
+extern int	lsm_predicate_select(LsmPredicate *predicate, LsmBlock *block, uint8 *mask);
+
+/* False: no row of the block meets it, by the zone map. */
+extern bool lsm_predicate_may_match(LsmPredicate *predicate, LsmSegmentReader *reader,
+									uint32 blockno);
+
+#endif							/* LSM_PREDICATE_H */

@@ -1,0 +1,306 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_scanpath.c
+ *	  When the planner gets an LsmScan to choose, and what it costs.
+ *
+ * An LsmScan takes the place of a sequential scan of one of our tables, by itself or
+ * in a parallel plan.  It is offered beside the server's own path, which it beats
+ * by its cost.
+ *
+ * COSTS
+ *	  What a sequential scan costs, but that a condition which is looked at by
+ *	  column costs LSM_BATCH_FACTOR of what it costs for a row, that a row which
+ *	  fails there is never made, and that blocks are not read which the zone map
+ *	  rules out.  How many these are follows from the correlation of the column with
+ *	  the order of rows: with 1, the fraction of the rows that its conditions
+ *	  let pass; with 0, none; between these by its square, as for index scans.
+ *
+ * SECURITY
+ *	  Conditions are looked at by column before all others, so one of a user's must
+ *	  not come before one of a security barrier: only those are taken that are of the
+ *	  lowest level there is, or leakproof.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_class.h"
+#include "catalog/pg_statistic.h"
+#include "lsm_am.h"
+#include "lsm_exec.h"
+#include "lsm_predicate.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/restrictinfo.h"
+#include "parser/parsetree.h"
+#include "utils/lsyscache.h"
+#include "utils/selfuncs.h"
+#include "utils/spccache.h"
+#include "utils/syscache.h"
+
+#define LSM_BATCH_FACTOR		0.1
+
+/* What finding a row in a block costs, of cpu_tuple_cost, and what making it. */
+#define LSM_FIND_FACTOR			0.1
+#define LSM_MAKE_FACTOR			0.5
+
+/* What a range of rows reads more than its own pages: zones are as long, about. */
+#define LSM_ZONE_PAGES			4.0
+
+bool		lsm_enable_lsmscan = true;
+
+static set_rel_pathlist_hook_type previous_set_rel_pathlist;
+
+/* ---- conditions ---- */
+
+/* The lowest level of security among restrictions. */
+static Index
+lsm_scanpath_level(List *restrictions)
+{
+	Index		level = PG_UINT32_MAX;
+	ListCell   *cell;
+
+	foreach(cell, restrictions)
+		level = Min(level, lfirst_node(RestrictInfo, cell)->security_level);
+	return level;
+}
+
+/* Can a restriction be looked at by column, before all that cannot? */
+static LsmPredicate *
+lsm_scanpath_predicate(RestrictInfo *restriction, Index level, Index relid)
+{
+	if (restriction->pseudoconstant ||
+		(restriction->security_level > level && !restriction->leakproof))
+		return NULL;
+	return lsm_predicate_make(restriction->clause, relid);
+}
+
+static bool
+lsm_scanpath_is_current_of(List *restrictions)
+{
+	ListCell   *cell;
+
+	foreach(cell, restrictions)
+		if (IsA(lfirst_node(RestrictInfo, cell)->clause, CurrentOfExpr))
+		return true;
+	return false;
+}
+
+/* ---- costs ---- */
+
+/* The square of the correlation of a column with the order of rows; 0: not known. */
+static double
+lsm_scanpath_correlation(PlannerInfo *root, RelOptInfo *rel, AttrNumber attnum)
+{
+	RangeTblEntry *rte = planner_rt_fetch(rel->relid, root);
+	HeapTuple	tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(rte->relid),
+										Int16GetDatum(attnum), BoolGetDatum(false));
+	AttStatsSlot slot;
+	double		square = 0;
+
+	if (!HeapTupleIsValid(tuple))
+		return 0;
+	if (get_attstatsslot(&slot, tuple, STATISTIC_KIND_CORRELATION, InvalidOid,
+						 ATTSTATSSLOT_NUMBERS))
+	{
+		if (slot.nnumbers == 1)
+			square = (double) slot.numbers[0] * slot.numbers[0];
+		free_attstatsslot(&slot);
+	}
+	ReleaseSysCache(tuple);
+	return square;
+}
+
+/* What the planner needs to know of the conditions. */
+typedef struct LsmScanCost
+{
+	QualCost	batch;			/* of those that are looked at by column */
+	QualCost	rest;
+	double		passed;			/* fraction of the rows that the former let
+								 * pass */
+	double		read;			/* fraction of the blocks that have to be read */
+} LsmScanCost;
+
+/*
+ * Conditions of one column are taken together, for a range between two bounds has
+ * two of them.
+ */
+static void
+lsm_scanpath_zones(PlannerInfo *root, RelOptInfo *rel, List **by_column, LsmScanCost *cost)
+{
+	for (int i = 0; i < rel->max_attr; i++)
+	{
+		double		square;
+		double		fraction;
+
+		if (by_column[i] == NIL)
+			continue;
+		square = lsm_scanpath_correlation(root, rel, i + 1);
+		if (square == 0)
+			continue;
+		fraction = clauselist_selectivity(root, by_column[i], rel->relid, JOIN_INNER, NULL);
+		fraction = Min(fraction + LSM_ZONE_PAGES / Max(rel->pages, 1.0), 1);
+		cost->read = Min(cost->read, square * fraction + (1 - square));
+	}
+}
+
+static void
+lsm_scanpath_conditions(PlannerInfo *root, RelOptInfo *rel, List *restrictions, LsmScanCost *cost)
+{
+	Index		level = lsm_scanpath_level(restrictions);
+	List	  **by_column = palloc0(Max(rel->max_attr, 1) * sizeof(List *));
+	List	   *batch = NIL;
+	ListCell   *cell;
+
+	memset(cost, 0, sizeof(*cost));
+	cost->read = 1;
+	foreach(cell, restrictions)
+	{
+		RestrictInfo *restriction = lfirst_node(RestrictInfo, cell);
+		LsmPredicate *predicate = lsm_scanpath_predicate(restriction, level, rel->relid);
+		QualCost	one;
+
+		cost_qual_eval_node(&one, (Node *) restriction, root);
+		if (predicate == NULL)
+		{
+			cost->rest.startup += one.startup;
+			cost->rest.per_tuple += one.per_tuple;
+			continue;
+		}
+		cost->batch.startup += one.startup;
+		cost->batch.per_tuple += one.per_tuple;
+		batch = lappend(batch, restriction);
+		if (predicate->zones && predicate->condition.attnum <= rel->max_attr)
+			by_column[predicate->condition.attnum - 1] =
+				lappend(by_column[predicate->condition.attnum - 1], restriction);
+	}
+	cost->passed = clauselist_selectivity(root, batch, rel->relid, JOIN_INNER, NULL);
+	lsm_scanpath_zones(root, rel, by_column, cost);
+}
+
+static void
+lsm_scanpath_cost(CustomPath *cpath, PlannerInfo *root, RelOptInfo *rel, const LsmScanCost *cost)
+{
+	Path	   *path = &cpath->path;
+	double		page_cost;
+	double		found = rel->tuples * cost->read;
+	double		cpu;
+
+	get_tablespace_page_costs(rel->reltablespace, NULL, &page_cost);
+	path->rows = path->param_info != NULL ? path->param_info->ppi_rows : rel->rows;
+	path->startup_cost = cost->batch.startup + cost->rest.startup + path->pathtarget->cost.startup;
+	cpu = rel->pages * cpu_operator_cost +	/* zone maps */
+		found * (cpu_tuple_cost * LSM_FIND_FACTOR + cost->batch.per_tuple * LSM_BATCH_FACTOR) +
+		rel->tuples * cost->passed * (cpu_tuple_cost * LSM_MAKE_FACTOR + cost->rest.per_tuple) +
+		path->rows * path->pathtarget->cost.per_tuple;
+	if (path->parallel_workers > 0)
+	{
+		double		divisor = path->parallel_workers;
+
+		/* the leader's part, as the server has it */
+		if (parallel_leader_participation)
+			divisor += Max(1.0 - 0.3 * path->parallel_workers, 0);
+		cpu /= divisor;
+		path->rows = clamp_row_est(path->rows / divisor);
+	}
+	path->total_cost = path->startup_cost + cpu + page_cost * rel->pages * cost->read;
+	lsm_compat_disable_path(path, enable_seqscan);
+}
+
+/* ---- paths ---- */
+
+static Plan *
+lsm_scanpath_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path, List *tlist,
+				  List *clauses, List *custom_plans)
+{
+	CustomScan *scan = makeNode(CustomScan);
+	Index		level = lsm_scanpath_level(clauses);
+	List	   *batch = NIL;
+	int			number = 0;
+	ListCell   *cell;
+
+	/* conditions by their number in the plan's qual */
+	foreach(cell, clauses)
+	{
+		RestrictInfo *restriction = lfirst_node(RestrictInfo, cell);
+
+		if (restriction->pseudoconstant)
+			continue;
+		if (lsm_scanpath_predicate(restriction, level, rel->relid) != NULL)
+			batch = lappend_int(batch, number);
+		number++;
+	}
+	scan->scan.scanrelid = rel->relid;
+	scan->scan.plan.targetlist = tlist;
+	scan->scan.plan.qual = extract_actual_clauses(clauses, false);
+	scan->flags = best_path->flags;
+	scan->custom_private = batch;
+	scan->methods = &lsm_scan_methods;
+	return &scan->scan.plan;
+}
+
+static const CustomPathMethods lsm_scanpath_methods = {
+	.CustomName = "LsmScan",
+	.PlanCustomPath = lsm_scanpath_plan,
+};
+
+static CustomPath *
+lsm_scanpath_make(PlannerInfo *root, RelOptInfo *rel, const LsmScanCost *cost, int workers)
+{
+	CustomPath *path = makeNode(CustomPath);
+
+	path->path.pathtype = T_CustomScan;
+	path->path.parent = rel;
+	path->path.pathtarget = rel->reltarget;
+	path->path.param_info = get_baserel_parampathinfo(root, rel, rel->lateral_relids);
+	path->path.parallel_aware = workers > 0;
+	path->path.parallel_safe = rel->consider_parallel;
+	path->path.parallel_workers = workers;
+	path->flags = CUSTOMPATH_SUPPORT_BACKWARD_SCAN | CUSTOMPATH_SUPPORT_PROJECTION;
+	path->methods = &lsm_scanpath_methods;
+	lsm_scanpath_cost(path, root, rel, cost);
+	return path;
+}
+
+/* Is it a table of ours, to be scanned by itself? */
+static bool
+lsm_scanpath_applies(RelOptInfo *rel, RangeTblEntry *rte)
+{
+	return lsm_enable_lsmscan &&
+		(rel->reloptkind == RELOPT_BASEREL || rel->reloptkind == RELOPT_OTHER_MEMBER_REL) &&
+		rte->rtekind == RTE_RELATION && !rte->inh && rte->tablesample == NULL &&
+		(rte->relkind == RELKIND_RELATION || rte->relkind == RELKIND_MATVIEW) &&
+		!IS_DUMMY_REL(rel) && lsm_relid_is_lsm(rte->relid) &&
+		!lsm_scanpath_is_current_of(rel->baserestrictinfo);
+}
+
+static void
+lsm_set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+{
+	LsmScanCost cost;
+
+	if (previous_set_rel_pathlist)
+		previous_set_rel_pathlist(root, rel, rti, rte);
+	if (!lsm_scanpath_applies(rel, rte))
+		return;
+	lsm_scanpath_conditions(root, rel, rel->baserestrictinfo, &cost);
+	add_path(rel, &lsm_scanpath_make(root, rel, &cost, 0)->path);
+	if (rel->consider_parallel && rel->lateral_relids == NULL)
+	{
+		int			workers = compute_parallel_worker(rel, rel->pages, -1,
+													  max_parallel_workers_per_gather);
+
+		if (workers > 0)
+			add_partial_path(rel, &lsm_scanpath_make(root, rel, &cost, workers)->path);
+	}
+}
+
+void
+lsm_scanpath_install(void)
+{
+	RegisterCustomScanMethods(&lsm_scan_methods);
+	previous_set_rel_pathlist = set_rel_pathlist_hook;
+	set_rel_pathlist_hook = lsm_set_rel_pathlist;
+}

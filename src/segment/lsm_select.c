@@ -1,0 +1,235 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_select.c
+ *	  Which rows of a block meet a condition, found on encoded columns.
+ *
+ * A condition is looked at once for each value that an encoding stores: for a
+ * constant once, for runs once a run, for a dictionary once a distinct value,
+ * and only then spread over the rows.  Numbers that are stored one by one are
+ * unpacked and compared in loops that the compiler makes vectors of.  Masks
+ * are a byte a row, so that conditions are joined by a loop of the same kind.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "segment/lsm_codec.h"
+#include "segment/lsm_select.h"
+
+/* ---- numbers ---- */
+
+/* Make what a chunk stores comparable as signed integers, in place. */
+static void
+lsm_select_order(LsmNumberOrder order, int64 *values, int n)
+{
+	switch (order)
+	{
+		case LSM_NUMBER_UNSIGNED32:
+			for (int i = 0; i < n; i++)
+				values[i] = (uint32) values[i];
+			break;
+		case LSM_NUMBER_FLOAT4:
+			for (int i = 0; i < n; i++)
+			{
+				int32		bits = (int32) values[i];
+				float		value;
+
+				memcpy(&value, &bits, sizeof(value));
+				values[i] = lsm_float_order(value);
+			}
+			break;
+		case LSM_NUMBER_FLOAT8:
+			for (int i = 0; i < n; i++)
+			{
+				double		value;
+
+				memcpy(&value, &values[i], sizeof(value));
+				values[i] = lsm_float_order(value);
+			}
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+lsm_select_range(const LsmCondition *condition, const int64 *values, int n, uint8 *pass)
+{
+	uint64		lo = (uint64) condition->lo;
+	uint64		width = (uint64) condition->hi - lo;
+	uint8		outside = condition->outside;
+
+	if (condition->lo > condition->hi)
+	{
+		memset(pass, outside, n);
+		return;
+	}
+	for (int i = 0; i < n; i++)
+		pass[i] = (uint8) ((uint64) values[i] - lo <= width) ^ outside;
+}
+
+static void
+lsm_select_set(const LsmCondition *condition, const int64 *values, int n, uint8 *pass)
+{
+	for (int i = 0; i < n; i++)
+	{
+		int			lo = 0;
+		int			hi = condition->nset;
+
+		while (lo < hi)
+		{
+			int			middle = (lo + hi) / 2;
+
+			if (condition->set[middle] < values[i])
+				lo = middle + 1;
+			else
+				hi = middle;
+		}
+		pass[i] = lo < condition->nset && condition->set[lo] == values[i];
+	}
+}
+
+static void
+lsm_select_numbers(const LsmCondition *condition, int64 *values, int n, uint8 *pass)
+{
+	lsm_select_order(condition->order, values, n);
+	if (condition->kind == LSM_COND_SET)
+		lsm_select_set(condition, values, n, pass);
+	else
+		lsm_select_range(condition, values, n, pass);
+}
+
+/* ---- vectors ---- */
+
+/* pass[i]: does value i of the vector meet the condition? */
+static void
+lsm_select_vector(LsmChunk *chunk, const LsmVector *v, LsmCondition *condition, bool numbers,
+				  uint8 *pass)
+{
+	switch (v->encoding)
+	{
+		case LSM_ENC_RLE:
+			{
+				uint8	   *runs = palloc(v->child->n);
+				int			i = 0;
+
+				lsm_select_vector(chunk, v->child, condition, numbers, runs);
+				for (int run = 0; run < v->child->n; run++)
+				{
+					int			end = lsm_vector_run_end(chunk, v, run);
+
+					if (end > i)
+						memset(pass + i, runs[run], end - i);
+					i = Max(i, end);
+				}
+				pfree(runs);
+				return;
+			}
+		case LSM_ENC_DICT:
+			{
+				uint8	   *distinct = palloc(v->child->n);
+
+				lsm_select_vector(chunk, v->child, condition, numbers, distinct);
+				for (int i = 0; i < v->n; i++)
+					pass[i] = distinct[lsm_vector_code(chunk, v, i)];
+				pfree(distinct);
+				return;
+			}
+		case LSM_ENC_CONST:
+			if (v->n > 1)
+			{
+				LsmVector	one = *v;
+
+				one.n = 1;
+				lsm_select_vector(chunk, &one, condition, numbers, pass);
+				memset(pass + 1, pass[0], v->n - 1);
+				return;
+			}
+			break;
+	}
+	if (numbers)
+	{
+		int64	   *values = palloc(v->n * sizeof(int64));
+
+		lsm_vector_ints(chunk, v, values);
+		lsm_select_numbers(condition, values, v->n, pass);
+		pfree(values);
+		return;
+	}
+	for (int i = 0; i < v->n; i++)
+		pass[i] = condition->test(condition, lsm_vector_datum(chunk, v, i));
+}
+
+/* ---- rows ---- */
+
+static int
+lsm_select_count(const uint8 *mask, int rows)
+{
+	int			n = 0;
+
+	for (int i = 0; i < rows; i++)
+		n += mask[i];
+	return n;
+}
+
+/* Join what was found for the values with the rows that have one. */
+static void
+lsm_select_spread(const LsmChunk *chunk, const uint8 *pass, uint8 *mask)
+{
+	if (chunk->present == NULL)
+	{
+		for (int row = 0; row < chunk->rows; row++)
+			mask[row] &= pass[row];
+		return;
+	}
+	for (int row = 0, i = 0; row < chunk->rows; row++)
+	{
+		if (chunk->present[row >> 3] >> (row & 7) & 1)
+			mask[row] &= pass[i++];
+		else
+			mask[row] = 0;
+	}
+}
+
+static void
+lsm_select_nulls(const LsmChunk *chunk, bool null, uint8 *mask)
+{
+	if (chunk->vector.encoding == LSM_ENC_NULLS)
+	{
+		if (!null)
+			memset(mask, 0, chunk->rows);
+		return;
+	}
+	if (chunk->present == NULL)
+	{
+		if (null)
+			memset(mask, 0, chunk->rows);
+		return;
+	}
+	for (int row = 0; row < chunk->rows; row++)
+		mask[row] &= (chunk->present[row >> 3] >> (row & 7) & 1) ^ null;
+}
+
+int
+lsm_block_select(LsmBlock *block, LsmCondition *condition, uint8 *mask)
+{
+	LsmChunk   *chunk = lsm_block_column_chunk(block, condition->attnum);
+	int			rows = lsm_block_rows(block);
+
+	if (condition->kind == LSM_COND_NULL || condition->kind == LSM_COND_NOT_NULL)
+		lsm_select_nulls(chunk, condition->kind == LSM_COND_NULL, mask);
+	else if (chunk->vector.encoding == LSM_ENC_NULLS)
+		memset(mask, 0, rows);
+	else
+	{
+		bool		numbers = condition->kind != LSM_COND_TEST && !chunk->vector.strings;
+		uint8	   *pass = palloc(chunk->vector.n);
+
+		if (numbers && chunk->numeric)
+			condition->rescale(condition, chunk->scale & ~LSM_NUMERIC_LONG_HEADER);
+		lsm_select_vector(chunk, &chunk->vector, condition, numbers, pass);
+		lsm_select_spread(chunk, pass, mask);
+		pfree(pass);
+	}
+	return lsm_select_count(mask, rows);
+}

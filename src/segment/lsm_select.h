@@ -1,0 +1,81 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_select.h
+ *	  Which rows of a block meet a condition, found on encoded columns.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_SELECT_H
+#define LSM_SELECT_H
+
+#include "segment/lsm_segment.h"
+
+typedef enum LsmConditionKind
+{
+	LSM_COND_NULL,				/* the column is null */
+	LSM_COND_NOT_NULL,
+	LSM_COND_RANGE,				/* not null, and inside (or outside) of lo to
+								 * hi */
+	LSM_COND_SET,				/* not null, and one of some numbers */
+	LSM_COND_TEST				/* not null, and test() says so */
+} LsmConditionKind;
+
+/* What numbers of a column are compared as. */
+typedef enum LsmNumberOrder
+{
+	LSM_NUMBER_NONE,			/* the column has none: TEST only */
+	LSM_NUMBER_SIGNED,
+	LSM_NUMBER_UNSIGNED32,		/* oid */
+	LSM_NUMBER_FLOAT4,			/* as by lsm_float_order() */
+	LSM_NUMBER_FLOAT8,
+	LSM_NUMBER_SCALED			/* numeric, where a chunk has scaled integers */
+} LsmNumberOrder;
+
+typedef struct LsmCondition
+{
+	int			attnum;			/* column, from 1 */
+	LsmConditionKind kind;
+	LsmNumberOrder order;
+	bool		outside;		/* RANGE: values that are not in it */
+	int64		lo;				/* RANGE: both ends belong to it; lo > hi:
+								 * empty */
+	int64		hi;
+	const int64 *set;			/* SET: sorted */
+	int			nset;
+
+	/*
+	 * SCALED: set lo and hi for numbers of that scale.
+	 */
+	void		(*rescale) (struct LsmCondition *condition, int scale);
+
+	/*
+	 * TEST, and RANGE of numerics where a chunk does not have integers.
+	 */
+	bool		(*test) (struct LsmCondition *condition, Datum value);
+} LsmCondition;
+
+/*
+ * Clear mask[row] (0 or 1, one for each row of the block) where a row does not meet
+ * the condition.  The column must be one that the block stores.  Returns how many
+ * are left.
+ */
+extern int	lsm_block_select(LsmBlock *block, LsmCondition *condition, uint8 *mask);
+
+/*
+ * A float as an integer with the order that the server gives floats: both zeroes
+ * are the same, NaN is greater than all.
+ */
+static inline int64
+lsm_float_order(double value)
+{
+	int64		bits;
+
+	if (value != value)
+		return PG_INT64_MAX;
+	if (value == 0)
+		return 0;
+	memcpy(&bits, &value, sizeof(bits));
+	return bits ^ ((bits >> 63) & PG_INT64_MAX);
+}
+
+#endif							/* LSM_SELECT_H */
