@@ -1,0 +1,96 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_columnscan.h
+ *	  A scan by columns, as plan nodes of ours have it: blocks, conditions, and
+ *	  rows that have to be looked at one by one.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_COLUMNSCAN_H
+#define LSM_COLUMNSCAN_H
+
+#include "access/parallel.h"
+#include "lsm_am.h"
+#include "lsm_codec.h"
+#include "lsm_predicate.h"
+#include "nodes/execnodes.h"
+
+/* What a scan has done; of parallel scans, all processes together. */
+typedef struct LsmScanCounters
+{
+	uint64		blocks_read;
+	uint64		blocks_skipped;
+	uint64		blocks_counted; /* their rows are known without reading them */
+	uint64		rows_fused;		/* rows with other records than in their block */
+} LsmScanCounters;
+
+#define LSM_SCAN_COUNTERS		4
+
+StaticAssertDecl(sizeof(LsmScanCounters) == LSM_SCAN_COUNTERS * sizeof(uint64),
+				 "counters are shared as an array");
+
+typedef struct LsmScanShared
+{
+	pg_atomic_uint64 counters[LSM_SCAN_COUNTERS];
+} LsmScanShared;
+
+typedef struct LsmColumnScan
+{
+	PlanState  *ps;				/* the node's */
+	Relation	rel;
+	int			npredicates;
+	LsmPredicate **predicates;
+	ExprState  *qual;			/* all of them as an expression */
+	Bitmapset  *columns;		/* columns that are asked for, besides theirs */
+	bool		system_columns; /* other than ctid and tableoid are asked for */
+	/* the scan, when it runs */
+	ParallelTableScanDesc pscan;
+	LsmScanShared *shared;
+	TableScanDesc scan;
+	LsmBatchScan batch;
+	/* the unit, if it is a block */
+	bool		simple;			/* columns say all about its rows */
+	bool		recheck;		/* conditions have to be checked by row */
+	int			nselected;		/* rows that are left, or to be checked */
+	uint16		selected[LSM_BLOCK_MAX_ROWS];
+	/* next row of the unit */
+	int			at;				/* page: of its rows; block: of selected */
+	int			changed_at;
+	LsmScanCounters counters;
+}			LsmColumnScan;
+
+/*
+ * Begin to make one: conditions are added, then it is finished; the clauses' Vars
+ * have that varno and the numbers of the table's columns.
+ */
+extern void lsm_columnscan_init(LsmColumnScan * cscan, PlanState *ps, Relation rel, int max);
+extern bool lsm_columnscan_add(LsmColumnScan * cscan, Expr *clause, Index varno);
+extern void lsm_columnscan_ask(LsmColumnScan * cscan, Node *expr, Index varno);
+
+/* Running: start (which evaluates conditions' values), units, end or rescan. */
+extern void lsm_columnscan_start(LsmColumnScan * cscan);
+extern bool lsm_columnscan_next_unit(LsmColumnScan * cscan);
+extern void lsm_columnscan_stop(LsmColumnScan * cscan);
+extern void lsm_columnscan_end(LsmColumnScan * cscan);
+extern void lsm_columnscan_rescan(LsmColumnScan * cscan);
+
+/*
+ * The next row of the unit that has to be fetched, and meets the conditions, into
+ * slot (of LsmSlotOps).  Of a block: only those before that row of it; -1: all.
+ */
+extern bool lsm_columnscan_fetch(LsmColumnScan * cscan, TupleTableSlot *slot, int before,
+								 LsmTid *root);
+
+/* Store a row of the block as a whole; false: it does not meet the conditions. */
+extern bool lsm_columnscan_store(LsmColumnScan * cscan, int row, LsmTid root,
+								 TupleTableSlot *slot);
+extern bool lsm_columnscan_passes(LsmColumnScan * cscan, TupleTableSlot *slot);
+
+/* Parallel plans, and EXPLAIN. */
+extern Size lsm_columnscan_estimate_dsm(Relation rel, Snapshot snapshot);
+extern void lsm_columnscan_initialize_dsm(LsmColumnScan * cscan, void *coordinate, bool again);
+extern void lsm_columnscan_initialize_worker(LsmColumnScan * cscan, void *coordinate);
+extern void lsm_columnscan_shutdown(LsmColumnScan * cscan);
+extern void lsm_columnscan_explain(LsmColumnScan * cscan, ExplainState *es);
+
+#endif							/* LSM_COLUMNSCAN_H */
