@@ -54,6 +54,7 @@ REGRESS = \
 	bitmap_logical \
 	tablesample \
 	lsmscan \
+	lsmagg \
 	alter_table \
 	columns \
 	truncate \

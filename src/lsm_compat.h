@@ -128,6 +128,15 @@ lsm_compat_truncate_main(SMgrRelation reln, BlockNumber old_nblocks, BlockNumber
 #define lsm_compat_disable_path(path, enabled) ((path)->disabled_nodes = (enabled) ? 0 : 1)
 #endif
 
+/* May the user call a function? */
+#if PG_VERSION_NUM < 170000
+#define lsm_compat_function_aclcheck(function) \
+	pg_proc_aclcheck(function, GetUserId(), ACL_EXECUTE)
+#else
+#define lsm_compat_function_aclcheck(function) \
+	object_aclcheck(ProcedureRelationId, function, GetUserId(), ACL_EXECUTE)
+#endif
+
 /* Are strings ordered by their bytes? */
 #if PG_VERSION_NUM < 180000
 #define lsm_compat_collate_is_c(collation) lc_collate_is_c(collation)

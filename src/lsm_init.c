@@ -135,7 +135,7 @@ lsm_init_settings(void)
 							&lsm_minor_compact_trigger, 4, 2, 100,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("lsm.enable_lsmscan",
-							 "Enables the planner's use of LsmScan plans.",
+							 "Enables the planner's use of LsmScan and LsmAgg plans.",
 							 NULL,
 							 &lsm_enable_lsmscan, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.debug_ring_lbs",
@@ -176,6 +176,7 @@ _PG_init(void)
 	RegisterSubXactCallback(lsm_subxact_callback, NULL);
 	lsm_executor_install();
 	lsm_scanpath_install();
+	lsm_aggnode_install();
 	lsm_ddl_install_hooks();
 	lsm_launcher_register();
 }

@@ -152,6 +152,12 @@ typedef struct LsmBatchScan
 						 uint32 blockno);
 	void	   *arg;
 
+	/*
+	 * rows of blocks that all see, and that have no other records, are only counted,
+	 * in rows_counted
+	 */
+	bool		count_only;
+
 	/* the unit */
 	LsmBlock   *block;			/* NULL: a page, or skipped */
 	bool		page;
@@ -166,6 +172,8 @@ typedef struct LsmBatchScan
 	uint64		units;
 	uint64		blocks_read;
 	uint64		blocks_skipped;
+	uint64		blocks_counted;
+	uint64		rows_counted;
 
 	/* private */
 	int			max_mask;

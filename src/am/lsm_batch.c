@@ -310,6 +310,20 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 	lo = first;
 	hi = Min(last, scan->end);
 	skipped = batch->skip != NULL && batch->skip(batch->arg, reader, entry, blockno);
+	if (!skipped && batch->count_only && (entry->flags & LSM_SEGFLAG_ALL_VISIBLE) &&
+		lo <= block_first && hi == last)
+	{
+		n = lsm_batch_collect(batch, view, lo, hi);
+		if (n < 0)
+			return false;
+		if (n == 0)
+		{
+			batch->rows_counted += rows;
+			batch->blocks_counted++;
+			lsm_compat_count_returned(rel, rows);
+			return true;
+		}
+	}
 	if (!skipped)
 	{
 		scan->cached = lsm_block_pin(rel, scan->table, entry, blockno);

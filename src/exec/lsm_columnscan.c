@@ -25,7 +25,7 @@
 
 /* There will be max conditions at most. */
 void
-lsm_columnscan_init(LsmColumnScan * cscan, PlanState *ps, Relation rel, int max)
+lsm_columnscan_init(LsmColumnScan *cscan, PlanState *ps, Relation rel, int max)
 {
 	cscan->ps = ps;
 	cscan->rel = rel;
@@ -33,14 +33,14 @@ lsm_columnscan_init(LsmColumnScan * cscan, PlanState *ps, Relation rel, int max)
 }
 
 static bool
-lsm_columnscan_has_default(LsmColumnScan * cscan, AttrNumber attnum)
+lsm_columnscan_has_default(LsmColumnScan *cscan, AttrNumber attnum)
 {
 	return TupleDescAttr(RelationGetDescr(cscan->rel), attnum - 1)->atthasmissing;
 }
 
 /* Add a condition; false: it is none that is looked at by column. */
 bool
-lsm_columnscan_add(LsmColumnScan * cscan, Expr *clause, Index varno)
+lsm_columnscan_add(LsmColumnScan *cscan, Expr *clause, Index varno)
 {
 	LsmPredicate *predicate = lsm_predicate_make(clause, varno);
 
@@ -55,7 +55,7 @@ lsm_columnscan_add(LsmColumnScan * cscan, Expr *clause, Index varno)
 
 /* Columns of an expression will be asked for. */
 void
-lsm_columnscan_ask(LsmColumnScan * cscan, Node *expr, Index varno)
+lsm_columnscan_ask(LsmColumnScan *cscan, Node *expr, Index varno)
 {
 	TupleDesc	tupdesc = RelationGetDescr(cscan->rel);
 	Bitmapset  *attrs = NULL;
@@ -98,7 +98,7 @@ lsm_columnscan_skip(void *arg, LsmSegmentReader *reader, const LsmManifestEntry 
 }
 
 void
-lsm_columnscan_start(LsmColumnScan * cscan)
+lsm_columnscan_start(LsmColumnScan *cscan)
 {
 	if (cscan->scan == NULL && cscan->pscan != NULL)
 		cscan->scan = table_beginscan_parallel(cscan->rel, cscan->pscan);
@@ -116,17 +116,19 @@ lsm_columnscan_start(LsmColumnScan * cscan)
 
 /* Take over what the batch scan has counted. */
 static void
-lsm_columnscan_count(LsmColumnScan * cscan)
+lsm_columnscan_count(LsmColumnScan *cscan)
 {
 	cscan->counters.blocks_read += cscan->batch.blocks_read;
 	cscan->counters.blocks_skipped += cscan->batch.blocks_skipped;
+	cscan->counters.blocks_counted += cscan->batch.blocks_counted;
+	cscan->batch.blocks_counted = 0;
 	cscan->batch.blocks_read = 0;
 	cscan->batch.blocks_skipped = 0;
 }
 
 /* Give up the units; the scan itself stays. */
 void
-lsm_columnscan_stop(LsmColumnScan * cscan)
+lsm_columnscan_stop(LsmColumnScan *cscan)
 {
 	if (cscan->batch.scan != NULL)
 	{
@@ -139,7 +141,7 @@ lsm_columnscan_stop(LsmColumnScan * cscan)
 }
 
 void
-lsm_columnscan_end(LsmColumnScan * cscan)
+lsm_columnscan_end(LsmColumnScan *cscan)
 {
 	lsm_columnscan_stop(cscan);
 	if (cscan->scan != NULL)
@@ -148,7 +150,7 @@ lsm_columnscan_end(LsmColumnScan * cscan)
 }
 
 void
-lsm_columnscan_rescan(LsmColumnScan * cscan)
+lsm_columnscan_rescan(LsmColumnScan *cscan)
 {
 	lsm_columnscan_stop(cscan);
 	if (cscan->scan != NULL)
@@ -159,7 +161,7 @@ lsm_columnscan_rescan(LsmColumnScan * cscan)
 
 /* Can the conditions, and the columns, of the block be looked at as it has them? */
 static void
-lsm_columnscan_examine(LsmColumnScan * cscan)
+lsm_columnscan_examine(LsmColumnScan *cscan)
 {
 	LsmBlock   *block = cscan->batch.block;
 	LsmScan		scan = (LsmScan) cscan->scan;
@@ -183,7 +185,7 @@ lsm_columnscan_examine(LsmColumnScan * cscan)
 
 /* Find the rows of the block that meet the conditions. */
 static void
-lsm_columnscan_select(LsmColumnScan * cscan)
+lsm_columnscan_select(LsmColumnScan *cscan)
 {
 	LsmBatchScan *batch = &cscan->batch;
 	int			left = batch->nseen;
@@ -209,7 +211,7 @@ lsm_columnscan_select(LsmColumnScan * cscan)
 
 /* Go to the next unit; false: there is none. */
 bool
-lsm_columnscan_next_unit(LsmColumnScan * cscan)
+lsm_columnscan_next_unit(LsmColumnScan *cscan)
 {
 	cscan->at = 0;
 	cscan->changed_at = 0;
@@ -228,7 +230,7 @@ lsm_columnscan_next_unit(LsmColumnScan * cscan)
 
 /* Does the row in the slot meet the conditions? */
 bool
-lsm_columnscan_passes(LsmColumnScan * cscan, TupleTableSlot *slot)
+lsm_columnscan_passes(LsmColumnScan *cscan, TupleTableSlot *slot)
 {
 	ExprContext *econtext = cscan->ps->ps_ExprContext;
 
@@ -243,7 +245,7 @@ lsm_columnscan_passes(LsmColumnScan * cscan, TupleTableSlot *slot)
 }
 
 static bool
-lsm_columnscan_deliver(LsmColumnScan * cscan, const LsmScanRow *row, TupleTableSlot *slot,
+lsm_columnscan_deliver(LsmColumnScan *cscan, const LsmScanRow *row, TupleTableSlot *slot,
 					   LsmTid *root)
 {
 	if (!lsm_scan_deliver((LsmScan) cscan->scan, row, slot))
@@ -254,7 +256,7 @@ lsm_columnscan_deliver(LsmColumnScan * cscan, const LsmScanRow *row, TupleTableS
 }
 
 bool
-lsm_columnscan_fetch(LsmColumnScan * cscan, TupleTableSlot *slot, int before, LsmTid *root)
+lsm_columnscan_fetch(LsmColumnScan *cscan, TupleTableSlot *slot, int before, LsmTid *root)
 {
 	LsmScan		scan = (LsmScan) cscan->scan;
 	LsmBatchScan *batch = &cscan->batch;
@@ -279,7 +281,7 @@ lsm_columnscan_fetch(LsmColumnScan * cscan, TupleTableSlot *slot, int before, Ls
 }
 
 bool
-lsm_columnscan_store(LsmColumnScan * cscan, int row, LsmTid root, TupleTableSlot *slot)
+lsm_columnscan_store(LsmColumnScan *cscan, int row, LsmTid root, TupleTableSlot *slot)
 {
 	LsmScanRow	one = {.root = root,.at = row};
 
@@ -296,7 +298,7 @@ lsm_columnscan_estimate_dsm(Relation rel, Snapshot snapshot)
 }
 
 void
-lsm_columnscan_initialize_worker(LsmColumnScan * cscan, void *coordinate)
+lsm_columnscan_initialize_worker(LsmColumnScan *cscan, void *coordinate)
 {
 	cscan->shared = coordinate;
 	cscan->pscan = (ParallelTableScanDesc)
@@ -304,7 +306,7 @@ lsm_columnscan_initialize_worker(LsmColumnScan * cscan, void *coordinate)
 }
 
 void
-lsm_columnscan_initialize_dsm(LsmColumnScan * cscan, void *coordinate, bool again)
+lsm_columnscan_initialize_dsm(LsmColumnScan *cscan, void *coordinate, bool again)
 {
 	lsm_columnscan_initialize_worker(cscan, coordinate);
 	for (int i = 0; i < LSM_SCAN_COUNTERS; i++)
@@ -321,7 +323,7 @@ lsm_columnscan_initialize_dsm(LsmColumnScan * cscan, void *coordinate, bool agai
  * each part of a portal too, and the scan goes on.)
  */
 void
-lsm_columnscan_shutdown(LsmColumnScan * cscan)
+lsm_columnscan_shutdown(LsmColumnScan *cscan)
 {
 	uint64	   *counters = (uint64 *) &cscan->counters;
 
@@ -343,7 +345,7 @@ lsm_columnscan_shutdown(LsmColumnScan * cscan)
 }
 
 void
-lsm_columnscan_explain(LsmColumnScan * cscan, ExplainState *es)
+lsm_columnscan_explain(LsmColumnScan *cscan, ExplainState *es)
 {
 	LsmScanCounters *counters = &cscan->counters;
 

@@ -57,40 +57,40 @@ typedef struct LsmColumnScan
 	int			at;				/* page: of its rows; block: of selected */
 	int			changed_at;
 	LsmScanCounters counters;
-}			LsmColumnScan;
+} LsmColumnScan;
 
 /*
  * Begin to make one: conditions are added, then it is finished; the clauses' Vars
  * have that varno and the numbers of the table's columns.
  */
-extern void lsm_columnscan_init(LsmColumnScan * cscan, PlanState *ps, Relation rel, int max);
-extern bool lsm_columnscan_add(LsmColumnScan * cscan, Expr *clause, Index varno);
-extern void lsm_columnscan_ask(LsmColumnScan * cscan, Node *expr, Index varno);
+extern void lsm_columnscan_init(LsmColumnScan *cscan, PlanState *ps, Relation rel, int max);
+extern bool lsm_columnscan_add(LsmColumnScan *cscan, Expr *clause, Index varno);
+extern void lsm_columnscan_ask(LsmColumnScan *cscan, Node *expr, Index varno);
 
 /* Running: start (which evaluates conditions' values), units, end or rescan. */
-extern void lsm_columnscan_start(LsmColumnScan * cscan);
-extern bool lsm_columnscan_next_unit(LsmColumnScan * cscan);
-extern void lsm_columnscan_stop(LsmColumnScan * cscan);
-extern void lsm_columnscan_end(LsmColumnScan * cscan);
-extern void lsm_columnscan_rescan(LsmColumnScan * cscan);
+extern void lsm_columnscan_start(LsmColumnScan *cscan);
+extern bool lsm_columnscan_next_unit(LsmColumnScan *cscan);
+extern void lsm_columnscan_stop(LsmColumnScan *cscan);
+extern void lsm_columnscan_end(LsmColumnScan *cscan);
+extern void lsm_columnscan_rescan(LsmColumnScan *cscan);
 
 /*
  * The next row of the unit that has to be fetched, and meets the conditions, into
  * slot (of LsmSlotOps).  Of a block: only those before that row of it; -1: all.
  */
-extern bool lsm_columnscan_fetch(LsmColumnScan * cscan, TupleTableSlot *slot, int before,
+extern bool lsm_columnscan_fetch(LsmColumnScan *cscan, TupleTableSlot *slot, int before,
 								 LsmTid *root);
 
 /* Store a row of the block as a whole; false: it does not meet the conditions. */
-extern bool lsm_columnscan_store(LsmColumnScan * cscan, int row, LsmTid root,
+extern bool lsm_columnscan_store(LsmColumnScan *cscan, int row, LsmTid root,
 								 TupleTableSlot *slot);
-extern bool lsm_columnscan_passes(LsmColumnScan * cscan, TupleTableSlot *slot);
+extern bool lsm_columnscan_passes(LsmColumnScan *cscan, TupleTableSlot *slot);
 
 /* Parallel plans, and EXPLAIN. */
 extern Size lsm_columnscan_estimate_dsm(Relation rel, Snapshot snapshot);
-extern void lsm_columnscan_initialize_dsm(LsmColumnScan * cscan, void *coordinate, bool again);
-extern void lsm_columnscan_initialize_worker(LsmColumnScan * cscan, void *coordinate);
-extern void lsm_columnscan_shutdown(LsmColumnScan * cscan);
-extern void lsm_columnscan_explain(LsmColumnScan * cscan, ExplainState *es);
+extern void lsm_columnscan_initialize_dsm(LsmColumnScan *cscan, void *coordinate, bool again);
+extern void lsm_columnscan_initialize_worker(LsmColumnScan *cscan, void *coordinate);
+extern void lsm_columnscan_shutdown(LsmColumnScan *cscan);
+extern void lsm_columnscan_explain(LsmColumnScan *cscan, ExplainState *es);
 
 #endif							/* LSM_COLUMNSCAN_H */

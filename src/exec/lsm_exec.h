@@ -17,7 +17,27 @@
 extern bool lsm_enable_lsmscan;
 
 /* ---- lsm_scanpath.c ---- */
+
+/* What the planner needs to know of the conditions of a scan. */
+typedef struct LsmScanCost
+{
+	QualCost	batch;			/* of those that are looked at by column */
+	QualCost	rest;
+	int			nrest;			/* number of the others */
+	double		passed;			/* fraction of the rows that the former let
+								 * pass */
+	double		read;			/* fraction of the blocks that have to be read */
+} LsmScanCost;
+
 extern void lsm_scanpath_install(void);
+extern bool lsm_scanpath_applies(RelOptInfo *rel, RangeTblEntry *rte);
+extern void lsm_scanpath_conditions(PlannerInfo *root, RelOptInfo *rel, List *restrictions,
+									LsmScanCost *cost);
+extern Cost lsm_scanpath_find_cost(RelOptInfo *rel, const LsmScanCost *cost, Cost *disk);
+
+/* ---- lsm_aggnode.c ---- */
+extern void lsm_aggnode_install(void);
+extern const CustomScanMethods lsm_agg_methods;
 
 /* ---- lsm_scannode.c ---- */
 extern const CustomScanMethods lsm_scan_methods;

@@ -113,16 +113,6 @@ lsm_scanpath_correlation(PlannerInfo *root, RelOptInfo *rel, AttrNumber attnum)
 	return square;
 }
 
-/* What the planner needs to know of the conditions. */
-typedef struct LsmScanCost
-{
-	QualCost	batch;			/* of those that are looked at by column */
-	QualCost	rest;
-	double		passed;			/* fraction of the rows that the former let
-								 * pass */
-	double		read;			/* fraction of the blocks that have to be read */
-} LsmScanCost;
-
 /*
  * Conditions of one column are taken together, for a range between two bounds has
  * two of them.
@@ -146,7 +136,7 @@ lsm_scanpath_zones(PlannerInfo *root, RelOptInfo *rel, List **by_column, LsmScan
 	}
 }
 
-static void
+void
 lsm_scanpath_conditions(PlannerInfo *root, RelOptInfo *rel, List *restrictions, LsmScanCost *cost)
 {
 	Index		level = lsm_scanpath_level(restrictions);
@@ -167,6 +157,7 @@ lsm_scanpath_conditions(PlannerInfo *root, RelOptInfo *rel, List *restrictions, 
 		{
 			cost->rest.startup += one.startup;
 			cost->rest.per_tuple += one.per_tuple;
+			cost->nrest++;
 			continue;
 		}
 		cost->batch.startup += one.startup;
@@ -180,20 +171,29 @@ lsm_scanpath_conditions(PlannerInfo *root, RelOptInfo *rel, List *restrictions, 
 	lsm_scanpath_zones(root, rel, by_column, cost);
 }
 
+/* What it costs to find the rows that meet the conditions by column. */
+Cost
+lsm_scanpath_find_cost(RelOptInfo *rel, const LsmScanCost *cost, Cost *disk)
+{
+	double		page_cost;
+
+	get_tablespace_page_costs(rel->reltablespace, NULL, &page_cost);
+	*disk = page_cost * rel->pages * cost->read;
+	return rel->pages * cpu_operator_cost + /* zone maps */
+		rel->tuples * cost->read * (cpu_tuple_cost * LSM_FIND_FACTOR +
+									cost->batch.per_tuple * LSM_BATCH_FACTOR);
+}
+
 static void
 lsm_scanpath_cost(CustomPath *cpath, PlannerInfo *root, RelOptInfo *rel, const LsmScanCost *cost)
 {
 	Path	   *path = &cpath->path;
-	double		page_cost;
-	double		found = rel->tuples * cost->read;
-	double		cpu;
+	Cost		disk;
+	Cost		cpu = lsm_scanpath_find_cost(rel, cost, &disk);
 
-	get_tablespace_page_costs(rel->reltablespace, NULL, &page_cost);
 	path->rows = path->param_info != NULL ? path->param_info->ppi_rows : rel->rows;
 	path->startup_cost = cost->batch.startup + cost->rest.startup + path->pathtarget->cost.startup;
-	cpu = rel->pages * cpu_operator_cost +	/* zone maps */
-		found * (cpu_tuple_cost * LSM_FIND_FACTOR + cost->batch.per_tuple * LSM_BATCH_FACTOR) +
-		rel->tuples * cost->passed * (cpu_tuple_cost * LSM_MAKE_FACTOR + cost->rest.per_tuple) +
+	cpu += rel->tuples * cost->passed * (cpu_tuple_cost * LSM_MAKE_FACTOR + cost->rest.per_tuple) +
 		path->rows * path->pathtarget->cost.per_tuple;
 	if (path->parallel_workers > 0)
 	{
@@ -205,7 +205,7 @@ lsm_scanpath_cost(CustomPath *cpath, PlannerInfo *root, RelOptInfo *rel, const L
 		cpu /= divisor;
 		path->rows = clamp_row_est(path->rows / divisor);
 	}
-	path->total_cost = path->startup_cost + cpu + page_cost * rel->pages * cost->read;
+	path->total_cost = path->startup_cost + cpu + disk;
 	lsm_compat_disable_path(path, enable_seqscan);
 }
 
@@ -265,7 +265,7 @@ lsm_scanpath_make(PlannerInfo *root, RelOptInfo *rel, const LsmScanCost *cost, i
 }
 
 /* Is it a table of ours, to be scanned by itself? */
-static bool
+bool
 lsm_scanpath_applies(RelOptInfo *rel, RangeTblEntry *rte)
 {
 	return lsm_enable_lsmscan &&

@@ -233,3 +233,33 @@ lsm_block_select(LsmBlock *block, LsmCondition *condition, uint8 *mask)
 	}
 	return lsm_select_count(mask, rows);
 }
+
+bool
+lsm_block_numbers(LsmBlock *block, int attnum, int64 *values, uint8 *mask, int *scale)
+{
+	LsmChunk   *chunk = lsm_block_column_chunk(block, attnum);
+	int			i = chunk->vector.n;
+
+	*scale = chunk->numeric ? chunk->scale & ~LSM_NUMERIC_LONG_HEADER : 0;
+	if (chunk->vector.encoding == LSM_ENC_NULLS)
+	{
+		memset(mask, 0, chunk->rows);
+		memset(values, 0, chunk->rows * sizeof(int64));
+		return true;
+	}
+	if (chunk->vector.strings)
+		return false;
+	lsm_vector_ints(chunk, &chunk->vector, values);
+	if (chunk->present == NULL)
+		return true;
+
+	/* spread them from the end, in place */
+	for (int row = chunk->rows - 1; row >= 0; row--)
+	{
+		bool		present = chunk->present[row >> 3] >> (row & 7) & 1;
+
+		values[row] = present ? values[--i] : 0;
+		mask[row] &= present;
+	}
+	return true;
+}

@@ -62,6 +62,15 @@ typedef struct LsmCondition
 extern int	lsm_block_select(LsmBlock *block, LsmCondition *condition, uint8 *mask);
 
 /*
+ * The numbers of a column, one for each row, as the chunk stores them: values passed
+ * by value sign-extended (floats as their bits), numerics as integers of *scale;
+ * 0 where there is none.  Clears mask[row] where the column is null.  False: the
+ * chunk has no numbers, and the mask is as it was.
+ */
+extern bool lsm_block_numbers(LsmBlock *block, int attnum, int64 *values, uint8 *mask,
+							  int *scale);
+
+/*
  * A float as an integer with the order that the server gives floats: both zeroes
  * are the same, NaN is greater than all.
  */
