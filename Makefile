@@ -76,6 +76,7 @@ REGRESS = \
 	big_transaction \
 	table_options \
 	major_parts \
+	jobs \
 	row_identifiers \
 	pick \
 	stat_tables \
@@ -110,6 +111,7 @@ ISOLATION = \
 	lock-update \
 	lost-update \
 	major-parts \
+	job-order \
 	major-race \
 	merge-concurrent \
 	minor-race \

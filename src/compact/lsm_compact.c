@@ -81,7 +81,7 @@ lsm_claimed_by_majors(LsmTableShared *shared)
 	return gen_hi;
 }
 
-/* The oldest generation that a running minor merges; edit_lock is held. */
+/* The age of the oldest increment that a running minor merges; edit_lock is held. */
 uint32
 lsm_claimed_by_minor(LsmTableShared *shared)
 {
@@ -443,6 +443,10 @@ lsm_minor_sticks_out(const LsmMinorScope *scope, const LsmManifestEntry *entries
 /*
  * Claim the increments of the scope that are newer than what running majors merge;
  * newest first.  Returns how many, 0 if merging them would change nothing.
+ *
+ * Their age is their newest generation.  Where minors have merged some roots only,
+ * the oldest generation of an increment says nothing: it may be older than that of
+ * one which is older.
  */
 static int
 lsm_minor_claim(Relation rel, LsmTable *table, const LsmMinorScope *scope,
@@ -458,7 +462,7 @@ lsm_minor_claim(Relation rel, LsmTable *table, const LsmMinorScope *scope,
 	view = lsm_view_get(rel, table);
 	*entries = palloc(Max(view->nincrements, 1) * sizeof(LsmManifestEntry));
 	for (int i = 0; i < view->nincrements; i++)
-		if (view->increments[i]->gen_lo > majors && view->increments[i]->gen_lo >= scope->gen_lo &&
+		if (view->increments[i]->gen_hi > majors && view->increments[i]->gen_hi >= scope->gen_lo &&
 			view->increments[i]->gen_hi <= scope->gen_hi)
 			(*entries)[n++] = *view->increments[i];
 	lsm_entries_sort_age(*entries, n);
@@ -469,13 +473,8 @@ lsm_minor_claim(Relation rel, LsmTable *table, const LsmMinorScope *scope,
 		n = 0;
 	lsm_entries_sort_age(*entries, n);
 	if (n > 0)
-	{
-		uint32		gen_lo = (*entries)[0].gen_lo;
-
-		for (int i = 0; i < n; i++)
-			gen_lo = Min(gen_lo, (*entries)[i].gen_lo);
-		lsm_claim_set(shared, LSM_OWNER_MINOR, gen_lo, (*entries)[0].gen_hi, 0, LSM_MAX_TID);
-	}
+		lsm_claim_set(shared, LSM_OWNER_MINOR, (*entries)[n - 1].gen_hi, (*entries)[0].gen_hi, 0,
+					  LSM_MAX_TID);
 	LWLockRelease(&shared->edit_lock);
 	return n;
 }
@@ -539,7 +538,8 @@ lsm_minor_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStat
 		return;					/* nothing to merge */
 	lsm_compact_begin(&compact, rel, table, LSM_OWNER_MINOR, increments, n, 64);
 	lsm_minor_mark_bases(&compact);
-	compact.merge->increment.expected_pages = Max(compact.bytes / BLCKSZ, 2);
+	compact.merge->increment.expected_pages =
+		Max(Min(compact.bytes, (uint64) lsm_segment_size * 1024) / BLCKSZ, 2);
 	while ((root = lsm_compact_peek(&compact)) != LSM_INVALID_TID)
 	{
 		lsm_compact_pause();

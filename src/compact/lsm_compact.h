@@ -30,7 +30,7 @@ typedef struct LsmJobStats
 /* Which increments a minor merges, and how it cuts the result. */
 typedef struct LsmMinorScope
 {
-	uint32		gen_lo;			/* those of these generations */
+	uint32		gen_lo;			/* those whose newest generation is one of these */
 	uint32		gen_hi;
 	LsmTid		first;			/* and with some of these roots */
 	LsmTid		last;

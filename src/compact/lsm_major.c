@@ -220,18 +220,24 @@ lsm_part_add_increments(LsmMajorPart *part, const LsmManifestEntry *entries,
 
 /*
  * The increments that lie within the range, but for those above one that does not, or
- * may not be taken; entries are sorted, newest first.
+ * may not be taken; entries are sorted, newest first.  One that is left out above
+ * some that are taken ends it: what stays of these becomes as new as the newest that
+ * is taken.
  */
 static void
 lsm_part_add_range(LsmMajorPart *part, const LsmMajorSweep *sweep,
 				   const LsmManifestEntry *entries, bool *eligible, int n)
 {
+	bool		ended = false;
+
 	for (int i = n - 1; i >= 0; i--)
 	{
-		eligible[i] = eligible[i] && entries[i].first_tid >= sweep->first &&
+		eligible[i] = !ended && eligible[i] && entries[i].first_tid >= sweep->first &&
 			entries[i].last_tid <= sweep->last;
 		for (int j = n - 1; j > i && eligible[i]; j--)
 			eligible[i] = eligible[j] || !lsm_entries_overlap(&entries[j], &entries[i]);
+		for (int j = n - 1; j > i && !eligible[i] && !ended; j--)
+			ended = eligible[j] && lsm_entries_overlap(&entries[j], &entries[i]);
 	}
 	for (int i = 0; i < n; i++)
 		if (eligible[i])
@@ -288,10 +294,10 @@ lsm_major_next_increments(LsmView *view, LsmTableShared *shared, uint16 owner,
 	if (sweep->range)
 	{
 		lsm_part_add_range(part, sweep, entries, eligible, n);
-		sweep->done = true;
 		if (part->n == 0 || lsm_claimed_roots(shared, owner, sweep->first, sweep->last))
 			return false;
 		lsm_part_add_bases(part, view);
+		sweep->done = true;
 		return true;
 	}
 	for (;;)
@@ -329,7 +335,8 @@ lsm_major_next_bases(LsmView *view, LsmTableShared *shared, uint16 owner, LsmMaj
 	if (i >= view->nbase || view->base[i]->first_tid > sweep->last)
 		return false;
 	part->first = view->base[i]->first_tid;
-	for (; i < view->nbase && bytes < lsm_job_limit() &&
+	for (; i < view->nbase && view->base[i]->first_tid <= sweep->last &&
+		 bytes < lsm_job_limit() &&
 		 !lsm_claimed_roots(shared, owner, view->base[i]->first_tid, view->base[i]->last_tid); i++)
 	{
 		bytes += view->base[i]->stored_bytes;
@@ -359,8 +366,9 @@ lsm_major_claim(Relation rel, LsmTable *table, uint16 owner, LsmMajorSweep *swee
 	if (sweep->increments)
 	{
 		any = lsm_major_next_increments(view, shared, owner, sweep, part);
-		if (!any && !sweep->range)
+		if (!any)
 		{
+			memset(part, 0, sizeof(*part));
 			sweep->increments = false;
 			sweep->from = sweep->first;
 		}
@@ -467,7 +475,8 @@ lsm_major_merge(LsmCompact *compact, LsmMajorPart *part, LsmJobStats *stats)
 	}
 	compact->merge->bottom.expected_pages =
 		Max(Min(input_bytes, (uint64) lsm_segment_size * 1024) / BLCKSZ, 2);
-	compact->merge->increment.expected_pages = Max(compact->bytes / 4 / BLCKSZ, 2);
+	compact->merge->increment.expected_pages =
+		Max(Min(compact->bytes / 4, (uint64) lsm_segment_size * 1024) / BLCKSZ, 2);
 	for (int i = 0; i < part->nbases; i++)
 	{
 		if (!chosen[i])
@@ -613,7 +622,8 @@ lsm_major_needs_cut(LsmView *view, LsmTid first, LsmTid last, uint32 until)
 /*
  * One part of a major, for workers: increments up to a generation, as far as they have
  * roots of the range, go into the base segments there; increments that have others
- * too are cut first.  With until 0, base segments that need it are written again.
+ * too are cut first.  Where none can be taken, base segments that need it are written
+ * again.
  * False: there is nothing to do, or it cannot be done now.
  */
 bool

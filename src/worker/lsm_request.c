@@ -276,6 +276,18 @@ lsm_request_put_back(Oid dbid, Oid relid)
 	LWLockRelease(&lsm_workers->lock);
 }
 
+/* May one more worker run a major compaction?  The lock is held. */
+static bool
+lsm_slots_have_turn(void)
+{
+	int			running = 0;
+
+	for (int i = 0; i < LSM_MAX_WORKERS; i++)
+		if (lsm_workers->slots[i].state == LSM_SLOT_RUNNING && lsm_workers->slots[i].major)
+			running++;
+	return running < Max(lsm_compaction_workers - 1, 1);
+}
+
 /* Note how an attempt ended, and when there will be another. */
 void
 lsm_request_end(Oid dbid, Oid relid, LsmAttempt outcome, const ErrorData *error)
@@ -321,8 +333,14 @@ lsm_request_end(Oid dbid, Oid relid, LsmAttempt outcome, const ErrorData *error)
 		case LSM_ATTEMPT_NO_TURN:
 			if (status->waiting)
 				break;
-			request->asked = request->no_turn = status->waiting = true;
-			status->due = DT_NOEND;
+
+			/* the major that was in the way may have ended meanwhile */
+			lsm_request_set(request, true, 0);
+			if (!lsm_slots_have_turn())
+			{
+				request->no_turn = true;
+				status->due = DT_NOEND;
+			}
 			break;
 		case LSM_ATTEMPT_LATER:
 			/* asked again meanwhile: that is sooner */
@@ -498,14 +516,10 @@ lsm_slot_end(int n, bool complete)
 bool
 lsm_slot_begin_major(int n)
 {
-	int			running = 0;
 	bool		may;
 
 	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < LSM_MAX_WORKERS; i++)
-		if (lsm_workers->slots[i].state == LSM_SLOT_RUNNING && lsm_workers->slots[i].major)
-			running++;
-	may = running < Max(lsm_compaction_workers - 1, 1);
+	may = lsm_slots_have_turn();
 	lsm_workers->slots[n].major = may;
 	LWLockRelease(&lsm_workers->lock);
 	return may;

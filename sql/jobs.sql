@@ -1,0 +1,61 @@
+--
+-- Jobs over some generations and some roots, as workers do them: what is left out
+-- keeps its place in the order of a row's records.
+--
+CREATE FUNCTION lsm_test_job(regclass, kind text, gen_lo int, gen_hi int, first_lb int8, last_lb int8)
+	RETURNS int8 LANGUAGE C STRICT AS '$libdir/lsm';
+CREATE FUNCTION jb_lb(tid) RETURNS int8 LANGUAGE sql IMMUTABLE RETURN ($1::text::point)[0]::int8;
+CREATE TABLE jb (id int PRIMARY KEY, lb int8, v int, pad text) USING lsm WITH (autovacuum_enabled = off);
+INSERT INTO jb SELECT i, 0, 1, repeat(md5(i::text), 12) FROM generate_series(1, 3000) i;
+UPDATE jb SET lb = jb_lb(ctid);
+SELECT count(*) AS flush FROM lsm_flush('jb');
+SELECT count(*) AS major FROM lsm_major_compact('jb');
+
+-- A merged with B, which is newer than Y and has roots of it, but not with Y
+UPDATE jb SET v = 2 WHERE lb BETWEEN 0 AND 2;
+SELECT count(*) AS a FROM lsm_flush('jb');
+UPDATE jb SET v = 3 WHERE lb BETWEEN 5 AND 8;
+SELECT count(*) AS y FROM lsm_flush('jb');
+UPDATE jb SET v = 4 WHERE lb BETWEEN 1 AND 10;
+SELECT count(*) AS b FROM lsm_flush('jb');
+SELECT lsm_test_job('jb', 'minor', 2, 4, 0, 0);
+SELECT lb, min(v), max(v) FROM jb WHERE lb IN (0, 2, 5, 8, 10) GROUP BY lb ORDER BY lb;
+-- then generations among which Y is, and the result is not
+UPDATE jb SET v = 5 WHERE lb = 7;
+SELECT count(*) AS c FROM lsm_flush('jb');
+SELECT count(*) > 0 AS merged FROM lsm_test_job('jb', 'minor', 3, 5, 0, 1000);
+SELECT lb, min(v), max(v) FROM jb WHERE lb IN (0, 2, 5, 6, 7, 8, 10) GROUP BY lb ORDER BY lb;
+SELECT c AS problem FROM lsm_check('jb') c;
+SELECT count(*) AS major FROM lsm_major_compact('jb');
+SELECT lb, min(v), max(v) FROM jb WHERE lb IN (0, 2, 5, 6, 7, 8, 10) GROUP BY lb ORDER BY lb;
+
+-- rows of a rolled-back transaction go also where no increment is, but elsewhere
+BEGIN;
+INSERT INTO jb SELECT i, 0, 1, repeat(md5(i::text), 12) FROM generate_series(3001, 6000) i;
+SELECT count(*) AS flush FROM lsm_flush('jb');
+ROLLBACK;
+UPDATE jb SET v = 6 WHERE lb = 3;
+SELECT count(*) AS flush FROM lsm_flush('jb');
+SELECT sum(rows) FROM lsm_segments('jb') WHERE kind <> 'increment';
+SELECT lsm_test_job('jb', 'major', 0, 7, 200, 1000000) > 0 AS some;
+SELECT sum(rows) FROM lsm_segments('jb') WHERE kind <> 'increment';
+SELECT count(*) AS increments FROM lsm_segments('jb') WHERE kind = 'increment';
+SELECT c AS problem FROM lsm_check('jb') c;
+
+-- a minor takes about as much space as it needs
+SET lsm.segment_size = '1MB';
+ALTER TABLE jb ALTER pad SET STORAGE PLAIN;
+UPDATE jb SET pad = (SELECT string_agg(md5(id || '.' || k), '') FROM generate_series(1, 64) k);
+SELECT count(*) AS flush FROM lsm_flush('jb');
+UPDATE jb SET pad = (SELECT string_agg(md5(id || '-' || k), '') FROM generate_series(1, 64) k);
+SELECT count(*) AS flush FROM lsm_flush('jb');
+SELECT sum(stored_bytes) > 4000000 AS large FROM lsm_segments('jb') WHERE kind = 'increment';
+SELECT (pg_stat_file(pg_relation_filepath('jb'))).size AS before \gset
+BEGIN;
+SELECT segments_out > 2 AS several FROM lsm_minor_compact('jb');
+SELECT (pg_stat_file(pg_relation_filepath('jb'))).size - :before < 16000000 AS little;
+COMMIT;
+SELECT c AS problem FROM lsm_check('jb') c;
+
+DROP TABLE jb;
+DROP FUNCTION jb_lb(tid), lsm_test_job(regclass, text, int, int, int8, int8);
