@@ -42,6 +42,34 @@ SELECT sum(rows) FROM lsm_segments('jb') WHERE kind <> 'increment';
 SELECT count(*) AS increments FROM lsm_segments('jb') WHERE kind = 'increment';
 SELECT c AS problem FROM lsm_check('jb') c;
 
+-- a segment with more xids than have a place in the manifest, one of them rolled back
+CREATE FUNCTION lsm_test_pick_table(regclass) RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
+CREATE TABLE jx (id int) USING lsm WITH (autovacuum_enabled = off);
+BEGIN;
+DO $$
+BEGIN
+	FOR i IN 1 .. 69 LOOP
+		BEGIN
+			INSERT INTO jx VALUES (i);
+		EXCEPTION WHEN division_by_zero THEN
+			RAISE;
+		END;
+	END LOOP;
+END $$;
+SAVEPOINT last;
+INSERT INTO jx VALUES (70);
+SELECT count(*) AS flush FROM lsm_flush('jx');
+ROLLBACK TO last;
+COMMIT;
+SELECT lsm_test_pick_table('jx');
+SELECT segments_in FROM lsm_minor_compact('jx');
+SELECT lsm_test_pick_table('jx');
+SELECT lsm_test_job('jx', 'major', 0, 0, 0, 1000);
+SELECT lsm_test_pick_table('jx');
+SELECT count(*), max(id) FROM jx;
+DROP TABLE jx;
+DROP FUNCTION lsm_test_pick_table(regclass);
+
 -- a minor takes about as much space as it needs
 SET lsm.segment_size = '1MB';
 ALTER TABLE jb ALTER pad SET STORAGE PLAIN;

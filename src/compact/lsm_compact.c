@@ -656,6 +656,14 @@ restart:
 			conflict = Max(conflict, entry.max_xid);
 			dirty = true;
 		}
+
+		/* what has no place to be noted is still a reason to write it anew */
+		if (entry.kind == LSM_SEGKIND_INSERT && entry.nunresolved > LSM_MAX_OUTCOMES &&
+			!unknown && aborted && !(entry.flags & LSM_SEGFLAG_ABORTED))
+		{
+			entry.flags |= LSM_SEGFLAG_ABORTED;
+			dirty = true;
+		}
 		if (dirty)
 			changed[nchanged++] = entry;
 	}

@@ -35,6 +35,7 @@ lsm_gather_outcomes(const LsmManifestEntry *entry, LsmGatherOutcomes *outcomes)
 {
 	memset(outcomes, 0, sizeof(*outcomes));
 	outcomes->lost = entry->nunresolved > LSM_MAX_OUTCOMES;
+	outcomes->aborted = (entry->flags & LSM_SEGFLAG_ABORTED) != 0;
 	for (uint32 i = 0; i < Min(entry->nunresolved, LSM_MAX_OUTCOMES); i++)
 	{
 		int			outcome = lsm_entry_outcome(entry, i);

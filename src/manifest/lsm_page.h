@@ -183,6 +183,8 @@ StaticAssertDecl(sizeof(LsmMeta) <= LSM_PAGE_PAYLOAD, "the metapage must fit a p
 
 #define LSM_SEGFLAG_ALL_VISIBLE 0x0001	/* every xid in it counts as frozen */
 #define LSM_SEGFLAG_VALUES		0x0002	/* it has large values */
+#define LSM_SEGFLAG_ABORTED		0x0004	/* an outcome without a place is
+										 * "aborted" */
 
 #define LSM_SEGMENT_EXTENTS		10
 #define LSM_MAX_OUTCOMES		64	/* unresolved xids with a place below */
