@@ -193,7 +193,8 @@ lsm_part_add_bases(LsmMajorPart *part, LsmView *view)
 
 /*
  * The increments that lie over the roots of the one at seed, as far as they may be
- * taken together; entries are sorted, newest first.
+ * taken together; entries are sorted, newest first.  What stays of them becomes as new
+ * as the newest of them, so all must be older than the one that ends it.
  */
 static void
 lsm_part_add_increments(LsmMajorPart *part, const LsmManifestEntry *entries,
@@ -210,7 +211,11 @@ lsm_part_add_increments(LsmMajorPart *part, const LsmManifestEntry *entries,
 			continue;
 		if (!eligible[i] || entries[i].first_tid < oldest->first_tid ||
 			entries[i].last_tid > oldest->last_tid)
+		{
+			while (newest < seed && entries[newest].gen_hi == entries[i].gen_hi)
+				newest++;
 			break;
+		}
 		newest = i;
 	}
 	for (int i = newest; i <= seed; i++)
@@ -220,27 +225,29 @@ lsm_part_add_increments(LsmMajorPart *part, const LsmManifestEntry *entries,
 
 /*
  * The increments that lie within the range, but for those above one that does not, or
- * may not be taken; entries are sorted, newest first.  One that is left out above
- * some that are taken ends it: what stays of these becomes as new as the newest that
- * is taken.
+ * may not be taken; entries are sorted, newest first.  All are older than any that is
+ * left out above one of them, for the same reason.  (Of one age they have no rows in
+ * common.)
  */
 static void
 lsm_part_add_range(LsmMajorPart *part, const LsmMajorSweep *sweep,
 				   const LsmManifestEntry *entries, bool *eligible, int n)
 {
-	bool		ended = false;
+	uint32		end = PG_UINT32_MAX;
 
-	for (int i = n - 1; i >= 0; i--)
+	for (int i = n - 1; i >= 0 && entries[i].gen_hi <= end; i--)
 	{
-		eligible[i] = !ended && eligible[i] && entries[i].first_tid >= sweep->first &&
+		eligible[i] = eligible[i] && entries[i].first_tid >= sweep->first &&
 			entries[i].last_tid <= sweep->last;
 		for (int j = n - 1; j > i && eligible[i]; j--)
 			eligible[i] = eligible[j] || !lsm_entries_overlap(&entries[j], &entries[i]);
-		for (int j = n - 1; j > i && !eligible[i] && !ended; j--)
-			ended = eligible[j] && lsm_entries_overlap(&entries[j], &entries[i]);
+		for (int j = n - 1; j > i && !eligible[i]; j--)
+			if (eligible[j] && entries[j].gen_hi < entries[i].gen_hi &&
+				lsm_entries_overlap(&entries[j], &entries[i]))
+				end = entries[i].gen_hi;
 	}
 	for (int i = 0; i < n; i++)
-		if (eligible[i])
+		if (eligible[i] && entries[i].gen_hi < end)
 			part->increments[part->n++] = entries[i];
 	part->first = sweep->first;
 	part->last = sweep->last;
