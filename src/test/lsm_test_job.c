@@ -4,11 +4,13 @@
  *	  Runs a job as a worker would that was told to, called from sql/jobs.sql and
  *	  specs.
  *
- * The function is not part of the extension's SQL: the test declares it itself.
+ * The functions are not part of the extension's SQL: the test declares them itself.
  *
  *	  lsm_test_job(regclass, kind text, gen_lo int, gen_hi int, first_lb int8,
  *				   last_lb int8)	how many segments it has read, -1 if it came
  *									to nothing
+ *	  lsm_test_no_turn(regclass)	is a table that has got no turn for its major
+ *									looked at soon, when no other major runs?
  *
  *-------------------------------------------------------------------------
  */
@@ -18,9 +20,12 @@
 #include "fmgr.h"
 #include "lsm_compact.h"
 #include "lsm_pick.h"
+#include "lsm_request.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 
 PG_FUNCTION_INFO_V1(lsm_test_job);
+PG_FUNCTION_INFO_V1(lsm_test_no_turn);
 
 Datum
 lsm_test_job(PG_FUNCTION_ARGS)
@@ -44,4 +49,17 @@ lsm_test_job(PG_FUNCTION_ARGS)
 	done = lsm_job_call(rel, &decision, &stats);
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_INT64(done ? stats.segments_in : -1);
+}
+
+Datum
+lsm_test_no_turn(PG_FUNCTION_ARGS)
+{
+	LsmWorkerStatus status;
+	Oid			relid = PG_GETARG_OID(0);
+
+	lsm_request_end(MyDatabaseId, relid, LSM_ATTEMPT_NO_TURN, NULL);
+	if (!lsm_worker_status(MyDatabaseId, relid, &status))
+		elog(ERROR, "no request");
+	lsm_request_end(MyDatabaseId, relid, LSM_ATTEMPT_GONE, NULL);
+	PG_RETURN_BOOL(status.waiting && status.due != DT_NOEND);
 }
