@@ -89,5 +89,23 @@ SELECT c AS problem FROM lsm_check('jb') c;
 CREATE FUNCTION lsm_test_no_turn(regclass) RETURNS bool LANGUAGE C STRICT AS '$libdir/lsm';
 SELECT lsm_test_no_turn('jb');
 
+-- a row with many large values: they do not take more extents than a segment can have
+CREATE FUNCTION lsm_test_extents(regclass) RETURNS int LANGUAGE C STRICT AS '$libdir/lsm';
+CREATE TABLE jl (id int) USING lsm WITH (autovacuum_enabled = off);
+DO $$
+BEGIN
+	FOR i IN 1 .. 200 LOOP
+		EXECUTE format('ALTER TABLE jl ADD c%s text', i);
+		EXECUTE format('ALTER TABLE jl ALTER c%s SET STORAGE EXTERNAL', i);
+	END LOOP;
+	EXECUTE 'INSERT INTO jl SELECT 1' || repeat(', x', 200) || ' FROM repeat(''x'', 20000) x';
+END $$;
+SELECT segments_out, bytes_written > 4000000 AS large FROM lsm_flush('jl');
+SELECT lsm_test_extents('jl') <= 2 AS few;
+SELECT length(c1), length(c200) FROM jl;
+SELECT c AS problem FROM lsm_check('jl') c;
+DROP TABLE jl;
+DROP FUNCTION lsm_test_extents(regclass);
+
 DROP TABLE jb;
 DROP FUNCTION lsm_test_no_turn(regclass), jb_lb(tid), lsm_test_job(regclass, text, int, int, int8, int8);

@@ -156,10 +156,15 @@ lsm_output_unresolved(LsmOutput *output, uint64 xid)
 	lsm_segment_writer_add_unresolved(output->writer, xid);
 }
 
-/* Copy a large value into the open segment; the pointer is located, and stored then. */
+/*
+ * Copy a large value into the open segment; the pointer is located, and stored then.
+ * coming: bytes of the row's values from this one on.  A row is not divided among
+ * segments, so its values must not take more extents than a segment can have.
+ */
 static void
-lsm_output_copy_value(LsmOutput *output, char *datum)
+lsm_output_copy_value(LsmOutput *output, char *datum, uint64 coming)
 {
+	LsmSegmentSink *sink = lsm_pagesink_sink(output->sink);
 	LsmPointer	pointer;
 	uint32		size;
 	char	   *piece = MemoryContextAlloc(output->row_context, LSM_VALUE_PIECE);
@@ -168,6 +173,7 @@ lsm_output_copy_value(LsmOutput *output, char *datum)
 	lsm_pointer_get(datum, &pointer);
 	size = VARATT_EXTERNAL_GET_EXTSIZE(pointer);
 	offset = lsm_segment_writer_begin_value(output->writer, size);
+	sink->expect(sink, coming);
 	for (uint32 done = 0; done < size;)
 	{
 		uint32		len = Min(size - done, LSM_VALUE_PIECE);
@@ -182,6 +188,37 @@ lsm_output_copy_value(LsmOutput *output, char *datum)
 	lsm_pointer_set_offset(&pointer, offset);
 	lsm_pointer_set(datum, &pointer);
 	pfree(piece);
+}
+
+/* The stored bytes of a row's i-th column if it is a large value, else 0. */
+static uint32
+lsm_output_large_size(const LsmOutput *output, const Datum *values, const bool *isnull, int i)
+{
+	LsmPointer	pointer;
+
+	if (isnull[i] || TupleDescAttr(RelationGetDescr(output->rel), i)->attlen != -1 ||
+		!VARATT_IS_EXTERNAL(DatumGetPointer(values[i])))
+		return 0;
+	lsm_pointer_get(DatumGetPointer(values[i]), &pointer);
+	return VARATT_EXTERNAL_GET_EXTSIZE(pointer);
+}
+
+/* Copy all large values of a row. */
+static void
+lsm_output_copy_values(LsmOutput *output, int natts, const Datum *values, const bool *isnull)
+{
+	uint64		coming = 0;
+
+	for (int i = 0; i < natts; i++)
+		coming += lsm_output_large_size(output, values, isnull, i);
+	for (int i = 0; i < natts; i++)
+	{
+		uint32		size = lsm_output_large_size(output, values, isnull, i);
+
+		if (size > 0)
+			lsm_output_copy_value(output, DatumGetPointer(values[i]), coming);
+		coming -= size;
+	}
 }
 
 /* Get ready for a row: a new segment if the open one is large enough, or far away. */
@@ -209,10 +246,7 @@ lsm_output_add(LsmOutput *output, const LsmRowHead *head, const Datum *values,
 		output->last_vtid = Max(output->last_vtid, head->vtid);
 	}
 	if (head->info & LSM_REC_LARGE)
-		for (int i = 0; i < head->natts; i++)
-			if (!isnull[i] && TupleDescAttr(RelationGetDescr(output->rel), i)->attlen == -1 &&
-				VARATT_IS_EXTERNAL(DatumGetPointer(values[i])))
-				lsm_output_copy_value(output, DatumGetPointer(values[i]));
+		lsm_output_copy_values(output, head->natts, values, isnull);
 	lsm_segment_writer_add(output->writer, head, values, isnull);
 	if (head->xid != 0 && !(head->info & LSM_REC_COMMITTED))
 		lsm_output_unresolved(output, head->xid);

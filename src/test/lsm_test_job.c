@@ -11,6 +11,7 @@
  *									to nothing
  *	  lsm_test_no_turn(regclass)	is a table that has got no turn for its major
  *									looked at soon, when no other major runs?
+ *	  lsm_test_extents(regclass)	the most extents that a segment has
  *
  *-------------------------------------------------------------------------
  */
@@ -26,6 +27,7 @@
 
 PG_FUNCTION_INFO_V1(lsm_test_job);
 PG_FUNCTION_INFO_V1(lsm_test_no_turn);
+PG_FUNCTION_INFO_V1(lsm_test_extents);
 
 Datum
 lsm_test_job(PG_FUNCTION_ARGS)
@@ -62,4 +64,18 @@ lsm_test_no_turn(PG_FUNCTION_ARGS)
 		elog(ERROR, "no request");
 	lsm_request_end(MyDatabaseId, relid, LSM_ATTEMPT_GONE, NULL);
 	PG_RETURN_BOOL(status.waiting && status.due != DT_NOEND);
+}
+
+Datum
+lsm_test_extents(PG_FUNCTION_ARGS)
+{
+	Relation	rel = relation_open(PG_GETARG_OID(0), AccessShareLock);
+	LsmView    *view = lsm_view_get(rel, lsm_table_open(rel));
+	int			most = 0;
+
+	for (int i = 0; i < view->nentries; i++)
+		if (view->entries[i].type == LSM_ENTRY_SEGMENT)
+			most = Max(most, view->entries[i].nextents);
+	relation_close(rel, AccessShareLock);
+	PG_RETURN_INT32(most);
 }
