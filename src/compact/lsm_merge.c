@@ -457,7 +457,8 @@ lsm_merge_base(LsmMerge *merge, int delta, bool has_bottom)
 {
 	LsmTid		base = merge->records[delta].head.base;
 
-	for (int i = delta + 1; i < merge->nrecords; i++)
+	/* a root TID is the bottom's */
+	for (int i = delta + 1; i < merge->nrecords && LSM_TID_IS_VERSION(base); i++)
 	{
 		LsmRowHead *head = &merge->records[i].head;
 
@@ -551,6 +552,8 @@ lsm_merge_judge(LsmMerge *merge, bool has_bottom, bool bottom_known, LsmFate *fa
 	bool	   *keep = MemoryContextAllocHuge(merge->row_context, n * sizeof(bool));
 	int			cut = -1;
 	int			kept = 0;
+	LsmTid		known_base = LSM_INVALID_TID;
+	int			base = -1;
 
 	memset(fate, 0, sizeof(*fate));
 	fate->states = states;
@@ -604,12 +607,16 @@ lsm_merge_judge(LsmMerge *merge, bool has_bottom, bool bottom_known, LsmFate *fa
 	}
 	for (int i = 0; i < n; i++)
 	{
-		int			base;
+		const LsmRowHead *head = &merge->records[i].head;
 
 		/* nothing above a settled version needs what is below it */
-		if (!keep[i] || !(merge->records[i].head.info & LSM_REC_DELTA) || fate->settled)
+		if (!keep[i] || !(head->info & LSM_REC_DELTA) || fate->settled)
 			continue;
-		base = lsm_merge_base(merge, i, has_bottom);
+
+		/* neighbours build on the same: a row may have very many versions */
+		if (head->base != known_base || (base >= 0 && base <= i))
+			base = lsm_merge_base(merge, i, has_bottom);
+		known_base = head->base;
 		if (base >= 0)
 			keep[base] = true;
 	}
