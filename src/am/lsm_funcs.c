@@ -205,7 +205,8 @@ lsm_check_report(void *arg, const char *problem)
 
 /*
  * lsm_check(regclass): a row for each problem.  Takes ShareUpdateExclusiveLock
- * and keeps flushes and compactions of the table waiting; reads all of it.
+ * and keeps flushes and compactions of the table waiting; reads all of it.  So it
+ * takes the right to maintain the table, except on a standby.
  */
 Datum
 lsm_check_sql(PG_FUNCTION_ARGS)
@@ -214,7 +215,7 @@ lsm_check_sql(PG_FUNCTION_ARGS)
 	Relation	rel;
 
 	rel = lsm_funcs_open(PG_GETARG_OID(0), RecoveryInProgress() ? AccessShareLock :
-						 ShareUpdateExclusiveLock, false);
+						 ShareUpdateExclusiveLock, !RecoveryInProgress());
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	lsm_check(rel, lsm_check_report, rsinfo);
 	relation_close(rel, NoLock);
