@@ -42,6 +42,7 @@ REGRESS = \
 	row_change \
 	tid_scan \
 	cursor \
+	scan_changes \
 	merge \
 	trigger \
 	trigger_deferred \

@@ -45,7 +45,36 @@ typedef struct LsmScanRow
 	uint16		at;				/* item of the page, or row of the block */
 	bool		changed;		/* has other records than the bottom one */
 	bool		seen;			/* if not changed: does the snapshot see it? */
+	int32		change;			/* changed in the memtable: where in changes; else
+								 * -1 */
 } LsmScanRow;
+
+/* What the scan's snapshot sees of a row that the memtable has records of. */
+typedef enum LsmChangeState
+{
+	LSM_CHANGE_OPEN,			/* not known yet */
+	LSM_CHANGE_FULL,			/* the record copied is the row */
+	LSM_CHANGE_DELTA,			/* and the bottom below it */
+	LSM_CHANGE_BOTTOM,			/* the bottom, none of its changes */
+	LSM_CHANGE_GONE,			/* nothing */
+	LSM_CHANGE_FETCH			/* it has to be looked up */
+} LsmChangeState;
+
+typedef struct LsmScanChange
+{
+	LsmTid		root;
+	LsmTid		record;			/* next record to look at, or the one copied */
+	LsmTid		older;			/* newest record in the generation being flushed,
+								 * if the chain begins in the active one */
+	int			row;			/* in rows */
+	LsmChangeState state;
+	bool		increments;		/* increments have records of it too */
+	uint64		xmax;			/* who has changed or locked what is seen */
+	uint32		cmax;
+	uint64		window;			/* copied: good while that is change_window */
+	int			at;				/* of the copy in change_buf */
+	int			len;
+} LsmScanChange;
 
 typedef struct LsmScanData
 {
@@ -75,6 +104,14 @@ typedef struct LsmScanData
 	int			maxrows;
 	LsmScanRow *rows;
 	int			at;				/* next row to deliver */
+	/* rows of it that the memtable has records of (lsm_scan_changes.c) */
+	uint64		marked_epoch;	/* of the view in which they were marked */
+	uint64		marked_counter;
+	int			nchanges;
+	int			maxchanges;
+	LsmScanChange *changes;
+	char	   *change_buf;		/* copies of records */
+	uint64		change_window;	/* number of what is in it */
 	bool		whole_columns;	/* of blocks: most rows will be asked for */
 	/* bitmap and sample scans: rows of one LB */
 	LsmScanRow *picked;
@@ -108,6 +145,10 @@ extern bool lsm_scan_getnextslot_tidrange(TableScanDesc scan, ScanDirection dire
 extern bool lsm_scan_next_row(LsmScan scan, ScanDirection direction, LsmScanRow *row);
 extern bool lsm_scan_next_range(LsmScan scan);
 extern void lsm_scan_store(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot);
+extern void lsm_scan_store_bottom(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot,
+								  uint64 xmax, uint32 cmax);
+extern bool lsm_scan_sees(LsmScan scan, const LsmScanRow *row);
+extern int	lsm_scan_find_row(LsmScan scan, LsmTid root, int from);
 extern bool lsm_scan_deliver(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot);
 extern BlockNumber lsm_scan_next_lb(LsmScan scan, BlockNumber lb);
 extern void lsm_scan_pick_lb(LsmScan scan, BlockNumber lb, const OffsetNumber *offsets, int n);
@@ -185,6 +226,11 @@ typedef struct LsmBatchScan
 extern void lsm_batch_begin(LsmBatchScan *batch, LsmScan scan);
 extern void lsm_batch_end(LsmBatchScan *batch);
 extern bool lsm_batch_next(LsmBatchScan *batch);
+
+/* ---- lsm_scan_changes.c ---- */
+extern void lsm_scan_add_changes(LsmScan scan, const LsmTid *roots, const LsmTid *heads, int n);
+extern bool lsm_scan_deliver_change(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot);
+extern void lsm_scan_free_changes(LsmScan scan);
 
 /* ---- lsm_bitmap.c ---- */
 #if LSM_BITMAP_BY_BLOCK

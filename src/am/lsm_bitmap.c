@@ -62,7 +62,11 @@ lsm_bitmap_deliver(LsmScan scan, TupleTableSlot *slot)
 
 		CHECK_FOR_INTERRUPTS();
 		if (IsolationIsSerializable())
-			row->changed = true;	/* lsm_row_fetch() locks it */
+		{
+			/* lsm_row_fetch() locks it */
+			row->changed = true;
+			row->change = -1;
+		}
 		if (!lsm_scan_deliver(scan, row, slot))
 			continue;
 		pgstat_count_heap_fetch(scan->base.rs_rd);

@@ -8,7 +8,8 @@
  * segment block that covers the next root from the newest view, works through
  * it, and looks again (I5).  All versions that its snapshot can see are in every
  * newer view.  Within such a unit most rows have no other record than the one
- * in it; those that have are fetched by root.  Only rows of the scan's range are
+ * in it.  Those that the memtable has records of are read along (lsm_scan_changes.c),
+ * the others that have some are fetched by root.  Only rows of the scan's range are
  * listed, so that a range of one LB costs that LB and not all of a block.
  *
  * Parallel scans hand out ranges of root LBs.
@@ -117,6 +118,7 @@ lsm_scan_end(TableScanDesc sscan)
 		pfree(scan->rows);
 	if (scan->picked != NULL)
 		pfree(scan->picked);
+	lsm_scan_free_changes(scan);
 	if (sscan->rs_flags & SO_TEMP_SNAPSHOT)
 		UnregisterSnapshot(sscan->rs_snapshot);
 	pfree(scan);
@@ -264,6 +266,7 @@ lsm_scan_load_page(LsmScan scan, LsmView *view, LsmRowRange *range, BlockNumber 
 		row->root = root;
 		row->at = offset;
 		row->changed = false;
+		row->change = -1;
 	}
 }
 
@@ -333,9 +336,38 @@ lsm_scan_load_block(LsmScan scan, LsmManifestEntry *entry, LsmTid tid, bool forw
 		row->root = root;
 		row->at = at;
 		row->changed = false;
+		row->change = -1;
 		scan->nrows++;
 	}
 	return true;
+}
+
+/*
+ * The first row of the unit from there on with that root or a greater one: where
+ * many are marked it is near, so the steps begin small.
+ */
+int
+lsm_scan_find_row(LsmScan scan, LsmTid root, int from)
+{
+	int			lo = from;
+	int			hi = from;
+
+	for (int step = 1; hi < scan->nrows && scan->rows[hi].root < root; step *= 2)
+	{
+		lo = hi + 1;
+		hi += step;
+	}
+	hi = Min(hi, scan->nrows);
+	while (lo < hi)
+	{
+		int			mid = (lo + hi) / 2;
+
+		if (scan->rows[mid].root < root)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
 }
 
 /* Mark the rows of the unit that are among n sorted roots. */
@@ -346,20 +378,7 @@ lsm_scan_mark(LsmScan scan, const LsmTid *roots, int n)
 
 	for (int i = 0; i < n && at < scan->nrows; i++)
 	{
-		/* few are marked: search rather than walk */
-		int			lo = at;
-		int			hi = scan->nrows;
-
-		while (lo < hi)
-		{
-			int			mid = (lo + hi) / 2;
-
-			if (scan->rows[mid].root < roots[i])
-				lo = mid + 1;
-			else
-				hi = mid;
-		}
-		at = lo;
+		at = lsm_scan_find_row(scan, roots[i], at);
 		if (at < scan->nrows && scan->rows[at].root == roots[i])
 			scan->rows[at].changed = true;
 	}
@@ -418,19 +437,23 @@ lsm_scan_mark_increment(LsmScan scan, LsmManifestEntry *entry)
 	}
 }
 
-/* Mark rows that a memtable index knows of; gen_lock is held. */
+/*
+ * Mark rows that a memtable index knows of, the active generation's before that of
+ * the one being flushed; gen_lock is held.
+ */
 static void
 lsm_scan_mark_memtable(LsmScan scan, LsmMemIndex *index)
 {
 	LsmTid		lo = scan->rows[0].root;
 	LsmTid		hi = scan->rows[scan->nrows - 1].root;
 	LsmTid		roots[LSM_CHANGED_BATCH];
+	LsmTid		heads[LSM_CHANGED_BATCH];
 	int			n;
 
 	do
 	{
-		n = lsm_memindex_collect(index, lo, hi, roots, NULL, LSM_CHANGED_BATCH);
-		lsm_scan_mark(scan, roots, n);
+		n = lsm_memindex_collect(index, lo, hi, roots, heads, LSM_CHANGED_BATCH);
+		lsm_scan_add_changes(scan, roots, heads, n);
 		if (n > 0)
 			lo = roots[n - 1] + 1;
 	} while (n == LSM_CHANGED_BATCH && lo <= hi);
@@ -446,6 +469,7 @@ lsm_scan_mark_changed(LsmScan scan, LsmView *view)
 	LsmTableShared *shared = scan->table->shared;
 	bool		good;
 
+	scan->nchanges = 0;
 	if (scan->nrows > 0)
 	{
 		for (int i = 0; i < view->nincrements; i++)
@@ -467,6 +491,8 @@ lsm_scan_mark_changed(LsmScan scan, LsmView *view)
 		return false;
 	}
 	good = lsm_view_current(scan->table);
+	scan->marked_epoch = view->epoch;
+	scan->marked_counter = view->counter;
 	if (good && scan->nrows > 0 && shared->generation != 0)
 	{
 		lsm_scan_mark_memtable(scan, lsm_table_index(shared, shared->generation));
@@ -537,31 +563,50 @@ lsm_scan_row_head(LsmScan scan, const LsmScanRow *row, LsmRowHead *head)
 	}
 }
 
-/* Store the bottom record of a row in a slot. */
+/* Store the bottom record of a row in a slot, below its DELTA if the slot has one. */
 void
-lsm_scan_store(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot)
+lsm_scan_store_bottom(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot,
+					  uint64 xmax, uint32 cmax)
 {
 	LsmVersion	version;
 	LsmRecord  *loaded = NULL;
 
 	lsm_scan_row_head(scan, row, &version.head);
-	if (scan->cached != NULL)
+	version.cached = scan->cached;
+	version.row = row->at;
+	version.record = NULL;
+	if (scan->cached == NULL)
 	{
-		lsm_slot_store_row(slot, scan->base.rs_rd, scan->cached, row->at, &version.head,
-						   scan->whole_columns);
-		return;
+		ItemId		item = PageGetItemId((Page) scan->page, row->at);
+
+		version.record = (LsmRecord *) PageGetItem((Page) scan->page, item);
+		version.record_len = ItemIdGetLength(item);
+		if (version.record->info & LSM_REC_SPILLED)
+			loaded = version.record = lsm_record_load(scan->base.rs_rd, scan->table,
+													  version.record, &version.record_len);
 	}
-	version.record = (LsmRecord *)
-		PageGetItem((Page) scan->page, PageGetItemId((Page) scan->page, row->at));
-	version.record_len = ItemIdGetLength(PageGetItemId((Page) scan->page, row->at));
-	version.cached = NULL;
-	if (version.record->info & LSM_REC_SPILLED)
-		loaded = version.record = lsm_record_load(scan->base.rs_rd, scan->table, version.record,
-												  &version.record_len);
-	lsm_slot_store(slot, scan->base.rs_rd, &version, 0, 0);
-	lsm_slot_set_name(slot, lsm_version_name(&version.head));
+	lsm_slot_store(slot, scan->base.rs_rd, &version, xmax, cmax);
+	if (scan->cached != NULL)
+		lsm_slot_set_whole_columns(slot, scan->whole_columns);
 	if (loaded != NULL)
 		pfree(loaded);
+}
+
+/* Store the bottom record of a row in a slot. */
+void
+lsm_scan_store(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot)
+{
+	LsmRowHead	head;
+
+	lsm_scan_row_head(scan, row, &head);
+	if (scan->cached != NULL)
+		lsm_slot_store_row(slot, scan->base.rs_rd, scan->cached, row->at, &head,
+						   scan->whole_columns);
+	else
+	{
+		lsm_scan_store_bottom(scan, row, slot, 0, 0);
+		lsm_slot_set_name(slot, lsm_version_name(&head));
+	}
 }
 
 /* Hint the page's records whose transactions have ended. */
@@ -606,7 +651,7 @@ lsm_scan_hint_page(LsmScan scan)
 							 LSM_TID_LB(scan->unit_lo), offsets, hints, xids, n);
 }
 
-/* Does the scan's snapshot see a row that has only its bottom record? */
+/* Does the scan's snapshot see the bottom record of a row?  It is an MVCC snapshot. */
 bool
 lsm_scan_sees(LsmScan scan, const LsmScanRow *row)
 {
@@ -738,6 +783,8 @@ lsm_scan_deliver(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot)
 {
 	Snapshot	snapshot = scan->base.rs_snapshot;
 
+	if (row->changed && row->change >= 0 && IsMVCCSnapshot(snapshot))
+		return lsm_scan_deliver_change(scan, row, slot);
 	if (row->changed || !IsMVCCSnapshot(snapshot))
 	{
 		/* the scan has met its bottom already */
@@ -890,7 +937,10 @@ lsm_scan_pick_lb(LsmScan scan, BlockNumber lb, const OffsetNumber *offsets, int 
 		found = lsm_scan_next_row(scan, ForwardScanDirection, &row);
 		if (!found || scan->units != units)
 			for (int i = 0; i < scan->npicked; i++)
+			{
 				scan->picked[i].changed = true;
+				scan->picked[i].change = -1;
+			}
 		units = scan->units;
 		if (!found)
 			return;
@@ -914,6 +964,7 @@ lsm_scan_pick_roots(LsmScan scan, BlockNumber lb, const OffsetNumber *offsets, i
 		memset(row, 0, sizeof(*row));
 		row->root = LSM_TID(lb, offsets[i]);
 		row->changed = true;
+		row->change = -1;
 	}
 }
 

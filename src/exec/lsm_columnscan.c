@@ -271,7 +271,7 @@ lsm_columnscan_fetch(LsmColumnScan *cscan, TupleTableSlot *slot, int before, Lsm
 	while (cscan->changed_at < batch->nchanged &&
 		   (before < 0 || batch->changed[cscan->changed_at].row < before))
 	{
-		LsmScanRow	row = {.root = batch->changed[cscan->changed_at++].root,.changed = true};
+		LsmScanRow	row = {.root = batch->changed[cscan->changed_at++].root,.changed = true,.change = -1};
 
 		cscan->counters.rows_fused++;
 		if (lsm_columnscan_deliver(cscan, &row, slot, root))

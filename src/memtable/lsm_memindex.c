@@ -223,20 +223,27 @@ lsm_memindex_search(LsmMemIndex *index, LsmTid root, uint32 *before)
 	return (next != 0 && lsm_node_ptr(next)->root == root) ? next : 0;
 }
 
+/* The node of a root, 0 if there is none. */
+static uint32
+lsm_memindex_node(LsmMemIndex *index, LsmTid root)
+{
+	pg_atomic_uint32 *word;
+	uint32		bit;
+
+	if (index->head == 0)
+		return 0;
+	word = lsm_filter_word(index, root, &bit);
+	if ((pg_atomic_read_u32(word) & bit) == 0)
+		return 0;
+	return lsm_memindex_search(index, root, NULL);
+}
+
 /* Newest record of root in this generation, LSM_INVALID_TID if there is none. */
 LsmTid
 lsm_memindex_find(LsmMemIndex *index, LsmTid root)
 {
-	pg_atomic_uint32 *word;
-	uint32		bit;
-	uint32		node;
+	uint32		node = lsm_memindex_node(index, root);
 
-	if (index->head == 0)
-		return LSM_INVALID_TID;
-	word = lsm_filter_word(index, root, &bit);
-	if ((pg_atomic_read_u32(word) & bit) == 0)
-		return LSM_INVALID_TID;
-	node = lsm_memindex_search(index, root, NULL);
 	return node == 0 ? LSM_INVALID_TID : pg_atomic_read_u64(&lsm_node_ptr(node)->newest);
 }
 
@@ -250,8 +257,8 @@ lsm_memindex_reserve(LsmMemIndex *index, LsmTid root)
 {
 	uint32		node = 0;
 
-	if (index->head != 0 && root != LSM_INVALID_TID)
-		node = lsm_memindex_search(index, root, NULL);
+	if (root != LSM_INVALID_TID)
+		node = lsm_memindex_node(index, root);
 	if (node != 0)
 		return node;
 

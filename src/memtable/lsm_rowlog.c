@@ -607,7 +607,7 @@ lsm_index_make_room(Relation rel, LsmTable *table)
  * Pin and share-lock the page of an LB.  InvalidBuffer: the page does not prove
  * to be that LB's (it was never begun, or belongs to another generation now).
  */
-static Buffer
+Buffer
 lsm_rowlog_lock_shared(Relation rel, LsmView *view, LsmRowRange *range, BlockNumber lb)
 {
 	BlockNumber block = lsm_range_block(range, lb);
@@ -689,10 +689,27 @@ lsm_rowlog_copy_page(Relation rel, LsmView *view, LsmRowRange *range, BlockNumbe
 }
 
 /*
- * Note in a page what became of xids: the rule is heap's (SetHintBits).  A
+ * Note in a record what became of its xid: the rule is heap's (SetHintBits).  A
  * commit may be noted only where its WAL is flushed, or where the page's LSN
- * makes that happen first.
+ * makes that happen first.  The page is locked; true: it has to be made dirty, by
+ * MarkBufferDirtyHint().
  */
+bool
+lsm_rowlog_hint_record(Buffer buffer, LsmRecord *record, uint16 hint)
+{
+	if (hint == LSM_REC_COMMITTED)
+	{
+		XLogRecPtr	commit_lsn = TransactionIdGetCommitLSN((TransactionId) record->xid);
+
+		if (BufferIsPermanent(buffer) && XLogNeedsFlush(commit_lsn) &&
+			BufferGetLSNAtomic(buffer) < commit_lsn)
+			return false;
+	}
+	record->info |= hint;
+	return true;
+}
+
+/* The same for records of a page. */
 void
 lsm_rowlog_hint_page(Relation rel, LsmView *view, LsmRowRange *range, BlockNumber lb,
 					 OffsetNumber *offsets, uint16 *hints, TransactionId *xids, int n)
@@ -711,18 +728,9 @@ lsm_rowlog_hint_page(Relation rel, LsmView *view, LsmRowRange *range, BlockNumbe
 		if (offsets[i] > PageGetMaxOffsetNumber(page))
 			continue;
 		record = (LsmRecord *) PageGetItem(page, PageGetItemId(page, offsets[i]));
-		if ((TransactionId) record->xid != xids[i])
-			continue;
-		if (hints[i] == LSM_REC_COMMITTED)
-		{
-			XLogRecPtr	commit_lsn = TransactionIdGetCommitLSN(xids[i]);
-
-			if (BufferIsPermanent(buffer) && XLogNeedsFlush(commit_lsn) &&
-				BufferGetLSNAtomic(buffer) < commit_lsn)
-				continue;
-		}
-		record->info |= hints[i];
-		any = true;
+		if ((TransactionId) record->xid == xids[i] &&
+			lsm_rowlog_hint_record(buffer, record, hints[i]))
+			any = true;
 	}
 	if (any)
 		MarkBufferDirtyHint(buffer, true);

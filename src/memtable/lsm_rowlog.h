@@ -69,6 +69,9 @@ extern LsmFetchResult lsm_rowlog_fetch(Relation rel, LsmView *view, LsmTid tid,
 									   LsmRecord *record, Size *len);
 extern bool lsm_rowlog_copy_page(Relation rel, LsmView *view, LsmRowRange *range,
 								 BlockNumber lb, char *copy);
+extern Buffer lsm_rowlog_lock_shared(Relation rel, LsmView *view, LsmRowRange *range,
+									 BlockNumber lb);
+extern bool lsm_rowlog_hint_record(Buffer buffer, LsmRecord *record, uint16 hint);
 extern void lsm_rowlog_hint(Relation rel, LsmView *view, LsmTid tid, uint16 hint,
 							TransactionId xid);
 extern void lsm_rowlog_hint_page(Relation rel, LsmView *view, LsmRowRange *range,

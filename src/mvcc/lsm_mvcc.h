@@ -127,6 +127,7 @@ extern const TupleTableSlotOps LsmSlotOps;
 extern void lsm_slot_store(TupleTableSlot *slot, Relation rel, const LsmVersion *full,
 						   uint64 xmax, uint32 cmax);
 extern void lsm_slot_store_delta(TupleTableSlot *slot, Relation rel, const LsmVersion *delta);
+extern void lsm_slot_set_whole_columns(TupleTableSlot *slot, bool whole_columns);
 extern void lsm_slot_set_name(TupleTableSlot *slot, LsmTid tid);
 extern void lsm_slot_set_inserted(TupleTableSlot *slot, LsmTid tid, uint64 xid, uint32 cid,
 								  uint64 xmax);
@@ -147,8 +148,6 @@ extern void lsm_record_free(LsmNewRecord *new);
 extern void lsm_record_renew(Relation rel, LsmTable *table, LsmNewRecord *new);
 extern LsmRecord *lsm_record_load(Relation rel, LsmTable *table, const LsmRecord *record,
 								  Size *len);
-extern void lsm_record_deform(TupleDesc tupdesc, const LsmRecord *record,
-							  Datum *values, bool *isnull);
 extern const bits8 *lsm_record_cols(const LsmRecord *record);
 extern Size lsm_record_fixed(const LsmRecord *record);
 extern int	lsm_record_deform_from(TupleDesc tupdesc, const LsmRecord *record, int from,

@@ -479,19 +479,3 @@ lsm_record_deform_from(TupleDesc tupdesc, const LsmRecord *record, int from, int
 	*offset = at;
 	return natts;
 }
-
-/* All columns of a record: record->natts entries. */
-void
-lsm_record_deform(TupleDesc tupdesc, const LsmRecord *record, Datum *values, bool *isnull)
-{
-	Size		offset = 0;
-	int			natts = Min(record->natts, tupdesc->natts);
-
-	(void) lsm_record_deform_from(tupdesc, record, 0, natts, &offset, values, isnull);
-	for (int i = natts; i < record->natts; i++)
-	{
-		/* of a column that was never committed: so is this record */
-		values[i] = (Datum) 0;
-		isnull[i] = true;
-	}
-}

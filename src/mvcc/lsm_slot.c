@@ -51,10 +51,11 @@ typedef struct LsmSlot
 	bool		has_delta;
 	bool		awaits_full;	/* lsm_slot_store() comes next */
 	int			delta_natts;
-	bool	   *delta_has;		/* natts of the tuple descriptor */
-	Datum	   *delta_values;
+	bool	   *delta_has;		/* natts of the tuple descriptor, kept as */
+	Datum	   *delta_values;	/* the next two until the slot is released */
 	bool	   *delta_isnull;
-	MemoryContext delta_context;
+	char	   *delta_buf;		/* BLCKSZ bytes for a copy of its record, kept too */
+	MemoryContext delta_context;	/* what else it takes */
 	char	   *data;			/* materialized values */
 } LsmSlot;
 
@@ -72,6 +73,7 @@ lsm_slot_init(TupleTableSlot *slot)
 	lslot->has_delta = false;
 	lslot->awaits_full = false;
 	lslot->delta_has = NULL;
+	lslot->delta_buf = NULL;
 	lslot->delta_context = NULL;
 	lslot->data = NULL;
 	lslot->pointers = NULL;
@@ -90,8 +92,8 @@ lsm_slot_release(TupleTableSlot *slot)
 	}
 	if (lslot->has_delta)
 	{
-		MemoryContextReset(lslot->delta_context);
-		lslot->delta_has = NULL;
+		if (lslot->delta_context != NULL)
+			MemoryContextReset(lslot->delta_context);
 		lslot->has_delta = false;
 	}
 	lslot->awaits_full = false;
@@ -129,6 +131,12 @@ lsm_slot_release_all(TupleTableSlot *slot)
 	if (lslot->pointers != NULL)
 		pfree(lslot->pointers);
 	lslot->pointers = NULL;
+	if (lslot->delta_has != NULL)
+		pfree(lslot->delta_values);
+	lslot->delta_has = NULL;
+	if (lslot->delta_buf != NULL)
+		pfree(lslot->delta_buf);
+	lslot->delta_buf = NULL;
 	if (lslot->delta_context != NULL)
 		MemoryContextDelete(lslot->delta_context);
 	lslot->delta_context = NULL;
@@ -470,6 +478,36 @@ lsm_slot_set_head(LsmSlot *lslot, const LsmRowHead *head)
 	lslot->base.tts_nvalid = 0;
 }
 
+/* Arrays for a DELTA's columns: one piece of memory, which begins with the values. */
+static void
+lsm_slot_make_delta_arrays(LsmSlot *lslot)
+{
+	int			natts = lslot->base.tts_tupleDescriptor->natts;
+
+	lslot->delta_values = MemoryContextAlloc(lslot->base.tts_mcxt,
+											 natts * (sizeof(Datum) + 2 * sizeof(bool)) + 1);
+	lslot->delta_isnull = (bool *) (lslot->delta_values + natts);
+	lslot->delta_has = lslot->delta_isnull + natts;
+}
+
+/* Copy a DELTA's record: into the buffer that is kept, if it is not larger than a page. */
+static LsmRecord *
+lsm_slot_copy_delta(LsmSlot *lslot, const LsmVersion *delta)
+{
+	char	   *copy;
+
+	if (delta->record_len > BLCKSZ)
+		copy = MemoryContextAllocHuge(lslot->delta_context, delta->record_len);
+	else
+	{
+		if (lslot->delta_buf == NULL)
+			lslot->delta_buf = MemoryContextAlloc(lslot->base.tts_mcxt, BLCKSZ);
+		copy = lslot->delta_buf;
+	}
+	memcpy(copy, delta->record, delta->record_len);
+	return (LsmRecord *) copy;
+}
+
 /*
  * First step of storing a version that is a DELTA: clear the slot and keep the
  * DELTA.  lsm_slot_store() with the full version must follow.
@@ -486,20 +524,20 @@ lsm_slot_store_delta(TupleTableSlot *slot, Relation rel, const LsmVersion *delta
 	if (lslot->delta_context == NULL)
 		lslot->delta_context = AllocSetContextCreate(slot->tts_mcxt, "lsm delta",
 													 ALLOCSET_SMALL_SIZES);
-	caller = MemoryContextSwitchTo(lslot->delta_context);
-	lslot->delta_has = palloc0(tupdesc->natts * sizeof(bool));
-	lslot->delta_values = palloc0(Max(tupdesc->natts, delta->head.natts) * sizeof(Datum));
-	lslot->delta_isnull = palloc0(Max(tupdesc->natts, delta->head.natts) * sizeof(bool));
+	if (lslot->delta_has == NULL)
+		lsm_slot_make_delta_arrays(lslot);
+	memset(lslot->delta_has, 0, tupdesc->natts * sizeof(bool));
 	lslot->has_delta = true;
 	lslot->awaits_full = true;
 	lslot->delta_natts = natts;
 	if (delta->record != NULL)
 	{
-		LsmRecord  *copy = palloc(delta->record_len);
+		Size		offset = 0;
 
-		memcpy(copy, delta->record, delta->record_len);
-		lsm_record_deform(tupdesc, copy, lslot->delta_values, lslot->delta_isnull);
+		(void) lsm_record_deform_from(tupdesc, lsm_slot_copy_delta(lslot, delta), 0, natts,
+									  &offset, lslot->delta_values, lslot->delta_isnull);
 	}
+	caller = MemoryContextSwitchTo(lslot->delta_context);
 	for (int i = 0; i < natts; i++)
 	{
 		if (i / 8 >= delta->head.cols_len || !(delta->head.cols[i / 8] & (1 << (i % 8))))
@@ -517,7 +555,10 @@ lsm_slot_store_delta(TupleTableSlot *slot, Relation rel, const LsmVersion *delta
 							  TupleDescAttr(tupdesc, i)->attlen);
 			}
 			else
+			{
+				lslot->delta_values[i] = (Datum) 0;
 				lslot->delta_isnull[i] = true;
+			}
 		}
 		if ((delta->head.info & LSM_REC_LARGE) && !lslot->delta_isnull[i] &&
 			TupleDescAttr(tupdesc, i)->attlen == -1 &&
@@ -584,6 +625,13 @@ lsm_slot_store(TupleTableSlot *slot, Relation rel, const LsmVersion *full,
 		lslot->row = full->row;
 		lslot->whole_columns = false;
 	}
+}
+
+/* The full row that was stored is one of many that are read from its block. */
+void
+lsm_slot_set_whole_columns(TupleTableSlot *slot, bool whole_columns)
+{
+	((LsmSlot *) slot)->whole_columns = whole_columns;
 }
 
 /* For scans: a full row of a block, by whole columns if asked for. */
