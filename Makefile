@@ -166,7 +166,8 @@ PROVE_TESTS = \
 	src/test/t/031_workers.pl \
 	src/test/t/032_pace.pl \
 	src/test/t/033_memory.pl \
-	src/test/t/034_single_user.pl
+	src/test/t/034_single_user.pl \
+	src/test/t/035_autovacuum_settles.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm

@@ -7,6 +7,8 @@ CREATE FUNCTION lsm_test_pick(text) RETURNS text LANGUAGE C STRICT AS '$libdir/l
 CREATE FUNCTION lsm_test_pick_random(seed int, rounds int) RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
 CREATE FUNCTION lsm_test_pick_updates(segments int, segment_mb int, flush_mb int, flushes int, job_mb int, medium float8)
 	RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
+CREATE FUNCTION lsm_test_pick_deletes(segments int, segment_mb int, permille int, flushes int)
+	RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
 CREATE FUNCTION lsm_test_pick_appends(flushes int, flush_mb int) RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
 CREATE FUNCTION lsm_test_pick_queue(length int, batch int, rounds int) RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
 CREATE FUNCTION lsm_test_pick_table(regclass) RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
@@ -76,6 +78,18 @@ SELECT lsm_test_pick('base:0-9:10:1000 inc:0-9:1:500:1-1');
 SELECT lsm_test_pick('base:0-9:11:1000 inc:0-9:1:500:1-1');
 SELECT lsm_test_pick('medium=3 base:0-9:10:1000 inc:0-9:1:999:1-1');
 SELECT lsm_test_pick('medium=3 base:0-9:10:1000 inc:0-9:1:1000:1-1');
+-- a record that ends a row is small, but takes the row away: a sixth of the table is worth it, a hundredth is not
+SELECT lsm_test_pick('base:0-999:64:1000000 inc:0-999:1:10000:1-1:ends=10000');
+SELECT lsm_test_pick('base:0-999:64:1000000 inc:0-999:1:150000:1-1:ends=150000');
+SELECT lsm_test_pick('base:0-999:64:1000000 inc:0-999:1:160000:1-1:ends=160000');
+SELECT lsm_test_pick('base:0-999:64:1000000 inc:0-999:1:250000:1-1:ends=250000');
+SELECT lsm_test_pick('base:0-999:64:1000000 inc:0-999:1:250000:1-1');
+SELECT lsm_test_pick('medium=4 base:0-999:64:1000000 inc:0-999:1:240000:1-1:ends=240000');
+SELECT lsm_test_pick('medium=4 base:0-999:64:1000000 inc:0-999:1:260000:1-1:ends=260000');
+-- more of them than rows are as good as all rows
+SELECT lsm_test_pick('base:0-999:64:1000000 inc:0-999:1:2000000:1-1:ends=2000000');
+-- where they are
+SELECT lsm_test_pick('base*4:0-9:64:1000000 inc:10-19:1:300000:1-1:ends=300000');
 -- versions that somebody may see are no reason
 SELECT lsm_test_pick('base:0-9:0:1000 inc:0-9:1:250:1-1:99999');
 SELECT lsm_test_pick('base:0-9:0:1000 inc:0-9:1:250:1-1:100000');
@@ -144,6 +158,10 @@ SELECT lsm_test_pick_appends(300, 5);
 SELECT lsm_test_pick_queue(1000, 100, 10000);
 SELECT lsm_test_pick_queue(1000, 100, 100000);
 SELECT lsm_test_pick_queue(100000, 1000, 10000);
+-- deletes at random: what they leave is bounded, and rows are not written for each few of them
+SELECT lsm_test_pick_deletes(1, 8, 1, 1000);
+SELECT lsm_test_pick_deletes(50, 64, 5, 1000);
+SELECT lsm_test_pick_deletes(50, 64, 100, 100);
 -- updates at random: of a small table, a larger one, and of 10 TB in 100,000
 -- segments; what a job reads and how many increments lie over each other is bounded
 SELECT lsm_test_pick_updates(100, 64, 20, 500, 2048, 1);
@@ -219,6 +237,7 @@ DROP TABLE pk, pq;
 DROP FUNCTION lsm_test_pick(text);
 DROP FUNCTION lsm_test_pick_random(int, int);
 DROP FUNCTION lsm_test_pick_updates(int, int, int, int, int, float8);
+DROP FUNCTION lsm_test_pick_deletes(int, int, int, int);
 DROP FUNCTION lsm_test_pick_appends(int, int);
 DROP FUNCTION lsm_test_pick_queue(int, int, int);
 DROP FUNCTION lsm_test_pick_table(regclass);

@@ -7,6 +7,10 @@
  * the lists are removed from all indexes; then the lists go.  Nothing else says
  * that a root is dead: that it cannot be found is no proof (I12).
  *
+ * VACUUM by hand, and one that has to freeze, compacts all there is.  Autovacuum
+ * does what lsm_pick_job() finds worth it and leaves the rest, which it does not
+ * report as dead rows: else it would come again and again for the same ones.
+ *
  * Then the free end of the file and free extents inside go back to the file
  * system (lsm_truncate.c).
  *
@@ -35,6 +39,7 @@
 #include "lsm_compact.h"
 #include "lsm_lbs.h"
 #include "lsm_options.h"
+#include "lsm_pick.h"
 #include "lsm_wal.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -53,6 +58,9 @@
 
 /* VACUUM warns when less than this part of the row identifiers is left. */
 #define LSM_WARN_LBS_DIVISOR	4
+
+/* Compactions that one autovacuum of a table does at most. */
+#define LSM_VACUUM_JOBS			100
 
 /* Dead roots of one pass over the indexes. */
 typedef struct LsmDeadRoots
@@ -256,21 +264,6 @@ lsm_vacuum_should_compact(Relation rel, bool aggressive)
 	return aggressive || !AmAutoVacuumWorkerProcess() || lsm_options_auto_compact(rel);
 }
 
-/* Live rows, as far as the manifest tells. */
-static double
-lsm_vacuum_count_rows(Relation rel, LsmTable *table, double *dead_versions)
-{
-	LsmView    *view = lsm_view_get(rel, table);
-	double		rows = 0;
-
-	*dead_versions = 0;
-	for (int i = 0; i < view->nbase; i++)
-		rows += view->base[i]->rows;
-	for (int i = 0; i < view->nincrements; i++)
-		*dead_versions += view->increments[i]->versions;
-	return rows;
-}
-
 /* What one VACUUM works with, and what it has done. */
 typedef struct LsmVacuum
 {
@@ -293,7 +286,11 @@ typedef struct LsmVacuum
 	int64		removed;		/* dead roots */
 	int			passes;
 	double		rows;
-	double		versions;
+	double		versions;		/* in increments, and of rolled-back rows */
+	double		pending;		/* of them, what has to wait for transactions */
+	int			increments;		/* that are left */
+	double		ends;			/* records in them that end rows */
+	const char *left;			/* why they are; NULL: transactions need them */
 	BlockNumber pages;			/* of the file */
 	BlockNumber pages_before;	/* it was truncated */
 	uint64		holes;
@@ -303,6 +300,47 @@ typedef struct LsmVacuum
 	WalUsage	wal;
 	TimestampTz start;
 } LsmVacuum;
+
+/*
+ * Live rows, as far as the manifest tells, and what is left in increments.  Rows
+ * that these end for everybody are not live.
+ */
+static void
+lsm_vacuum_count(LsmVacuum *vacuum)
+{
+	LsmView    *view = lsm_view_get(vacuum->rel, vacuum->table);
+	LsmHorizons horizons;
+	double		aborted;
+
+	lsm_horizons(vacuum->rel, &horizons);
+	for (int i = 0; i < view->nbase; i++)
+		vacuum->rows += view->base[i]->rows;
+	for (int i = 0; i < view->nincrements; i++)
+	{
+		const LsmManifestEntry *entry = view->increments[i];
+
+		vacuum->increments++;
+		vacuum->versions += entry->versions;
+		vacuum->ends += entry->dead;
+		if (entry->max_xid >= horizons.settled)
+			vacuum->pending += entry->versions;
+		if (entry->max_xid < horizons.visible)
+			vacuum->rows = Max(vacuum->rows - entry->dead, 0);
+	}
+	vacuum->rows += lsm_vacuum_count_memtable(vacuum->rel, vacuum->table, &aborted);
+	vacuum->versions += aborted;
+	vacuum->pending += aborted;
+}
+
+/*
+ * Rows to be reported as dead.  Those that were left because they are not worth it
+ * must not bring autovacuum back; new ones are counted from 0.
+ */
+static double
+lsm_vacuum_report_dead(const LsmVacuum *vacuum)
+{
+	return vacuum->left != NULL ? vacuum->pending : vacuum->versions;
+}
 
 static void
 lsm_vacuum_begin(LsmVacuum *vacuum, Relation rel, VacuumParams *params,
@@ -357,19 +395,40 @@ lsm_vacuum_begin(LsmVacuum *vacuum, Relation rel, VacuumParams *params,
 }
 
 /*
- * Autovacuum does not stand in line behind a major of a call or another VACUUM.  What
- * workers have claimed lsm_major() leaves to them.
+ * Do what is worth it, one job after the other.  What other processes are at is left
+ * to them.
  */
+static void
+lsm_vacuum_compact_worth(LsmVacuum *vacuum)
+{
+	for (int i = 0; i < LSM_VACUUM_JOBS; i++)
+	{
+		LsmPickDecision decision;
+		bool		done;
+
+		CHECK_FOR_INTERRUPTS();
+		lsm_resolve_segments(vacuum->rel);
+		done = !lsm_pick_job(vacuum->rel, &decision) || decision.kind == LSM_JOB_RESOLVE;
+		if (done)
+		{
+			vacuum->left = "compaction is not worth it yet";
+			return;
+		}
+		if (!lsm_job_call(vacuum->rel, &decision,
+						  decision.kind == LSM_JOB_FLUSH ? &vacuum->flushed : &vacuum->compacted))
+			break;
+	}
+	vacuum->left = "the workers have them";
+}
+
+/* Autovacuum that need not freeze takes only what is worth it. */
 static void
 lsm_vacuum_compact(LsmVacuum *vacuum)
 {
-	if (!AmAutoVacuumWorkerProcess() || vacuum->cutoffs.aggressive)
+	if (AmAutoVacuumWorkerProcess() && !vacuum->cutoffs.aggressive)
+		lsm_vacuum_compact_worth(vacuum);
+	else
 		lsm_major(vacuum->rel, &vacuum->compacted);
-	else if (lsm_job_lock_if_free(vacuum->rel, LSM_OWNER_MAJOR))
-	{
-		lsm_major(vacuum->rel, &vacuum->compacted);
-		lsm_job_unlock(vacuum->rel, LSM_OWNER_MAJOR);
-	}
 }
 
 /* Drop what is dead: it goes, or its roots go to dead lists. */
@@ -384,6 +443,8 @@ lsm_vacuum_drop_dead(LsmVacuum *vacuum)
 		lsm_flush(vacuum->rel, &vacuum->flushed);
 	if (lsm_vacuum_should_compact(vacuum->rel, vacuum->cutoffs.aggressive))
 		lsm_vacuum_compact(vacuum);
+	else
+		vacuum->left = "the table is not to be compacted";
 	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, nblocks);
 	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_VACUUMED, nblocks);
 }
@@ -398,7 +459,8 @@ lsm_vacuum_count_dead(LsmVacuum *vacuum, uint64 *longest)
 	*longest = 0;
 	for (int i = 0; i < view->nentries; i++)
 	{
-		if (view->entries[i].type != LSM_ENTRY_SEGMENT)
+		if (view->entries[i].type != LSM_ENTRY_SEGMENT ||
+			view->entries[i].kind != LSM_SEGKIND_DEAD)
 			continue;
 		n += view->entries[i].dead;
 		*longest = Max(*longest, view->entries[i].dead);
@@ -607,7 +669,11 @@ lsm_vacuum_report(LsmVacuum *vacuum)
 					 (long long) vacuum->compacted.segments_out,
 					 (long long) vacuum->compacted.rows_out);
 	appendStringInfo(&buf, "tuples: %lld removed, %.0f remain, %.0f are dead but not yet removable\n",
-					 (long long) vacuum->removed, vacuum->rows, vacuum->versions);
+					 (long long) vacuum->removed, vacuum->rows, vacuum->pending);
+	if (vacuum->increments > 0)
+		appendStringInfo(&buf, "increments: %d remain with %.0f records, of which %.0f end rows: %s\n",
+						 vacuum->increments, vacuum->versions, vacuum->ends,
+						 vacuum->left != NULL ? vacuum->left : "transactions may need them");
 	appendStringInfo(&buf, "removable cutoff: %u, which was %d XIDs old when operation ended\n",
 					 vacuum->cutoffs.oldest_xmin,
 					 (int32) (ReadNextTransactionId() - vacuum->cutoffs.oldest_xmin));
@@ -643,14 +709,11 @@ lsm_vacuum_run(Relation rel, VacuumParams *params, BufferAccessStrategy strategy
 {
 	LsmVacuum	vacuum;
 	BlockNumber visible;
-	double		aborted;
 
 	lsm_vacuum_begin(&vacuum, rel, params, strategy);
 	lsm_vacuum_drop_dead(&vacuum);
 	lsm_vacuum_indexes(&vacuum);
-	vacuum.rows = lsm_vacuum_count_rows(rel, vacuum.table, &vacuum.versions);
-	vacuum.rows += lsm_vacuum_count_memtable(rel, vacuum.table, &aborted);
-	vacuum.versions += aborted;
+	lsm_vacuum_count(&vacuum);
 	lsm_vacuum_cleanup_indexes(&vacuum);
 	vacuum.pages = smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM);
 	if (vacuum.cleanup)
@@ -668,7 +731,7 @@ lsm_vacuum_run(Relation rel, VacuumParams *params, BufferAccessStrategy strategy
 							   (BlockNumber) Min(lsm_vacuum_pages(rel), MaxBlockNumber),
 							   vacuum.rows, visible, vacuum.nindexes > 0,
 							   (TransactionId) vacuum.oldest_xid, vacuum.cutoffs.oldest_mxact);
-	lsm_compat_report_vacuum(rel, vacuum.rows, vacuum.versions, vacuum.start);
+	lsm_compat_report_vacuum(rel, vacuum.rows, lsm_vacuum_report_dead(&vacuum), vacuum.start);
 	pgstat_progress_end_command();
 	lsm_vacuum_report(&vacuum);
 }

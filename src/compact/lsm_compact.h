@@ -149,6 +149,7 @@ typedef struct LsmOutput
 	LsmTid		last_root;
 	LsmTid		first_vtid;		/* of UPDATE records in the open segment */
 	LsmTid		last_vtid;
+	uint64		ends;			/* DELETE and MOVED records in it */
 	LsmTid		first_dead;		/* of a dead list */
 	LsmTid		last_dead;
 	uint64	   *unresolved;		/* sorted */

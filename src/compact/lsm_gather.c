@@ -73,6 +73,8 @@ lsm_gather_segment(const LsmManifestEntry *entry, const LsmHorizons *horizons,
 	segment->last_tid = entry->last_tid;
 	segment->bytes = entry->stored_bytes;
 	segment->versions = entry->versions;
+	if (entry->kind == LSM_SEGKIND_INCREMENT)
+		segment->ends = entry->dead;
 	segment->gen_lo = entry->gen_lo;
 	segment->gen_hi = entry->gen_hi;
 	if (entry->flags & LSM_SEGFLAG_ALL_VISIBLE)

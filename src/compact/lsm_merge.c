@@ -70,6 +70,7 @@ lsm_output_open(LsmOutput *output)
 	output->nunresolved = 0;
 	output->first_vtid = output->last_vtid = LSM_INVALID_TID;
 	output->first_dead = output->last_dead = LSM_INVALID_TID;
+	output->ends = 0;
 }
 
 /* Finish the open segment; its manifest entry goes to the list. */
@@ -110,7 +111,7 @@ lsm_output_close(LsmOutput *output)
 	entry->max_xid = stats.max_xid;
 	entry->blocks = stats.blocks;
 	entry->forwards = stats.forwards;
-	entry->dead = stats.dead;
+	entry->dead = output->kind == LSM_SEGKIND_INCREMENT ? output->ends : stats.dead;
 	entry->nunresolved = output->nunresolved;
 	entry->min_unresolved = output->nunresolved > 0 ? output->unresolved[0] : 0;
 	if (stats.value_bytes > 0)
@@ -245,6 +246,8 @@ lsm_output_add(LsmOutput *output, const LsmRowHead *head, const Datum *values,
 			output->first_vtid = head->vtid;
 		output->last_vtid = Max(output->last_vtid, head->vtid);
 	}
+	else if (LSM_REC_KIND(head->info) == LSM_REC_DELETE || LSM_REC_KIND(head->info) == LSM_REC_MOVED)
+		output->ends++;
 	if (head->info & LSM_REC_LARGE)
 		lsm_output_copy_values(output, head->natts, values, isnull);
 	lsm_segment_writer_add(output->writer, head, values, isnull);

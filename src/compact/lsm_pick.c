@@ -17,6 +17,8 @@
  *			for nothing against the records to merge.  Both fall as the bottom
  *			outgrows the increments, more so on a slow medium:
  *				score = need / (1 + medium * bottom / increments / 10)
+ *			A record that ends a row is two dead versions, itself and the row, and as
+ *			many bytes as that has in the bottom: the job takes the row away.
  *			The best cell is taken with its neighbours that are worth it too, up to
  *			job_bytes: the greater the bottom, the fewer increments come with it.
  *
@@ -485,7 +487,8 @@ typedef struct LsmPickCell
 	double		rows;
 	double		bytes;			/* of increments that the job would read */
 	double		versions;		/* records of them that everybody sees, */
-	double		settled;		/* and nobody names by their versions */
+	double		settled;		/* and nobody names by their versions, */
+	double		ends;			/* and that end rows */
 	double		waste;
 	double		score;
 	LsmPickReason reason;
@@ -578,9 +581,11 @@ lsm_pick_spread(LsmPickMajor *major)
 	double	   *bytes = palloc0((major->ncells + 1) * sizeof(double));
 	double	   *versions = palloc0((major->ncells + 1) * sizeof(double));
 	double	   *settled = palloc0((major->ncells + 1) * sizeof(double));
+	double	   *ends = palloc0((major->ncells + 1) * sizeof(double));
 	double		bytes_here = 0;
 	double		versions_here = 0;
 	double		settled_here = 0;
+	double		ends_here = 0;
 
 	for (int i = 0; i < facts->nincrements; i++)
 	{
@@ -589,6 +594,7 @@ lsm_pick_spread(LsmPickMajor *major)
 		int			last = lsm_pick_cell(major, segment->last_tid);
 		double		seen = segment->max_xid < facts->visible_xid ? segment->versions : 0;
 		double		quiet = segment->max_xid < facts->settled_xid ? segment->versions : 0;
+		double		ending = segment->max_xid < facts->settled_xid ? segment->ends : 0;
 		double		lbs = lsm_pick_lbs(segment->first_tid, segment->last_tid);
 
 		if (segment->gen_hi > major->gen_hi)
@@ -601,6 +607,7 @@ lsm_pick_spread(LsmPickMajor *major)
 			major->cells[at].bytes += segment->bytes * share;
 			major->cells[at].versions += seen * share;
 			major->cells[at].settled += quiet * share;
+			major->cells[at].ends += ending * share;
 		}
 		if (last - first < 2)
 			continue;
@@ -610,6 +617,8 @@ lsm_pick_spread(LsmPickMajor *major)
 		versions[last] -= seen / lbs;
 		settled[first + 1] += quiet / lbs;
 		settled[last] -= quiet / lbs;
+		ends[first + 1] += ending / lbs;
+		ends[last] -= ending / lbs;
 	}
 	for (int i = 0; i < major->ncells; i++)
 	{
@@ -618,6 +627,7 @@ lsm_pick_spread(LsmPickMajor *major)
 		bytes_here += bytes[i];
 		versions_here += versions[i];
 		settled_here += settled[i];
+		ends_here += ends[i];
 
 		/* what rounding leaves of nothing is nothing */
 		if (bytes_here * lbs >= 1)
@@ -626,10 +636,13 @@ lsm_pick_spread(LsmPickMajor *major)
 			major->cells[i].versions += versions_here * lbs;
 		if (settled_here * lbs >= 0.01)
 			major->cells[i].settled += settled_here * lbs;
+		if (ends_here * lbs >= 0.01)
+			major->cells[i].ends += ends_here * lbs;
 	}
 	pfree(bytes);
 	pfree(versions);
 	pfree(settled);
+	pfree(ends);
 }
 
 /* The versions of a cell in a range of LBs. */
@@ -696,10 +709,12 @@ lsm_pick_score_cell(const LsmPickMajor *major, int at)
 
 	if (cell->versions > 0 && cell->bytes > 0)
 	{
-		double		penalty = 1 + facts->medium * cell->base_bytes / cell->bytes /
-		LSM_PICK_PENALTY;
+		double		gone = Min(cell->ends, cell->rows);
+		double		bytes = cell->bytes +
+			(cell->rows > 0 ? gone * cell->base_bytes / cell->rows : 0);
+		double		penalty = 1 + facts->medium * cell->base_bytes / bytes / LSM_PICK_PENALTY;
 
-		lsm_pick_cell_raise(cell, LSM_PICK_DEAD, cell->settled /
+		lsm_pick_cell_raise(cell, LSM_PICK_DEAD, (cell->settled + gone) /
 							(LSM_PICK_DEAD_BASE + LSM_PICK_DEAD_SHARE * cell->rows) / penalty);
 		lsm_pick_cell_raise(cell, LSM_PICK_READS, cell->waste /
 							(LSM_PICK_JOB_RECORDS + cell->rows + cell->versions) / penalty);

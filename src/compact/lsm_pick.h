@@ -23,6 +23,7 @@ typedef struct LsmPickSegment
 	LsmTid		last_tid;
 	uint64		bytes;			/* stored */
 	uint64		versions;
+	uint64		ends;			/* of them, what ends rows: DELETE, MOVED */
 	uint32		gen_lo;			/* increments only */
 	uint32		gen_hi;
 	uint64		max_xid;		/* greatest xid in it, 0: none */

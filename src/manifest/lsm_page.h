@@ -217,7 +217,8 @@ typedef struct LsmManifestEntry
 	uint64		max_xid;		/* greatest xid in it, 0 if all are frozen */
 	uint64		min_unresolved; /* least xid whose outcome is not known, or 0 */
 	uint64		forwards;
-	uint64		dead;			/* dead roots in its list */
+	uint64		dead;			/* dead roots in its list; increments: records that
+								 * end a row (DELETE, MOVED) */
 	uint32		blocks;
 	uint32		nunresolved;	/* xids in the segment's list */
 	uint8		outcomes[LSM_MAX_OUTCOMES / 4];

@@ -9,6 +9,7 @@
  *	  lsm_test_pick(text)				what is chosen for facts given as text
  *	  lsm_test_pick_random(int, int)	properties, on random facts
  *	  lsm_test_pick_updates(...)		a table with random updates, simulated
+ *	  lsm_test_pick_deletes(...)		one with random deletes
  *	  lsm_test_pick_appends(...)		one that is only inserted to
  *	  lsm_test_pick_queue(...)			one that is used as a queue
  *	  lsm_test_pick_table(regclass)		what is chosen for a table
@@ -18,7 +19,8 @@
  *
  *	  base:FIRST-LAST:MB:ROWS[:aborted|:stuck=XID]
  *	  base*N:...						N of them, one after the other
- *	  inc:FIRST-LAST:MB:RECORDS:LO-HI[:XID]	generations, greatest xid
+ *	  inc:FIRST-LAST:MB:RECORDS:LO-HI[:XID|:stuck=XID|:ends=RECORDS]	generations,
+ *										greatest xid
  *	  waste:BUCKET:RECORDS
  *	  major:FIRST-LAST					a running one
  *
@@ -36,6 +38,7 @@
 PG_FUNCTION_INFO_V1(lsm_test_pick);
 PG_FUNCTION_INFO_V1(lsm_test_pick_random);
 PG_FUNCTION_INFO_V1(lsm_test_pick_updates);
+PG_FUNCTION_INFO_V1(lsm_test_pick_deletes);
 PG_FUNCTION_INFO_V1(lsm_test_pick_appends);
 PG_FUNCTION_INFO_V1(lsm_test_pick_queue);
 PG_FUNCTION_INFO_V1(lsm_test_pick_table);
@@ -190,6 +193,8 @@ lsm_test_word(LsmPickFacts *facts, const char *word)
 		segment->gen_hi = hi;
 		if (sscanf(word + end, ":stuck=%u", &xid) == 1)
 			segment->stuck_xid = xid;
+		else if (sscanf(word + end, ":ends=%lf", &count) == 1)
+			segment->ends = (uint64) count;
 		else if (sscanf(word + end, ":%u", &xid) == 1)
 			segment->max_xid = xid;
 	}
@@ -325,6 +330,7 @@ lsm_test_random_facts(LsmPickFacts *facts)
 			segment->gen_hi = gen;
 			segment->gen_lo = gen - gens + 1;
 			segment->max_xid = lsm_test_random(4) == 0 ? facts->visible_xid : 0;
+			segment->ends = lsm_test_random(2) == 0 ? lsm_test_random(segment->versions + 1) : 0;
 			from += lbs + lsm_test_random(20);
 		}
 		gen -= gens;
@@ -359,6 +365,19 @@ lsm_test_minor_is_sound(const LsmPickFacts *facts, const LsmPickDecision *decisi
 			inside++;
 	}
 	return inside >= facts->minor_trigger;
+}
+
+/* Does a minor work on one logical block only?  Before its first increment there is nothing. */
+static bool
+lsm_test_minor_is_least(const LsmPickFacts *facts, const LsmPickDecision *decision)
+{
+	LsmTid		first = LSM_MAX_TID;
+
+	for (int i = 0; i < facts->nincrements; i++)
+		if (facts->increments[i].gen_lo >= decision->gen_lo &&
+			facts->increments[i].gen_hi <= decision->gen_hi)
+			first = Min(first, facts->increments[i].first_tid);
+	return LSM_TID_LB(Max(first, decision->first_root)) == LSM_TID_LB(decision->last_root);
 }
 
 /* How many base segments does a major work on? */
@@ -438,9 +457,17 @@ lsm_test_monotone(LsmPickFacts *facts)
 	changed = lsm_test_major_score(facts);
 	for (int i = 0; i < facts->nincrements; i++)
 		facts->increments[i].versions /= 2;
-	memcpy(facts->waste, waste, sizeof(waste));
 	if (changed < score - slack)
 		return "more dead versions make a major worse";
+
+	for (int i = 0; i < facts->nincrements; i++)
+		facts->increments[i].ends *= 2;
+	changed = lsm_test_major_score(facts);
+	for (int i = 0; i < facts->nincrements; i++)
+		facts->increments[i].ends /= 2;
+	memcpy(facts->waste, waste, sizeof(waste));
+	if (changed < score - slack)
+		return "more deleted rows make a major worse";
 
 	score = lsm_test_major_score(facts);
 	facts->job_bytes /= 2;
@@ -468,7 +495,7 @@ lsm_test_problem(LsmPickFacts *facts)
 	if (minor.kind != LSM_JOB_NONE && !lsm_test_minor_is_sound(facts, &minor))
 		return "a minor takes increments that are not neighbours";
 	if (minor.kind != LSM_JOB_NONE && minor.bytes > limit &&
-		LSM_TID_LB(minor.first_root) != LSM_TID_LB(minor.last_root))
+		!lsm_test_minor_is_least(facts, &minor))
 		return "a minor reads too much";
 	lsm_pick_major(facts, &major);
 	if (major.kind != LSM_JOB_NONE)
@@ -562,6 +589,7 @@ lsm_test_piece(LsmTestTable *table, const LsmPickSegment *of, LsmTid first, LsmT
 												 LSM_TID_LB(first), LSM_TID_LB(last),
 												 of->bytes * share, of->versions * share);
 
+	piece->ends = (uint64) (of->ends * share);
 	piece->gen_lo = of->gen_lo;
 	piece->gen_hi = of->gen_hi;
 }
@@ -735,6 +763,79 @@ lsm_test_pick_updates(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(buf.data));
 }
 
+/*
+ * lsm_test_pick_deletes(segments, segment_mb, permille, flushes): rows of 100
+ * bytes.  Between two flushes that many of a thousand rows are deleted, anywhere, and as
+ * many are put in, so that the table keeps its size.  What share of the
+ * rows in base segments are deleted ones, at most?  For each of them that goes, how many
+ * are written?
+ */
+Datum
+lsm_test_pick_deletes(PG_FUNCTION_ARGS)
+{
+	LsmPickFacts *facts = lsm_test_facts_create();
+	int			nbase = PG_GETARG_INT32(0);
+	double		segment_bytes = PG_GETARG_INT32(1) * LSM_MB;
+	double		rows = segment_bytes / 100;
+	double	   *dead = palloc0(nbase * sizeof(double));
+	double		most = 0;
+	double		written = 0;
+	double		removed = 0;
+	int			jobs[LSM_JOB_RESOLVE + 1] = {0};
+
+	facts->job_bytes = (uint64) (8 * segment_bytes);
+	facts->segment_bytes = (uint64) segment_bytes;
+	facts->next_root_lb = nbase * 1000;
+	for (int i = 0; i < PG_GETARG_INT32(3); i++)
+	{
+		double		sum = 0;
+
+		for (int k = 0; k < nbase; k++)
+			dead[k] += (rows - dead[k]) * PG_GETARG_INT32(2) / 1000;
+		for (;;)
+		{
+			LsmPickDecision decision;
+
+			CHECK_FOR_INTERRUPTS();
+			facts->nbase = facts->nincrements = 0;
+			for (int k = 0; k < nbase; k++)
+			{
+				LsmPickSegment *segment;
+
+				(void) lsm_test_segment_add(facts->base, &facts->nbase, k * 1000.0,
+											k * 1000.0 + 999, segment_bytes, rows);
+				if (dead[k] < 1)
+					continue;
+				segment = lsm_test_segment_add(facts->increments, &facts->nincrements, k * 1000.0,
+											   k * 1000.0 + 999, dead[k] * 4, dead[k]);
+				segment->ends = segment->versions;
+				segment->gen_lo = segment->gen_hi = 1;
+			}
+			lsm_pick(facts, &decision);
+			jobs[decision.kind]++;
+			if (decision.kind != LSM_JOB_MAJOR)
+				break;
+			for (int k = 0; k < nbase; k++)
+			{
+				LsmTid		root = LSM_TID(k * 1000, 1);
+
+				if (root < decision.first_root || root > decision.last_root)
+					continue;
+				written += rows - dead[k];
+				removed += dead[k];
+				dead[k] = 0;
+			}
+		}
+		for (int k = 0; k < nbase; k++)
+			sum += dead[k];
+		most = Max(most, sum / (nbase * rows));
+	}
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("at most %.2f of the rows are deleted ones, %.1f rows written for each that goes, minors: %s, majors: %s",
+											  most, removed > 0 ? written / removed : 0,
+											  jobs[LSM_JOB_MINOR] > 0 ? "some" : "none",
+											  jobs[LSM_JOB_MAJOR] > 0 ? "some" : "none")));
+}
+
 /* lsm_test_pick_appends(flushes, flush_mb): insert segments only, and reads of them. */
 Datum
 lsm_test_pick_appends(PG_FUNCTION_ARGS)
@@ -803,6 +904,7 @@ lsm_test_queue_facts(const LsmTestQueue *queue, LsmPickFacts *facts, uint32 gene
 		LsmPickSegment *segment = lsm_test_segment_add(facts->increments, &facts->nincrements, 0,
 													   999, queue->deletes * 20, queue->deletes);
 
+		segment->ends = segment->versions;
 		segment->gen_lo = 1;
 		segment->gen_hi = generation;
 	}
