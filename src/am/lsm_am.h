@@ -165,6 +165,7 @@ extern void lsm_scan_drop_unit(LsmScan scan);
 extern LsmTid lsm_scan_next_source(LsmView *view, LsmTid tid, LsmRowRange **range,
 								   LsmManifestEntry **entry);
 extern void lsm_scan_load_page(LsmScan scan, LsmView *view, LsmRowRange *range, BlockNumber lb);
+extern bool lsm_scan_load_block(LsmScan scan, LsmManifestEntry *entry, LsmTid tid, bool forward);
 extern bool lsm_scan_mark_changed(LsmScan scan, LsmView *view);
 extern void lsm_scan_hint_page(LsmScan scan);
 extern bool lsm_scan_sees(LsmScan scan, const LsmScanRow *row);
@@ -181,8 +182,8 @@ typedef struct LsmBatchRow
 
 /*
  * A scan, forward, that is handed out by units: see lsm_batch.c.  The unit is a
- * block (cached is set), or a row-log page, whose rows are in scan->rows, or a
- * block that was skipped, of which only changed rows are left.
+ * block (block is set), or rows in scan->rows, or a block that was skipped, of which
+ * only changed rows are left.
  */
 typedef struct LsmBatchScan
 {
@@ -200,8 +201,8 @@ typedef struct LsmBatchScan
 	bool		count_only;
 
 	/* the unit */
-	LsmBlock   *block;			/* NULL: a page, or skipped */
-	bool		page;
+	LsmBlock   *block;			/* NULL: rows, or skipped */
+	bool		by_row;			/* rows: of a page, or a block with many changes */
 	int			nrows;			/* of the block */
 	int			nseen;			/* of them, those with mask[row] = 1 */
 	uint8	   *mask;			/* rows that the snapshot sees as the block

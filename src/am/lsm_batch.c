@@ -7,7 +7,8 @@
  * for other scans (lsm_scan.c): a row-log page or a block of a base segment, taken
  * from the newest view.  Of a block a mask says which rows the snapshot sees as
  * they are there; rows with other records, in increments or the memtable, are
- * listed by root and have to be fetched (lsm_scan_deliver).
+ * listed by root and have to be fetched (lsm_scan_deliver).  Where these are many, the
+ * unit is rows.
  *
  * A block may be skipped by what its zone map says of the rows in it.  That says
  * nothing of rows that have been changed since, so these are listed all the
@@ -23,6 +24,9 @@
 
 #define LSM_COLLECT_BATCH		1024
 
+/* If one row of a block in so many is changed, its rows are looked at one by one. */
+#define LSM_BATCH_CHANGED		4
+
 void
 lsm_batch_begin(LsmBatchScan *batch, LsmScan scan)
 {
@@ -35,7 +39,7 @@ lsm_batch_drop(LsmBatchScan *batch)
 {
 	lsm_scan_drop_unit(batch->scan);
 	batch->block = NULL;
-	batch->page = false;
+	batch->by_row = false;
 	batch->nrows = 0;
 	batch->nseen = 0;
 	batch->nchanged = 0;
@@ -281,6 +285,23 @@ lsm_batch_open(LsmBatchScan *batch, LsmManifestEntry *entry, LsmTid lo, LsmTid h
 		lsm_block_all_frozen(batch->block);
 }
 
+/*
+ * Make rows of what has been loaded, as for other scans, which has what they need
+ * for many changed rows at hand; false: the view is old.
+ */
+static bool
+lsm_batch_by_row(LsmBatchScan *batch, LsmView *view)
+{
+	LsmScan		scan = batch->scan;
+
+	if (!lsm_scan_mark_changed(scan, view))
+		return false;
+	batch->by_row = true;
+	lsm_scan_hint_page(scan);
+	lsm_scan_judge(scan);
+	return true;
+}
+
 /* The block that first lies in, or is the next one; false: the view is old. */
 static bool
 lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry, LsmTid first)
@@ -334,6 +355,15 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 	n = lsm_batch_collect(batch, view, lo, hi);
 	if (n < 0)
 		return false;
+	if (n > 0 && n >= (int) rows / LSM_BATCH_CHANGED)
+	{
+		batch->block = NULL;
+		lsm_scan_drop_unit(scan);
+		if (!lsm_scan_load_block(scan, entry, first, true))
+			return false;
+		batch->blocks_read++;
+		return lsm_batch_by_row(batch, view);
+	}
 	lsm_batch_list(batch, n);
 	if (skipped)
 		batch->blocks_skipped++;
@@ -349,19 +379,6 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 	return true;
 }
 
-static bool
-lsm_batch_load_page(LsmBatchScan *batch, LsmView *view, LsmRowRange *range, LsmTid first)
-{
-	LsmScan		scan = batch->scan;
-
-	lsm_scan_load_page(scan, view, range, LSM_TID_LB(first));
-	if (!lsm_scan_mark_changed(scan, view))
-		return false;
-	batch->page = true;
-	lsm_scan_hint_page(scan);
-	lsm_scan_judge(scan);
-	return true;
-}
 
 /*
  * The next unit of the scan's range; of a parallel scan, also of the next ranges.
@@ -404,15 +421,23 @@ lsm_batch_next(LsmBatchScan *batch)
 			scan->position = scan->begin;
 			continue;
 		}
-		if (range != NULL ? !lsm_batch_load_page(batch, view, range, first) :
-			!lsm_batch_load_block(batch, view, entry, first))
-			continue;
+		if (range == NULL)
+		{
+			if (!lsm_batch_load_block(batch, view, entry, first))
+				continue;
+		}
+		else
+		{
+			lsm_scan_load_page(scan, view, range, LSM_TID_LB(first));
+			if (!lsm_batch_by_row(batch, view))
+				continue;
+		}
 		scan->have_unit = true;
 		scan->units++;
 		batch->units++;
 		lsm_stat_tick(&scan->table->stat);
 		scan->position = scan->unit_hi + 1;
-		if (batch->block == NULL && !batch->page && batch->nchanged == 0)
+		if (batch->block == NULL && !batch->by_row && batch->nchanged == 0)
 			continue;
 		return true;
 	}

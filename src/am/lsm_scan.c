@@ -271,7 +271,7 @@ lsm_scan_load_page(LsmScan scan, LsmView *view, LsmRowRange *range, BlockNumber 
 }
 
 /* Pin a block and list its rows; false: the view is old. */
-static bool
+bool
 lsm_scan_load_block(LsmScan scan, LsmManifestEntry *entry, LsmTid tid, bool forward)
 {
 	Relation	rel = scan->base.rs_rd;

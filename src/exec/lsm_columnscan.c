@@ -261,7 +261,7 @@ lsm_columnscan_fetch(LsmColumnScan *cscan, TupleTableSlot *slot, int before, Lsm
 	LsmScan		scan = (LsmScan) cscan->scan;
 	LsmBatchScan *batch = &cscan->batch;
 
-	if (batch->page)
+	if (batch->by_row)
 	{
 		while (cscan->at < scan->nrows)
 			if (lsm_columnscan_deliver(cscan, &scan->rows[cscan->at++], slot, root))

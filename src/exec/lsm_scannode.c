@@ -150,7 +150,7 @@ lsm_scannode_next(LsmScanState *node, TupleTableSlot *slot)
 	LsmColumnScan *cscan = &node->cscan;
 	LsmScan		scan = (LsmScan) cscan->scan;
 
-	if (cscan->batch.page)
+	if (cscan->batch.by_row)
 		return lsm_columnscan_fetch(cscan, slot, -1, &scan->current);
 	while (cscan->at < cscan->nselected)
 	{
