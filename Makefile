@@ -80,6 +80,8 @@ REGRESS = \
 	jobs \
 	row_identifiers \
 	pick \
+	readplan \
+	reader \
 	stat_tables \
 	stat_rights \
 	errors \
@@ -167,7 +169,8 @@ PROVE_TESTS = \
 	src/test/t/032_pace.pl \
 	src/test/t/033_memory.pl \
 	src/test/t/034_single_user.pl \
-	src/test/t/035_autovacuum_settles.pl
+	src/test/t/035_autovacuum_settles.pl \
+	src/test/t/040_reader.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm
@@ -185,7 +188,7 @@ PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter
 ifdef WERROR
 PG_CFLAGS += -Werror
 endif
-SHLIB_LINK = -lzstd
+SHLIB_LINK = -lzstd -luring
 
 # JIT inlining of this library's functions is worth nothing, and the compiler
 # that it needs is often missing.

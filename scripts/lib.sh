@@ -67,6 +67,7 @@ need_build_tools()
 	need build-essential command -v make
 	need build-essential command -v gcc
 	need libzstd-dev test -e /usr/include/zstd.h
+	need liburing-dev test -e /usr/include/liburing.h
 	need util-linux command -v runuser
 	if [ "$PG_CONFIG" = "$DEFAULT_PG_CONFIG" ]; then
 		need postgresql-15 test -x "${DEFAULT_PG_CONFIG%/*}/postgres"

@@ -164,11 +164,48 @@ COMMENT ON VIEW lsm_stat_progress_compaction IS
     'flushes and compactions that run now';
 GRANT SELECT ON lsm_stat_progress_compaction TO PUBLIC;
 
--- All tables of the current database.  For superusers, unless it is granted.
+-- How segments are read past shared buffers, by the whole server: a row for each
+-- kind of reader and method.  No lock.
+CREATE FUNCTION lsm_stat_get_io(
+    OUT reader text, OUT method text,
+    OUT requests bigint,
+    OUT blocks_wanted bigint, OUT blocks_hit bigint, OUT blocks_merged bigint,
+    OUT blocks_read_over bigint,
+    OUT bytes_wanted bigint, OUT bytes_read bigint,
+    OUT waits bigint, OUT max_depth bigint,
+    OUT stats_reset timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'lsm_stat_get_io_sql'
+LANGUAGE C STRICT ROWS 15;
+COMMENT ON FUNCTION lsm_stat_get_io() IS
+    'how segments are read, as in lsm_stat_io';
+
+CREATE VIEW lsm_stat_io AS SELECT * FROM @extschema@.lsm_stat_get_io();
+COMMENT ON VIEW lsm_stat_io IS
+    'how segments are read past shared buffers';
+GRANT SELECT ON lsm_stat_io TO PUBLIC;
+
+-- The block cache of the server.  No lock but those of its partitions, one by one.
+CREATE FUNCTION lsm_stat_get_cache(
+    OUT size_bytes bigint, OUT used_bytes bigint, OUT warm_bytes bigint, OUT blocks bigint,
+    OUT hits bigint, OUT misses bigint, OUT insertions bigint, OUT evictions bigint,
+    OUT stats_reset timestamptz)
+AS 'MODULE_PATHNAME', 'lsm_stat_get_cache_sql'
+LANGUAGE C STRICT;
+COMMENT ON FUNCTION lsm_stat_get_cache() IS
+    'the block cache, as in lsm_stat_cache';
+
+CREATE VIEW lsm_stat_cache AS SELECT * FROM @extschema@.lsm_stat_get_cache();
+COMMENT ON VIEW lsm_stat_cache IS
+    'the shared cache of blocks of segments';
+GRANT SELECT ON lsm_stat_cache TO PUBLIC;
+
+-- All tables of the current database, and the two views above.  For superusers,
+-- unless it is granted.
 CREATE FUNCTION lsm_stat_reset()
 RETURNS void
 AS 'MODULE_PATHNAME', 'lsm_stat_reset_sql'
 LANGUAGE C STRICT;
 REVOKE ALL ON FUNCTION lsm_stat_reset() FROM PUBLIC;
 COMMENT ON FUNCTION lsm_stat_reset() IS
-    'sets the statistics of all lsm tables of the current database to zero';
+    'sets the statistics of all lsm tables of the current database, lsm_stat_io and lsm_stat_cache to zero';

@@ -48,6 +48,7 @@
 #include "commands/progress.h"
 #include "commands/vacuum.h"
 #include "executor/instrument.h"
+#include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
 #include "storage/bufmgr.h"
@@ -91,6 +92,35 @@ lsm_compat_zero_extend(SMgrRelation reln, BlockNumber first, BlockNumber nblocks
 		pgBufferUsage.local_blks_written += nblocks;
 	else
 		pgBufferUsage.shared_blks_written += nblocks;
+}
+
+/* Count pages that were read, or found in a cache of ours, as the server counts its own. */
+static inline void
+lsm_compat_count_pages(Relation rel, uint32 npages, bool hit, bool vacuum)
+{
+#if PG_VERSION_NUM >= 170000
+	IOContext	context = vacuum ? IOCONTEXT_VACUUM : IOCONTEXT_NORMAL;
+	IOOp		op = hit ? IOOP_HIT : IOOP_READ;
+
+#if PG_VERSION_NUM < 180000
+	pgstat_count_io_op_n(IOOBJECT_RELATION, context, op, npages);
+#else
+	pgstat_count_io_op(IOOBJECT_RELATION, context, op, hit ? npages : 1,
+					   hit ? 0 : (uint64) npages * BLCKSZ);
+#endif
+#endif
+	for (uint32 i = 0; i < npages; i++)
+	{
+		pgstat_count_buffer_read(rel);
+		if (hit)
+			pgstat_count_buffer_hit(rel);
+	}
+	if (hit)
+		pgBufferUsage.shared_blks_hit += npages;
+	else
+		pgBufferUsage.shared_blks_read += npages;
+	if (VacuumCostActive)
+		VacuumCostBalance += (hit ? VacuumCostPageHit : VacuumCostPageMiss) * (int) npages;
 }
 
 /* Drop the buffers of the main fork from nblocks on, and shorten it. */

@@ -9,13 +9,17 @@
 
 #include "access/xact.h"
 #include "fmgr.h"
+#include "lsm_ahead.h"
 #include "lsm_am.h"
 #include "lsm_compact.h"
 #include "lsm_exec.h"
 #include "lsm_manifest.h"
+#include "lsm_iostat.h"
 #include "lsm_options.h"
 #include "lsm_pick.h"
+#include "lsm_reader.h"
 #include "lsm_request.h"
+#include "lsm_sharedcache.h"
 #include "lsm_stat.h"
 #include "lsm_stop.h"
 #include "lsm_table.h"
@@ -40,6 +44,8 @@ lsm_init_shmem_request(void)
 	lsm_shmem_request();
 	lsm_stat_shmem_request();
 	lsm_request_shmem_request();
+	lsm_sharedcache_shmem_request();
+	RequestAddinShmemSpace(lsm_iostat_shmem_size());
 }
 
 static void
@@ -49,6 +55,10 @@ lsm_init_shmem_startup(void)
 		previous_shmem_startup();
 	lsm_shmem_startup();
 	lsm_request_shmem_startup();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	lsm_sharedcache_shmem_startup();
+	lsm_iostat_shmem_startup();
+	LWLockRelease(AddinShmemInitLock);
 }
 
 static void
@@ -70,6 +80,9 @@ lsm_xact_callback(XactEvent event, void *arg)
 			lsm_compact_xact_end();
 			lsm_rowlog_xact_end();
 			lsm_blockcache_xact_end();
+			lsm_ahead_xact_end();
+			lsm_reader_xact_end();
+			lsm_iostat_flush();
 			lsm_floor_xact_end();
 			lsm_table_xact_end();
 			lsm_stat_xact_end();
@@ -116,9 +129,28 @@ lsm_init_worker_settings(void)
 							 &lsm_auto_compact, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
+/* Room for blocks: none, or so much that they find a place. */
+static bool
+lsm_init_check_cache_size(int *newval, void **extra, GucSource source)
+{
+	if (*newval > 0 && *newval < LSM_LEAST_CACHE_KB)
+	{
+		GUC_check_errdetail("The block cache has no less than %d kB, or none with 0.",
+							LSM_LEAST_CACHE_KB);
+		return false;
+	}
+	return true;
+}
+
 static void
 lsm_init_settings(void)
 {
+	DefineCustomIntVariable("lsm.block_cache_size",
+							"Sets the shared memory for blocks of segments.",
+							"0 means none: then blocks read for one row are kept in shared buffers.",
+							&lsm_block_cache_size, 128 * 1024, 0, MAX_KILOBYTES,
+							PGC_POSTMASTER, GUC_UNIT_KB, lsm_init_check_cache_size, NULL, NULL);
+	lsm_reader_define_settings();
 	DefineCustomIntVariable("lsm.memtable_size",
 							"Sets the shared memory for the indexes of memtables.",
 							"It holds an entry for each row with changes that are not yet flushed, of all tables together.",

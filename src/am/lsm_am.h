@@ -12,6 +12,7 @@
 
 #include "access/genam.h"
 #include "access/tableam.h"
+#include "lsm_ahead.h"
 #include "lsm_mvcc.h"
 
 /* ---- lsm_modify.c ---- */
@@ -113,10 +114,17 @@ typedef struct LsmScanData
 	char	   *change_buf;		/* copies of records */
 	uint64		change_window;	/* number of what is in it */
 	bool		whole_columns;	/* of blocks: most rows will be asked for */
+	/* blocks that come next, and which of them will not be read */
+	LsmAheadFeed feed;
+	LsmTid		feed_tid;		/* told up to here */
+	LsmTid		asked_tid;		/* last root of the block being pinned */
+	bool		(*skip) (void *arg, const LsmManifestEntry *entry, uint32 blockno);
+	void	   *skip_arg;
 	/* bitmap and sample scans: rows of one LB */
 	LsmScanRow *picked;
 	int			npicked;
 	int			picked_at;		/* next one to deliver */
+	struct LsmBitmapQueue *queue;	/* bitmap, from 18 on: pages that come next */
 	bool		recheck;		/* bitmap: what the bitmap says of them */
 	bool		prefetch_off;	/* bitmap: see lsm_executor.c */
 	BlockNumber sample_lb;		/* sample: InvalidBlockNumber before the first */
@@ -232,8 +240,13 @@ extern bool lsm_batch_next(LsmBatchScan *batch);
 extern void lsm_scan_add_changes(LsmScan scan, const LsmTid *roots, const LsmTid *heads, int n);
 extern bool lsm_scan_deliver_change(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot);
 extern void lsm_scan_free_changes(LsmScan scan);
+extern bool lsm_scan_feed_block(LsmScan scan, LsmTid end, const LsmManifestEntry **entry,
+								uint32 *blockno);
+extern void lsm_scan_feed_restart(void *arg);
+extern LsmTid lsm_scan_read_root(LsmScan scan, LsmTid root);
 
 /* ---- lsm_bitmap.c ---- */
+extern void lsm_bitmap_rescan(LsmScan scan);
 #if LSM_BITMAP_BY_BLOCK
 extern bool lsm_bitmap_next_block(TableScanDesc scan, struct TBMIterateResult *page);
 extern bool lsm_bitmap_next_tuple(TableScanDesc scan, struct TBMIterateResult *page,

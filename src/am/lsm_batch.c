@@ -27,11 +27,29 @@
 /* If one row of a block in so many is changed, its rows are looked at one by one. */
 #define LSM_BATCH_CHANGED		4
 
+/* Is the block one that need not be read ahead? */
+static bool
+lsm_batch_skip_ahead(void *arg, const LsmManifestEntry *entry, uint32 blockno)
+{
+	LsmBatchScan *batch = arg;
+	LsmScan		scan = batch->scan;
+	LsmSegmentReader *reader;
+
+	if (batch->count_only && (entry->flags & LSM_SEGFLAG_ALL_VISIBLE))
+		return true;
+	if (batch->skip == NULL)
+		return false;
+	reader = lsm_reader_get(scan->base.rs_rd, scan->table, entry);
+	return reader != NULL && batch->skip(batch->arg, reader, entry, blockno);
+}
+
 void
 lsm_batch_begin(LsmBatchScan *batch, LsmScan scan)
 {
 	memset(batch, 0, sizeof(*batch));
 	batch->scan = scan;
+	scan->skip = lsm_batch_skip_ahead;
+	scan->skip_arg = batch;
 }
 
 static void
@@ -50,6 +68,7 @@ void
 lsm_batch_end(LsmBatchScan *batch)
 {
 	lsm_batch_drop(batch);
+	batch->scan->skip = NULL;
 	if (batch->mask != NULL)
 		pfree(batch->mask);
 	if (batch->changed != NULL)
@@ -95,7 +114,8 @@ lsm_batch_collect_increment(LsmBatchScan *batch, LsmManifestEntry *entry, LsmTid
 	blocks = lsm_segment_reader_blocks(reader);
 	for (blockno = lsm_segment_find_block(reader, lo); blockno < blocks; blockno++)
 	{
-		LsmCachedBlock *cached = lsm_block_pin(rel, scan->table, entry, blockno);
+		LsmCachedBlock *cached = lsm_block_pin_for(rel, scan->table, entry, blockno,
+												   LSM_READER_SCAN);
 		int			rows;
 		int			row;
 
@@ -347,7 +367,8 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 	}
 	if (!skipped)
 	{
-		scan->cached = lsm_block_pin(rel, scan->table, entry, blockno);
+		scan->asked_tid = last;
+		scan->cached = lsm_block_pin_ahead(rel, scan->table, entry, blockno, &scan->feed);
 		if (scan->cached == NULL)
 			return false;
 		lsm_batch_open(batch, entry, lo, hi);

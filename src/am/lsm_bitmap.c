@@ -47,7 +47,14 @@ lsm_bitmap_pick(LsmScan scan, BlockNumber lb, const OffsetNumber *offsets, int n
 {
 	scan->whole_columns = n < 0 || n >= LSM_BITMAP_MANY;
 	if (n >= 0 && (n <= LSM_BITMAP_FEW || IsolationIsSerializable()))
+	{
+		LsmTid		read = LSM_INVALID_TID;
+
+		for (int i = 0; scan->queue != NULL && i < n; i++)
+			if (LSM_TID(lb, offsets[i]) > read)
+				read = lsm_scan_read_root(scan, LSM_TID(lb, offsets[i]));
 		lsm_scan_pick_roots(scan, lb, offsets, n);
+	}
 	else
 		lsm_scan_pick_lb(scan, lb, offsets, n);
 }
@@ -77,6 +84,13 @@ lsm_bitmap_deliver(LsmScan scan, TupleTableSlot *slot)
 
 #if LSM_BITMAP_BY_BLOCK
 
+/* The executor hands pages over: none are known before. */
+void
+lsm_bitmap_rescan(LsmScan scan)
+{
+	Assert(scan->queue == NULL);
+}
+
 bool
 lsm_bitmap_next_block(TableScanDesc sscan, TBMIterateResult *page)
 {
@@ -99,6 +113,100 @@ lsm_bitmap_next_tuple(TableScanDesc sscan, TBMIterateResult *page, TupleTableSlo
 
 #else
 
+/* So many pages are taken from the bitmap before they are needed, in the end. */
+#define LSM_BITMAP_AHEAD		1024
+
+/* Pages of the bitmap that come next; what they point to lives as long as the bitmap. */
+typedef struct LsmBitmapQueue
+{
+	int			first;			/* the next one */
+	int			n;				/* behind the last one */
+	int			told;			/* the next one for lsm_bitmap_feed_next() */
+	int			want;			/* so many are taken at a time */
+	bool		ended;			/* the bitmap has no more */
+	TBMIterateResult pages[LSM_BITMAP_AHEAD];
+} LsmBitmapQueue;
+
+/* The next block that pages of the queue have rows in. */
+static bool
+lsm_bitmap_feed_next(void *arg, const LsmManifestEntry **entry, uint32 *blockno)
+{
+	LsmScan		scan = arg;
+	LsmBitmapQueue *queue = scan->queue;
+
+	for (; queue->told < queue->n; queue->told++)
+	{
+		BlockNumber lb = queue->pages[queue->told].blockno;
+
+		scan->feed_tid = Max(scan->feed_tid, LSM_TID(lb, 1));
+		if (lsm_scan_feed_block(scan, LSM_TID(lb, LSM_MAX_OFFSET), entry, blockno))
+			return true;
+	}
+	return false;
+}
+
+static void
+lsm_bitmap_feed_restart(void *arg)
+{
+	LsmScan		scan = arg;
+
+	lsm_scan_feed_restart(scan);
+	scan->queue->told = scan->queue->first;
+}
+
+void
+lsm_bitmap_rescan(LsmScan scan)
+{
+	if (scan->queue != NULL)
+		memset(scan->queue, 0, offsetof(LsmBitmapQueue, pages));
+}
+
+static void
+lsm_bitmap_fill(LsmScan scan, TBMIterator *iterator)
+{
+	LsmBitmapQueue *queue = scan->queue;
+
+	queue->want = Min(Max(queue->want * 2, 2), LSM_BITMAP_AHEAD);
+	queue->n -= queue->first;
+	queue->told = Max(queue->told - queue->first, 0);
+	memmove(queue->pages, queue->pages + queue->first, queue->n * sizeof(TBMIterateResult));
+	queue->first = 0;
+	while (queue->n < queue->want && !queue->ended)
+	{
+		if (tbm_iterate(iterator, &queue->pages[queue->n]))
+			queue->n++;
+		else
+			queue->ended = true;
+	}
+}
+
+/*
+ * The next page of the bitmap.  Of one that workers share, none is taken before it is
+ * needed: the others could not have it.
+ */
+static bool
+lsm_bitmap_take_page(LsmScan scan, TBMIterateResult *page)
+{
+	TBMIterator *iterator = &scan->base.st.rs_tbmiterator;
+	LsmBitmapQueue *queue = scan->queue;
+
+	if (iterator->shared)
+		return tbm_iterate(iterator, page);
+	if (queue == NULL)
+	{
+		queue = scan->queue = MemoryContextAllocZero(GetMemoryChunkContext(scan),
+													 sizeof(LsmBitmapQueue));
+		scan->feed.next = lsm_bitmap_feed_next;
+		scan->feed.restart = lsm_bitmap_feed_restart;
+	}
+	if (queue->n - queue->first <= queue->want / 2 && !queue->ended)
+		lsm_bitmap_fill(scan, iterator);
+	if (queue->first >= queue->n)
+		return false;
+	*page = queue->pages[queue->first++];
+	return true;
+}
+
 /* Pick the rows of the bitmap's next page; false at its end. */
 static bool
 lsm_bitmap_next_page(LsmScan scan, uint64 *lossy_pages, uint64 *exact_pages)
@@ -107,7 +215,7 @@ lsm_bitmap_next_page(LsmScan scan, uint64 *lossy_pages, uint64 *exact_pages)
 	OffsetNumber offsets[TBM_MAX_TUPLES_PER_PAGE];
 	int			n = -1;
 
-	if (!tbm_iterate(&scan->base.st.rs_tbmiterator, &page))
+	if (!lsm_bitmap_take_page(scan, &page))
 		return false;
 	scan->recheck = page.recheck;
 	if (page.lossy)

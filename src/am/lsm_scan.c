@@ -40,8 +40,6 @@ typedef struct LsmParallelScanData
 } LsmParallelScanData;
 typedef LsmParallelScanData *LsmParallelScan;
 
-/* ---- begin and end ---- */
-
 void
 lsm_scan_set_range(LsmScan scan, LsmTid begin, LsmTid end)
 {
@@ -53,6 +51,94 @@ lsm_scan_set_range(LsmScan scan, LsmTid begin, LsmTid end)
 	scan->have_unit = false;
 	scan->judged_xid = 0;
 }
+
+/* ---- reading ahead ---- */
+
+/*
+ * The next block of a base segment from feed_tid on, up to a root, as far as the view
+ * at hand tells; row-log pages lie in shared buffers.
+ */
+bool
+lsm_scan_feed_block(LsmScan scan, LsmTid end, const LsmManifestEntry **entry, uint32 *blockno)
+{
+	LsmView    *view = scan->table->view;
+
+	for (;;)
+	{
+		int			i = lsm_view_find_base(view, scan->feed_tid);
+		LsmSegmentReader *reader;
+		LsmTid		first;
+		LsmTid		last;
+		uint32		rows;
+		uint64		offset;
+		uint32		stored;
+
+		if (i >= view->nbase || Max(view->base[i]->first_tid, scan->feed_tid) > end)
+			return false;
+		*entry = view->base[i];
+		reader = lsm_reader_get(scan->base.rs_rd, scan->table, *entry);
+		if (reader == NULL)
+			return false;
+		*blockno = lsm_segment_find_block(reader, scan->feed_tid);
+		if (*blockno >= lsm_segment_reader_blocks(reader))
+			return false;
+		lsm_segment_block_info(reader, *blockno, &first, &last, &rows, &offset, &stored);
+		if (first > end)
+			return false;
+		scan->feed_tid = last + 1;
+		if (scan->skip == NULL || !scan->skip(scan->skip_arg, *entry, *blockno))
+			return true;
+	}
+}
+
+static bool
+lsm_scan_feed_next(void *arg, const LsmManifestEntry **entry, uint32 *blockno)
+{
+	LsmScan		scan = arg;
+
+	return lsm_scan_feed_block(scan, scan->end, entry, blockno);
+}
+
+void
+lsm_scan_feed_restart(void *arg)
+{
+	LsmScan		scan = arg;
+
+	scan->feed_tid = scan->asked_tid + 1;
+}
+
+/*
+ * A root of the feed will be looked up by itself: have its block, with those that
+ * come next.  Returns the last root of the block, or the root itself.
+ */
+LsmTid
+lsm_scan_read_root(LsmScan scan, LsmTid root)
+{
+	Relation	rel = scan->base.rs_rd;
+	LsmTid		before = scan->feed_tid;
+	const LsmManifestEntry *entry;
+	uint32		blockno;
+	LsmCachedBlock *cached;
+
+	(void) lsm_view_get(rel, scan->table);
+	scan->feed_tid = root;
+	if (!lsm_scan_feed_block(scan, root, &entry, &blockno))
+	{
+		scan->feed_tid = before;
+		return root;
+	}
+	scan->asked_tid = scan->feed_tid - 1;
+	scan->feed_tid = before;
+	if (!lsm_block_is_local(entry->uid, blockno))
+	{
+		cached = lsm_block_pin_ahead(rel, scan->table, entry, blockno, &scan->feed);
+		if (cached != NULL)
+			lsm_block_unpin(cached, lsm_xact_number);
+	}
+	return scan->asked_tid;
+}
+
+/* ---- begin and end ---- */
 
 TableScanDesc
 lsm_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData *key,
@@ -84,6 +170,10 @@ lsm_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData *k
 	scan->any = snapshot == NULL || snapshot->snapshot_type == SNAPSHOT_ANY;
 	scan->whole_columns = true;
 	scan->sample_lb = InvalidBlockNumber;
+	scan->feed.kind = (flags & SO_TYPE_BITMAPSCAN) ? LSM_READER_BITMAP : LSM_READER_SCAN;
+	scan->feed.next = lsm_scan_feed_next;
+	scan->feed.restart = lsm_scan_feed_restart;
+	scan->feed.arg = scan;
 	(void) lsm_floor();
 	if (pscan != NULL)
 		lsm_scan_set_range(scan, 1, 0);	/* nothing until a range is taken */
@@ -111,6 +201,7 @@ lsm_scan_end(TableScanDesc sscan)
 	LsmScan		scan = (LsmScan) sscan;
 
 	lsm_scan_drop_unit(scan);
+	lsm_ahead_end(&scan->feed);
 	RelationDecrementReferenceCount(sscan->rs_rd);
 	if (scan->page != NULL)
 		pfree(scan->page);
@@ -119,6 +210,8 @@ lsm_scan_end(TableScanDesc sscan)
 	if (scan->picked != NULL)
 		pfree(scan->picked);
 	lsm_scan_free_changes(scan);
+	if (scan->queue != NULL)
+		pfree(scan->queue);
 	if (sscan->rs_flags & SO_TEMP_SNAPSHOT)
 		UnregisterSnapshot(sscan->rs_snapshot);
 	pfree(scan);
@@ -133,6 +226,7 @@ lsm_scan_rescan(TableScanDesc sscan, struct ScanKeyData *key, bool set_params,
 	lsm_scan_drop_unit(scan);
 	scan->npicked = 0;
 	scan->picked_at = 0;
+	lsm_bitmap_rescan(scan);
 	scan->sample_lb = InvalidBlockNumber;
 	if (sscan->rs_parallel != NULL)
 		lsm_scan_set_range(scan, 1, 0);
@@ -305,7 +399,11 @@ lsm_scan_load_block(LsmScan scan, LsmManifestEntry *entry, LsmTid tid, bool forw
 		blockno--;
 		lsm_segment_block_info(reader, blockno, &first, &last, &rows, &offset, &stored);
 	}
-	scan->cached = lsm_block_pin(rel, scan->table, entry, blockno);
+	scan->asked_tid = last;
+	if (forward && (scan->queue != NULL || LSM_TID_LB(scan->begin) != LSM_TID_LB(scan->end)))
+		scan->cached = lsm_block_pin_ahead(rel, scan->table, entry, blockno, &scan->feed);
+	else
+		scan->cached = lsm_block_pin_for(rel, scan->table, entry, blockno, scan->feed.kind);
 	if (scan->cached == NULL)
 		return false;
 	scan->cached_xact = lsm_xact_number;
@@ -409,7 +507,7 @@ lsm_scan_mark_increment(LsmScan scan, LsmManifestEntry *entry)
 			return false;
 		if (blockno >= lsm_segment_reader_blocks(reader))
 			return true;
-		cached = lsm_block_pin(rel, scan->table, entry, blockno);
+		cached = lsm_block_pin_for(rel, scan->table, entry, blockno, LSM_READER_SCAN);
 		if (cached == NULL)
 			return false;
 		block = cached->block;

@@ -20,9 +20,11 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "lsm_am.h"
+#include "lsm_iostat.h"
 #include "lsm_lbs.h"
 #include "lsm_manifest.h"
 #include "lsm_mvcc.h"
+#include "lsm_sharedcache.h"
 #include "lsm_stat.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -509,12 +511,15 @@ lsm_stat_progress_sql(PG_FUNCTION_ARGS)
 }
 
 /*
- * lsm_stat_reset(): begin to count anew, for all tables of the database.  Who may
+ * lsm_stat_reset(): begin to count anew, for all tables of the database, and what
+ * is counted for the whole server.  Who may
  * is a matter of the function's privileges.
  */
 Datum
 lsm_stat_reset_sql(PG_FUNCTION_ARGS)
 {
 	lsm_stat_reset();
+	lsm_iostat_reset();
+	lsm_sharedcache_stat_reset();
 	PG_RETURN_VOID();
 }

@@ -4,8 +4,9 @@
  *	  Opened segments and decoded blocks, kept by each backend.
  *
  * Blocks are keyed by segment uid, which is never used twice, so that nothing
- * has to be invalidated.  (A cache in shared memory is to take this place
- * behind the same interface.)
+ * has to be invalidated.  What is not here may be in shared memory, as it is
+ * stored (lsm_sharedcache.c); if not, it is read from the file
+ * (lsm_segpages.c), and kept there once its checksum is found right.
  *
  * A page may have been given to somebody else since the view was read.  That is
  * found by its stamps.  Whoever meets it looks, under gen_lock, whether the view
@@ -16,7 +17,9 @@
 #include "postgres.h"
 
 #include "pgstat.h"
+#include "lsm_ahead.h"
 #include "lsm_blockcache.h"
+#include "lsm_sharedcache.h"
 #include "storage/lwlock.h"
 #include "utils/memutils.h"
 
@@ -28,6 +31,9 @@
  */
 #define LSM_LOCAL_READER_BYTES	((Size) 32 * 1024 * 1024)
 #define LSM_LEAST_READERS		16
+
+/* What metadata of a segment goes by in the block cache, if it is not too long for that. */
+#define LSM_META_BLOCKNO		PG_UINT32_MAX
 
 /* An opened segment of one table. */
 typedef struct LsmOpenSegment
@@ -50,6 +56,10 @@ typedef struct LsmSource
 	char	   *ahead;			/* bytes read before the reader asks, or NULL */
 	uint64		ahead_offset;
 	Size		ahead_bytes;
+	char	   *preloaded;		/* a block's bytes, in the segment's context */
+	Size		preloaded_room;
+	uint64		preloaded_offset;
+	Size		preloaded_bytes;	/* 0: none */
 } LsmSource;
 
 typedef struct LsmBlockKey
@@ -78,6 +88,11 @@ lsm_source_read(LsmSegmentSource *base, uint64 offset, Size len, void *buf)
 		offset + len <= source->ahead_offset + source->ahead_bytes)
 	{
 		memcpy(buf, source->ahead + (offset - source->ahead_offset), len);
+		return;
+	}
+	if (offset == source->preloaded_offset && len == source->preloaded_bytes)
+	{
+		memcpy(buf, source->preloaded, len);
 		return;
 	}
 	if (!lsm_segpages_read(source->rel, &source->entry, offset, len, buf))
@@ -109,6 +124,64 @@ lsm_readers_evict(Size need)
 		MemoryContextDelete(old->context);
 		hash_search(old->table->readers, &old->uid, HASH_REMOVE, NULL);
 	}
+}
+
+/*
+ * Read the metadata of a segment past shared buffers, as a rule by one request, for
+ * its reader to find.  What does not prove is left to shared buffers.
+ *
+ * A view may be old by now, and the pages somebody else's; but then they do not
+ * prove, so that no lock is needed.
+ */
+static void
+lsm_source_read_meta(LsmSource *source)
+{
+	const LsmManifestEntry *entry = &source->entry;
+	uint64		total = entry->stored_bytes;
+	LsmSegmentFacts facts = {(LsmSegmentKind) entry->kind, total, entry->versions,
+	entry->forwards + entry->dead, entry->blocks, entry->nunresolved};
+	uint64		bytes = lsm_segment_meta_estimate(&facts);
+	uint64		needed;
+
+	if (!lsm_segpages_are_direct(source->rel))
+		return;
+	lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_WANTED, 1);
+
+	/* all of the first page is as easy to have */
+	bytes += (total - bytes) % LSM_PAGE_PAYLOAD;
+	for (int i = 0; i < 2; i++)
+	{
+		source->ahead = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
+		source->ahead_offset = total - bytes;
+		source->ahead_bytes = bytes;
+		if (i == 0 && bytes <= PG_UINT32_MAX &&
+			lsm_sharedcache_get(entry->uid, LSM_META_BLOCKNO, (uint32) bytes, source->ahead,
+								LSM_TOUCH_POINT))
+		{
+			lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_HIT, 1);
+			lsm_segpages_count(source->rel, lsm_segpages_span(source->ahead_offset, bytes), true);
+			return;
+		}
+		needed = 0;
+		if (lsm_segpages_read_direct(source->rel, entry, LSM_READER_METADATA,
+									 source->ahead_offset, bytes, source->ahead))
+			needed = lsm_segment_meta_bytes(entry->uid, total, source->ahead, bytes);
+		if (needed <= bytes)
+			break;
+		pfree(source->ahead);
+		bytes = needed;
+	}
+	if (needed > 0 && lsm_segment_meta_good(entry->uid, total,
+											source->ahead + (bytes - needed), needed))
+	{
+		lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_BYTES_WANTED, needed);
+		if (bytes <= PG_UINT32_MAX)
+			lsm_sharedcache_put(entry->uid, LSM_META_BLOCKNO, (uint32) bytes, source->ahead,
+								LSM_TOUCH_POINT);
+		return;
+	}
+	pfree(source->ahead);
+	source->ahead = NULL;
 }
 
 static LsmOpenSegment *
@@ -153,6 +226,7 @@ lsm_segment_get(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 	source->source.uid = entry->uid;
 	source->source.relname = pstrdup(RelationGetRelationName(rel));
 	source->rel = rel;
+	lsm_source_read_meta(source);
 
 	/* while this is held, no page of a segment of the newest view is reused */
 	LWLockAcquire(&table->shared->gen_lock, LW_SHARED);
@@ -166,6 +240,9 @@ lsm_segment_get(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 	reader = lsm_segment_reader_open(&source->source);
 	LWLockRelease(&table->shared->gen_lock);
 	MemoryContextSwitchTo(caller);
+	if (source->ahead != NULL)
+		pfree(source->ahead);
+	source->ahead = NULL;
 
 	lsm_stat_count(&table->stat, LSM_STAT_INDEX_READ);
 	lsm_readers_evict(MemoryContextMemAllocated(context, true));
@@ -275,18 +352,12 @@ lsm_block_decode(LsmOpenSegment *open, uint32 blockno)
 	return block;
 }
 
-LsmCachedBlock *
-lsm_block_pin(Relation rel, LsmTable *table, const LsmManifestEntry *entry, uint32 blockno)
+/* A block that is still in this backend, pinned; NULL if it is not. */
+static LsmCachedBlock *
+lsm_block_find_local(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
+					 const LsmBlockKey *key)
 {
-	LsmBlockKey key = {entry->uid, blockno, 0};
 	LsmCachedBlock *cached;
-	LsmOpenSegment *open;
-	LsmTid		first;
-	LsmTid		tid;
-	uint32		rows;
-	uint64		offset;
-	uint32		stored;
-	LsmBlock   *block;
 
 	if (lsm_blocks == NULL)
 	{
@@ -300,46 +371,187 @@ lsm_block_pin(Relation rel, LsmTable *table, const LsmManifestEntry *entry, uint
 		lsm_blocks = hash_create("lsm blocks", 1024, &ctl,
 								 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
-	lsm_stat_tick(&table->stat);
-	cached = hash_search(lsm_blocks, &key, HASH_FIND, NULL);
-	if (cached != NULL)
+	cached = hash_search(lsm_blocks, key, HASH_FIND, NULL);
+	if (cached == NULL)
+		return NULL;
+	lsm_stat_count(&table->stat, LSM_STAT_DATA_HIT);
+	/* VACUUM may have moved the segment, under an exclusive lock */
+	if (cached->extents[0].start != entry->extents[0].start)
 	{
-		lsm_stat_count(&table->stat, LSM_STAT_DATA_HIT);
-		/* VACUUM may have moved the segment, under an exclusive lock */
-		if (cached->extents[0].start != entry->extents[0].start)
-		{
-			cached->nextents = entry->nextents;
-			memcpy(cached->extents, entry->extents, sizeof(cached->extents));
-		}
-		lsm_block_count_hits(rel, cached);
-		return lsm_block_take(cached);
+		cached->nextents = entry->nextents;
+		memcpy(cached->extents, entry->extents, sizeof(cached->extents));
 	}
+	lsm_block_count_hits(rel, cached);
+	return lsm_block_take(cached);
+}
+
+/* What the block cache is told of a reader. */
+static LsmCacheTouch
+lsm_block_touch(LsmReaderKind kind)
+{
+	switch (kind)
+	{
+		case LSM_READER_POINT:
+			return LSM_TOUCH_POINT;
+		case LSM_READER_COMPACTION:
+			return LSM_TOUCH_NONE;
+		default:
+			return LSM_TOUCH_SCAN;
+	}
+}
+
+/*
+ * Get the bytes of a block from shared memory, or past shared buffers, and prove
+ * them.  False: shared buffers have to be asked.
+ *
+ * Without a block cache, what is read for one row had better be kept in shared
+ * buffers.
+ */
+static bool
+lsm_block_fetch_direct(Relation rel, LsmTable *table, LsmSegmentReader *reader,
+					   const LsmAheadPlace *place, LsmReaderKind kind, LsmAheadFeed *feed,
+					   char *buf)
+{
+	const LsmManifestEntry *entry = place->entry;
+	LsmCacheTouch touch = lsm_block_touch(kind);
+
+	if (!lsm_segpages_are_direct(rel))
+		return false;
+	lsm_iostat_add(kind, LSM_METHOD_SYNC, LSM_IO_WANTED, 1);
+	if (lsm_sharedcache_get(entry->uid, place->blockno, place->len, buf, touch))
+	{
+		lsm_iostat_add(kind, LSM_METHOD_SYNC, LSM_IO_HIT, 1);
+		lsm_segpages_count(rel, lsm_segpages_span(place->offset, place->len), true);
+		lsm_stat_count(&table->stat, LSM_STAT_DATA_HIT);
+		return true;
+	}
+	if (kind == LSM_READER_POINT && lsm_block_cache_size == 0)
+		return false;
+	lsm_iostat_add(kind, LSM_METHOD_SYNC, LSM_IO_BYTES_WANTED, place->len);
+	if (!(feed != NULL && lsm_ahead_take(rel, table, feed, place, buf)) &&
+		!lsm_segpages_read_direct(rel, entry, kind, place->offset, place->len, buf))
+		return false;
+	if (!lsm_segment_block_good(reader, place->blockno, buf))
+		return false;
+	lsm_sharedcache_put(entry->uid, place->blockno, place->len, buf, touch);
+	lsm_stat_count(&table->stat, LSM_STAT_DATA_READ);
+	return true;
+}
+
+/* Get the bytes of a block of an opened segment; false: the view is not the newest. */
+static bool
+lsm_block_fetch(Relation rel, LsmTable *table, LsmOpenSegment *open,
+				const LsmAheadPlace *place, LsmReaderKind kind, LsmAheadFeed *feed, char *buf)
+{
+	uint32		span = lsm_segpages_span(place->offset, place->len);
+	bool		current;
+
+	if (lsm_block_fetch_direct(rel, table, open->reader, place, kind, feed, buf))
+		return true;
+	if (lsm_segpages_read(rel, place->entry, place->offset, place->len, buf))
+	{
+		lsm_iostat_add(kind, LSM_METHOD_BUFFERS, LSM_IO_REQUESTS, span);
+		lsm_iostat_add(kind, LSM_METHOD_BUFFERS, LSM_IO_BYTES_READ, (uint64) span * BLCKSZ);
+		lsm_stat_count(&table->stat, LSM_STAT_DATA_READ);
+		return true;
+	}
+	LWLockAcquire(&table->shared->gen_lock, LW_SHARED);
+	current = lsm_view_current(table);
+	LWLockRelease(&table->shared->gen_lock);
+	if (current)
+		lsm_segment_corrupt(&open->source->source, place->blockno,
+							"a page of the block is not the segment's");
+	return false;
+}
+
+/* Where a block lies in its segment. */
+static void
+lsm_block_locate(LsmOpenSegment *open, uint32 blockno, LsmAheadPlace *place)
+{
+	LsmTid		first;
+	LsmTid		last;
+	uint32		rows;
+
+	place->entry = &open->source->entry;
+	place->blockno = blockno;
+	lsm_segment_block_info(open->reader, blockno, &first, &last, &rows, &place->offset,
+						   &place->len);
+}
+
+bool
+lsm_block_is_local(uint64 uid, uint32 blockno)
+{
+	LsmBlockKey key = {uid, blockno, 0};
+
+	return lsm_blocks != NULL && hash_search(lsm_blocks, &key, HASH_FIND, NULL) != NULL;
+}
+
+bool
+lsm_block_preload(Relation rel, LsmTable *table, const LsmManifestEntry *entry, uint32 blockno,
+				  LsmAheadFeed *feed)
+{
+	LsmOpenSegment *open = lsm_segment_get(rel, table, entry);
+	LsmSource  *source;
+	LsmAheadPlace place;
+
+	if (open == NULL)
+		return false;
+	source = open->source;
+	lsm_block_locate(open, blockno, &place);
+	if (source->preloaded_bytes == place.len && source->preloaded_offset == place.offset)
+		return true;
+	source->preloaded_bytes = 0;
+	if (source->preloaded_room < place.len)
+	{
+		if (source->preloaded != NULL)
+			pfree(source->preloaded);
+		source->preloaded_room = 0;
+		source->preloaded = MemoryContextAlloc(open->context, place.len);
+		source->preloaded_room = place.len;
+	}
+	if (!lsm_block_fetch(rel, table, open, &place, feed->kind, feed, source->preloaded))
+		return false;
+	source->preloaded_offset = place.offset;
+	source->preloaded_bytes = place.len;
+	return true;
+}
+
+/* Pin a block that this backend may have to read; feed may be NULL. */
+static LsmCachedBlock *
+lsm_block_pin_any(Relation rel, LsmTable *table, const LsmManifestEntry *entry, uint32 blockno,
+				  LsmReaderKind kind, LsmAheadFeed *feed)
+{
+	LsmBlockKey key = {entry->uid, blockno, 0};
+	LsmCachedBlock *cached;
+	LsmOpenSegment *open;
+	LsmSource  *source;
+	LsmAheadPlace place;
+	LsmBlock   *block;
+	char	   *bytes;
+
+	lsm_stat_tick(&table->stat);
+	cached = lsm_block_find_local(rel, table, entry, &key);
+	if (cached != NULL)
+		return cached;
 
 	open = lsm_segment_get(rel, table, entry);
 	if (open == NULL)
 		return NULL;
-	lsm_segment_block_info(open->reader, blockno, &first, &tid, &rows, &offset, &stored);
-	lsm_block_evict((Size) stored * 2);
-
-	open->source->ahead = palloc(stored);
-	if (!lsm_segpages_read(rel, &open->source->entry, offset, stored, open->source->ahead))
+	source = open->source;
+	lsm_block_locate(open, blockno, &place);
+	lsm_block_evict((Size) place.len * 2);
+	bytes = palloc(place.len);
+	if (source->preloaded_bytes == place.len && source->preloaded_offset == place.offset)
+		memcpy(bytes, source->preloaded, place.len);
+	else if (!lsm_block_fetch(rel, table, open, &place, kind, feed, bytes))
 	{
-		bool		current;
-
-		pfree(open->source->ahead);
-		open->source->ahead = NULL;
-		LWLockAcquire(&table->shared->gen_lock, LW_SHARED);
-		current = lsm_view_current(table);
-		LWLockRelease(&table->shared->gen_lock);
-		if (!current)
-			return NULL;
-		lsm_segment_corrupt(&open->source->source, blockno,
-							"a page of the block is not the segment's");
+		pfree(bytes);
+		return NULL;
 	}
-	open->source->ahead_offset = offset;
-	open->source->ahead_bytes = stored;
+	source->ahead = bytes;
+	source->ahead_offset = place.offset;
+	source->ahead_bytes = place.len;
 	block = lsm_block_decode(open, blockno);
-	lsm_stat_count(&table->stat, LSM_STAT_DATA_READ);
 
 	cached = hash_search(lsm_blocks, &key, HASH_ENTER, NULL);
 	cached->block = block;
@@ -347,11 +559,31 @@ lsm_block_pin(Relation rel, LsmTable *table, const LsmManifestEntry *entry, uint
 	lsm_pinned_blocks++;
 	cached->xact = lsm_xact_number;
 	cached->memory = lsm_block_memory(block);
-	cached->npages = (uint32) ((offset + stored - 1) / LSM_PAGE_PAYLOAD - offset / LSM_PAGE_PAYLOAD) + 1;
+	cached->npages = lsm_segpages_span(place.offset, place.len);
 	cached->nextents = entry->nextents;
 	memcpy(cached->extents, entry->extents, sizeof(cached->extents));
 	lsm_blocks_bytes += cached->memory;
 	return cached;
+}
+
+LsmCachedBlock *
+lsm_block_pin(Relation rel, LsmTable *table, const LsmManifestEntry *entry, uint32 blockno)
+{
+	return lsm_block_pin_any(rel, table, entry, blockno, LSM_READER_POINT, NULL);
+}
+
+LsmCachedBlock *
+lsm_block_pin_for(Relation rel, LsmTable *table, const LsmManifestEntry *entry, uint32 blockno,
+				  LsmReaderKind kind)
+{
+	return lsm_block_pin_any(rel, table, entry, blockno, kind, NULL);
+}
+
+LsmCachedBlock *
+lsm_block_pin_ahead(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
+					uint32 blockno, LsmAheadFeed *feed)
+{
+	return lsm_block_pin_any(rel, table, entry, blockno, feed->kind, feed);
 }
 
 void

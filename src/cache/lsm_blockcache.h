@@ -11,6 +11,7 @@
 #include "lsm.h"
 
 #include "lib/ilist.h"
+#include "lsm_iostat.h"
 #include "lsm_manifest.h"
 #include "lsm_segment.h"
 #include "lsm_table.h"
@@ -48,9 +49,30 @@ extern LsmSegmentReader *lsm_reader_get(Relation rel, LsmTable *table,
 extern LsmSegmentReader *lsm_reader_find(Relation rel, LsmTable *table, uint64 uid, bool newest,
 										 LsmManifestEntry *entry);
 
-/* Pin a block, reading it if need be.  NULL as above. */
+/* Pin a block, reading it if need be, for the sake of one row.  NULL as above. */
 extern LsmCachedBlock *lsm_block_pin(Relation rel, LsmTable *table,
 									 const LsmManifestEntry *entry, uint32 blockno);
+
+/* The same by who goes through many, and tells of the next ones. */
+struct LsmAheadFeed;
+extern LsmCachedBlock *lsm_block_pin_ahead(Relation rel, LsmTable *table,
+										   const LsmManifestEntry *entry, uint32 blockno,
+										   struct LsmAheadFeed *feed);
+
+/*
+ * Read the bytes of a block, for the segment's reader to copy or decode next.  False:
+ * the view is no longer the newest.
+ */
+extern bool lsm_block_preload(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
+							  uint32 blockno, struct LsmAheadFeed *feed);
+
+/* Does this backend have it decoded? */
+extern bool lsm_block_is_local(uint64 uid, uint32 blockno);
+
+/* The same for another purpose. */
+extern LsmCachedBlock *lsm_block_pin_for(Relation rel, LsmTable *table,
+										 const LsmManifestEntry *entry, uint32 blockno,
+										 LsmReaderKind kind);
 extern LsmCachedBlock *lsm_block_repin(LsmCachedBlock *cached);
 
 /* Give a pin back; one of an ended transaction is ignored. */
@@ -67,11 +89,34 @@ pg_noreturn extern void lsm_segment_corrupt_entry(Relation rel, const LsmManifes
 extern bool lsm_segpages_read(Relation rel, const LsmManifestEntry *entry,
 							  uint64 offset, Size len, char *buf);
 
+/* May the table be read past shared buffers? */
+extern bool lsm_segpages_are_direct(Relation rel);
+
+/*
+ * The same past shared buffers.  True: every page has proved, but only a checksum
+ * tells whether none was read while it was written.
+ */
+extern bool lsm_segpages_read_direct(Relation rel, const LsmManifestEntry *entry,
+									 LsmReaderKind kind, uint64 offset, Size len, char *buf);
+
+/* Copy bytes from pages that have been read so; the first is that page of the segment. */
+extern bool lsm_segpages_take(Relation rel, const LsmManifestEntry *entry, LsmReaderKind kind,
+							  const char *pages, uint32 first_page, uint64 offset, Size len,
+							  char *buf);
+extern void lsm_segpages_count(Relation rel, uint32 npages, bool hit);
+
 /*
  * Read pages of segments with this ring of buffers, until another, or NULL, is
  * set.  Whoever sets it takes it back, also after an error.
  */
 extern void lsm_segpages_set_ring(BufferAccessStrategy ring);
+
+/* How many pages hold these bytes. */
+static inline uint32
+lsm_segpages_span(uint64 offset, uint64 len)
+{
+	return (uint32) ((offset + len - 1) / LSM_PAGE_PAYLOAD - offset / LSM_PAGE_PAYLOAD) + 1;
+}
 
 extern BlockNumber lsm_segpages_block_at(int nextents, const LsmExtent *extents, uint64 offset);
 

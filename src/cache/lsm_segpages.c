@@ -8,6 +8,15 @@
  * and logged as a full page, in extents that were PENDING before the first of
  * them was written (I3, I6).
  *
+ * Blocks and metadata are read from the file past shared buffers, which are better
+ * used for pages that change: what a segment holds never does, and it is kept in
+ * the block cache, in the length that it is stored in.  The file may be behind,
+ * until a new page is written out or after recovery, and a page may be read while
+ * it is being written.  So a page counts only if its stamps prove it, and what is
+ * made of several pages only with its checksum (I16); else shared buffers have the
+ * last word.  Large values, of which slices have no checksum, are read through
+ * shared buffers only, and so are temporary tables.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -15,6 +24,7 @@
 #include "access/xloginsert.h"
 #include "catalog/pg_control.h"
 #include "lsm_blockcache.h"
+#include "lsm_reader.h"
 #include "lsm_stop.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
@@ -22,6 +32,7 @@
 #include "utils/wait_event.h"
 
 #define LSM_LATE_EXTENT			2048	/* least pages of a segment's later extents */
+#define LSM_KEPT_PAGES			64	/* of the memory that blocks are read into */
 
 uint64		lsm_bytes_to_pace = 0;
 
@@ -95,6 +106,94 @@ lsm_segpages_read(Relation rel, const LsmManifestEntry *entry, uint64 offset, Si
 	}
 	return true;
 }
+
+/* ---- past shared buffers ---- */
+
+bool
+lsm_segpages_are_direct(Relation rel)
+{
+	return rel->rd_rel->relpersistence != RELPERSISTENCE_TEMP;
+}
+
+bool
+lsm_segpages_take(Relation rel, const LsmManifestEntry *entry, LsmReaderKind kind,
+				  const char *pages, uint32 first_page, uint64 offset, Size len, char *buf)
+{
+	while (len > 0)
+	{
+		uint32		pageno = (uint32) (offset / LSM_PAGE_PAYLOAD);
+		Size		at = offset % LSM_PAGE_PAYLOAD;
+		Size		n = Min(len, LSM_PAGE_PAYLOAD - at);
+		Page		page = (Page) (pages + (Size) (pageno - first_page) * BLCKSZ);
+
+		Assert(pageno >= first_page);
+		if (lsm_page_is(page, LSM_PAGE_SEGMENT, entry->uid, pageno, 0) &&
+			lsm_page_content_len(page) == LSM_PAGE_PAYLOAD)
+			memcpy(buf, lsm_page_content(page) + at, n);
+		else
+		{
+			if (!lsm_segpages_read(rel, entry, offset, n, buf))
+				return false;
+			lsm_iostat_add(kind, LSM_METHOD_BUFFERS, LSM_IO_REQUESTS, 1);
+			lsm_iostat_add(kind, LSM_METHOD_BUFFERS, LSM_IO_BYTES_READ, BLCKSZ);
+		}
+		buf += n;
+		offset += n;
+		len -= n;
+	}
+	return true;
+}
+
+/* What the server is told of pages read past its buffers, or not read at all. */
+void
+lsm_segpages_count(Relation rel, uint32 npages, bool hit)
+{
+	lsm_compat_count_pages(rel, npages, hit, lsm_read_ring != NULL);
+}
+
+bool
+lsm_segpages_read_direct(Relation rel, const LsmManifestEntry *entry, LsmReaderKind kind,
+						 uint64 offset, Size len, char *buf)
+{
+	static char *kept;			/* for reading few pages, which is the rule */
+	static const LsmReadLimits limits;
+	static LsmReadPlan plan;
+	LsmReadWant want;
+	Size		bytes;
+	char	   *raw = NULL;
+	char	   *pages;
+	bool		good;
+
+	want.first_page = (uint32) (offset / LSM_PAGE_PAYLOAD);
+	want.last_page = (uint32) ((offset + len - 1) / LSM_PAGE_PAYLOAD);
+	want.cached = false;
+	if (plan.runs == NULL)
+	{
+		MemoryContext caller = MemoryContextSwitchTo(TopMemoryContext);
+
+		kept = palloc(LSM_KEPT_PAGES * BLCKSZ + LSM_READ_ALIGN);
+		plan.maxruns = 1;
+		plan.runs = palloc(sizeof(LsmReadRun));
+		plan.maxrequests = LSM_SEGMENT_EXTENTS * 2;
+		plan.requests = palloc(plan.maxrequests * sizeof(LsmReadRequest));
+		MemoryContextSwitchTo(caller);
+	}
+	if (!lsm_readplan_make(&plan, &want, 1, entry->extents, entry->nextents, &limits))
+		return false;
+
+	bytes = (Size) plan.runs[0].npages * BLCKSZ;
+	if (plan.runs[0].npages > LSM_KEPT_PAGES)
+		raw = MemoryContextAllocHuge(CurrentMemoryContext, bytes + LSM_READ_ALIGN);
+	pages = (char *) TYPEALIGN(LSM_READ_ALIGN, raw != NULL ? raw : kept);
+	lsm_reader_read(rel, kind, plan.requests, plan.nrequests, pages);
+	lsm_segpages_count(rel, plan.runs[0].npages, false);
+	good = lsm_segpages_take(rel, entry, kind, pages, want.first_page, offset, len, buf);
+	if (raw != NULL)
+		pfree(raw);
+	return good;
+}
+
+/* ---- writing ---- */
 
 /* Get another extent, larger each time. */
 static void

@@ -292,7 +292,8 @@ lsm_check_block(LsmCheck *check, const LsmManifestEntry *entry, uint32 blockno)
 
 	do
 		(void) lsm_view_get(check->rel, check->table);
-	while ((cached = lsm_block_pin(check->rel, check->table, entry, blockno)) == NULL);
+	while ((cached = lsm_block_pin_for(check->rel, check->table, entry, blockno,
+									   LSM_READER_COMPACTION)) == NULL);
 	return cached;
 }
 

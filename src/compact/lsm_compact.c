@@ -159,6 +159,52 @@ lsm_cursor_close(LsmCursor *cursor)
 	cursor->root = LSM_INVALID_TID;
 }
 
+/* ---- reading ahead ---- */
+
+static bool
+lsm_cursor_feed_next(void *arg, const LsmManifestEntry **entry, uint32 *blockno)
+{
+	LsmCursor  *cursor = arg;
+
+	if (cursor->feed_block >= cursor->nblocks)
+		return false;
+	*entry = &cursor->entry;
+	*blockno = cursor->feed_block++;
+	return true;
+}
+
+static void
+lsm_cursor_feed_restart(void *arg)
+{
+	LsmCursor  *cursor = arg;
+
+	cursor->feed_block = cursor->asked_block + 1;
+}
+
+/* The cursor is about to read a block. */
+static LsmAheadFeed *
+lsm_cursor_feed(LsmCursor *cursor, uint32 blockno)
+{
+	cursor->feed.kind = LSM_READER_COMPACTION;
+	cursor->feed.next = lsm_cursor_feed_next;
+	cursor->feed.restart = lsm_cursor_feed_restart;
+	cursor->feed.arg = cursor;
+	cursor->asked_block = blockno;
+	return &cursor->feed;
+}
+
+/* Have the bytes of a block at hand, to be copied or decoded. */
+void
+lsm_cursor_preload(LsmCursor *cursor, uint32 blockno)
+{
+	do
+		lsm_cursor_refresh(cursor);
+	while (!lsm_block_preload(cursor->rel, cursor->table, &cursor->entry, blockno,
+							  lsm_cursor_feed(cursor, blockno)));
+}
+
+/* ---- rows ---- */
+
 /* Go to the first row of a block, or to the end. */
 void
 lsm_cursor_block(LsmCursor *cursor, uint32 blockno)
@@ -167,6 +213,7 @@ lsm_cursor_block(LsmCursor *cursor, uint32 blockno)
 	cursor->blockno = blockno;
 	if (cursor->blockno >= cursor->nblocks)
 	{
+		lsm_ahead_end(&cursor->feed);
 		lsm_progress_add(LSM_PROGRESS_SEGMENTS_DONE, 1);
 		return;
 	}
@@ -174,8 +221,9 @@ lsm_cursor_block(LsmCursor *cursor, uint32 blockno)
 	{
 		lsm_job_check();
 		lsm_cursor_refresh(cursor);
-		cursor->cached = lsm_block_pin(cursor->rel, cursor->table, &cursor->entry,
-									   cursor->blockno);
+		cursor->cached = lsm_block_pin_ahead(cursor->rel, cursor->table, &cursor->entry,
+											 cursor->blockno,
+											 lsm_cursor_feed(cursor, cursor->blockno));
 	}
 	cursor->row = 0;
 	cursor->root = lsm_block_root(cursor->cached->block, 0);

@@ -10,6 +10,7 @@
 
 #include "lsm.h"
 
+#include "lsm_ahead.h"
 #include "lsm_mvcc.h"
 #include "lsm_pace.h"
 #include "miscadmin.h"
@@ -255,6 +256,9 @@ typedef struct LsmCursor
 	LsmCachedBlock *cached;
 	int			row;
 	LsmTid		root;			/* of the row; LSM_INVALID_TID at the end */
+	LsmAheadFeed feed;
+	uint32		asked_block;	/* the one that is being read */
+	uint32		feed_block;		/* the next to be read ahead */
 } LsmCursor;
 
 /* A set of increments, and what becomes of them. */
@@ -294,6 +298,7 @@ extern void lsm_cursor_open(LsmCursor *cursor, Relation rel, LsmTable *table,
 extern void lsm_cursor_init(LsmCursor *cursor, Relation rel, LsmTable *table,
 							const LsmManifestEntry *entry);
 extern void lsm_cursor_block(LsmCursor *cursor, uint32 blockno);
+extern void lsm_cursor_preload(LsmCursor *cursor, uint32 blockno);
 extern bool lsm_cursor_next_in_block(LsmCursor *cursor);
 extern void lsm_cursor_next(LsmCursor *cursor);
 extern void lsm_cursor_add(LsmCursor *cursor, LsmMerge *merge);

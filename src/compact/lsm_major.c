@@ -431,6 +431,8 @@ lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
 		lsm_segment_block_info(reader, blockno, &first, &last, &rows, &offset, &stored);
 		lsm_major_strays(compact, first);
 		next = lsm_compact_peek(compact);
+		if (next == LSM_INVALID_TID || next > last)
+			lsm_cursor_preload(&base, blockno);
 		if ((next == LSM_INVALID_TID || next > last) &&
 			lsm_output_copy_block(&compact->merge->bottom, lsm_cursor_reader(&base), blockno))
 		{
@@ -455,6 +457,7 @@ lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
 			lsm_compact_row(compact, root, true, true);
 		}
 	}
+	lsm_ahead_end(&base.feed);
 	compact->bytes += entry->stored_bytes;
 	lsm_progress_add(LSM_PROGRESS_SEGMENTS_DONE, 1);
 }
@@ -498,6 +501,8 @@ lsm_major_merge(LsmCompact *compact, LsmMajorPart *part, LsmJobStats *stats)
 	}
 	lsm_major_strays(compact, LSM_MAX_TID);
 	lsm_merge_finish(compact->merge);
+	for (int i = 0; i < compact->ncursors; i++)
+		lsm_ahead_end(&compact->cursors[i].feed);
 	for (int i = 0; i < part->n; i++)
 		removed[nremoved++] = part->increments[i].uid;
 	if (nremoved == 0)

@@ -99,7 +99,8 @@ lsm_vm_read_increment(LsmVmUpdate *update, const LsmManifestEntry *entry)
 {
 	for (uint32 blockno = 0; blockno < entry->blocks; blockno++)
 	{
-		LsmCachedBlock *cached = lsm_block_pin(update->rel, update->table, entry, blockno);
+		LsmCachedBlock *cached = lsm_block_pin_for(update->rel, update->table, entry, blockno,
+												   LSM_READER_COMPACTION);
 
 		if (cached == NULL)
 			return false;

@@ -21,7 +21,6 @@
 #include "utils/memutils.h"
 
 #define LSM_FILTER_BLOOM		1	/* kind; part of the disk format */
-#define LSM_FILTER_BITS			12	/* a root */
 #define LSM_FILTER_WORDS		8
 #define LSM_FILTER_GROUP_BYTES	(LSM_FILTER_WORDS * sizeof(uint32))
 

@@ -156,6 +156,27 @@ extern void lsm_segment_writer_finish(LsmSegmentWriter *writer, LsmSegmentStats 
  * reader is allocated in CurrentMemoryContext's child; source must live as long.
  */
 extern LsmSegmentReader *lsm_segment_reader_open(LsmSegmentSource *source);
+
+/*
+ * For who wants to read metadata in one piece.  Estimate its length, generously;
+ * then, from the last bytes of the stream, learn it (0: they are not a segment's
+ * end), and see whether all of it, up to the end, is sound.
+ */
+typedef struct LsmSegmentFacts
+{
+	LsmSegmentKind kind;
+	uint64		stored_bytes;
+	uint64		versions;
+	uint64		list_entries;	/* forwards and dead roots */
+	uint32		blocks;
+	uint32		unresolved;
+} LsmSegmentFacts;
+extern uint64 lsm_segment_meta_estimate(const LsmSegmentFacts *facts);
+extern uint64 lsm_segment_meta_bytes(uint64 uid, uint64 total_bytes, const void *tail,
+									 Size tail_bytes);
+extern bool lsm_segment_meta_good(uint64 uid, uint64 total_bytes, const void *meta,
+								  Size meta_bytes);
+
 extern void lsm_segment_reader_close(LsmSegmentReader *reader);
 extern LsmSegmentKind lsm_segment_reader_kind(LsmSegmentReader *reader);
 extern uint32 lsm_segment_reader_blocks(LsmSegmentReader *reader);
@@ -174,6 +195,9 @@ extern bool lsm_segment_may_contain(LsmSegmentReader *reader, LsmTid root);
 
 /* Root of a version TID, LSM_INVALID_TID if the segment has no such entry. */
 extern LsmTid lsm_segment_forward(LsmSegmentReader *reader, LsmTid vtid);
+
+/* Are these the bytes of a block, all of them? */
+extern bool lsm_segment_block_good(LsmSegmentReader *reader, uint32 blockno, const void *bytes);
 
 /* A large value in the stream. */
 typedef struct LsmSegmentValue

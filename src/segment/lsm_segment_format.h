@@ -250,6 +250,10 @@ typedef struct LsmZoneMap
 /* lsm_zone.c */
 extern uint8 lsm_zone_order(Oid basetype);
 extern bool lsm_zone_order_fits(uint8 order, const LsmColumnType *type);
+/* Zones may take this part of the data. */
+#define LSM_ZONE_DIVISOR		64
+#define LSM_ZONE_MIN_BUDGET		1024
+
 extern LsmZoneMap *lsm_zone_create(int natts, const LsmColumnEntry *columns);
 extern void lsm_zone_begin_block(LsmZoneMap *map);
 extern void lsm_zone_add(LsmZoneMap *map, int attno, const LsmColumn *column,
@@ -260,6 +264,8 @@ extern bool lsm_zone_skip(const uint8 **p, const uint8 *end, uint8 order, int16 
 extern bool lsm_zone_get(const uint8 *p, uint8 order, const LsmColumnType *type, LsmZone *zone);
 
 /* lsm_filter.c */
+#define LSM_FILTER_BITS			12	/* a root */
+
 extern void lsm_filter_build(const uint64 *hashes, uint64 n, StringInfo out);
 extern bool lsm_filter_check(const uint8 *filter, Size len);
 extern bool lsm_filter_may_contain(const uint8 *filter, uint64 hash);

@@ -52,6 +52,81 @@ lsm_segment_corrupt(LsmSegmentSource *source, int64 blockno, const char *fmt,...
 }
 
 /* ---------------------------------------------------------------------
+ * Reading metadata in one piece
+ * --------------------------------------------------------------------- */
+
+/* What the writer makes of such a segment: zones take their budget at most. */
+uint64
+lsm_segment_meta_estimate(const LsmSegmentFacts *facts)
+{
+	uint64		bytes = LSM_READER_TAIL / 4;	/* properties and footer */
+
+	bytes += (uint64) facts->blocks * sizeof(LsmBlockEntry);
+	bytes += facts->stored_bytes / LSM_ZONE_DIVISOR + LSM_ZONE_MIN_BUDGET;
+	if (facts->kind == LSM_SEGKIND_INCREMENT)
+		bytes += facts->versions * LSM_FILTER_BITS / 8;
+	bytes += (facts->list_entries / LSM_LIST_CHUNK + 2) * sizeof(LsmListEntry);
+	bytes += (uint64) facts->unresolved * sizeof(uint64);
+	return Min(bytes, facts->stored_bytes);
+}
+
+uint64
+lsm_segment_meta_bytes(uint64 uid, uint64 total_bytes, const void *tail, Size tail_bytes)
+{
+	LsmSegmentTrailer trailer;
+
+	if (tail_bytes < sizeof(trailer))
+		return 0;
+	memcpy(&trailer, (const uint8 *) tail + tail_bytes - sizeof(trailer), sizeof(trailer));
+	if (trailer.magic != LSM_SEGMENT_MAGIC || trailer.byte_order != LSM_SEGMENT_BYTE_ORDER ||
+		trailer.uid != uid || trailer.meta_offset > total_bytes - sizeof(trailer) ||
+		total_bytes - trailer.meta_offset > MaxAllocSize / 2)
+		return 0;
+	return total_bytes - trailer.meta_offset;
+}
+
+bool
+lsm_segment_meta_good(uint64 uid, uint64 total_bytes, const void *meta, Size meta_bytes)
+{
+	const uint8 *bytes = meta;
+	LsmSegmentTrailer trailer;
+	Size		entries_bytes;
+	const uint8 *entries;
+	pg_crc32c	crc;
+
+	if (lsm_segment_meta_bytes(uid, total_bytes, meta, meta_bytes) != meta_bytes)
+		return false;
+	memcpy(&trailer, bytes + meta_bytes - sizeof(trailer), sizeof(trailer));
+	if (trailer.sections > (meta_bytes - sizeof(trailer)) / sizeof(LsmSectionEntry))
+		return false;
+	entries_bytes = trailer.sections * sizeof(LsmSectionEntry);
+	entries = bytes + meta_bytes - sizeof(trailer) - entries_bytes;
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, &uid, sizeof(uint64));
+	COMP_CRC32C(crc, entries, entries_bytes);
+	COMP_CRC32C(crc, &trailer, offsetof(LsmSegmentTrailer, crc));
+	FIN_CRC32C(crc);
+	if (!EQ_CRC32C(crc, trailer.crc))
+		return false;
+	for (uint32 i = 0; i < trailer.sections; i++)
+	{
+		LsmSectionEntry section;
+
+		memcpy(&section, entries + i * sizeof(section), sizeof(section));
+		if (section.kind < LSM_SECTION_BLOCK_INDEX || section.kind > LSM_SECTION_LAST)
+			continue;			/* not metadata, or not known */
+		if (section.offset < trailer.meta_offset || section.offset > total_bytes ||
+			section.length > total_bytes - section.offset)
+			return false;
+		crc = lsm_segment_crc(uid, bytes + (section.offset - trailer.meta_offset),
+							  section.length);
+		if (!EQ_CRC32C(crc, section.crc))
+			return false;
+	}
+	return true;
+}
+
+/* ---------------------------------------------------------------------
  * Opening
  * --------------------------------------------------------------------- */
 
@@ -439,6 +514,14 @@ Size
 lsm_segment_reader_memory(LsmSegmentReader *reader)
 {
 	return MemoryContextMemAllocated(reader->context, true);
+}
+
+bool
+lsm_segment_block_good(LsmSegmentReader *reader, uint32 blockno, const void *bytes)
+{
+	const LsmBlockEntry *entry = &reader->index[blockno];
+
+	return EQ_CRC32C(lsm_segment_crc(reader->source->uid, bytes, entry->length), entry->crc);
 }
 
 /* ---------------------------------------------------------------------

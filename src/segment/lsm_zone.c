@@ -28,9 +28,6 @@
 #include "utils/memutils.h"
 #include "utils/numeric.h"
 
-/* Zones may take this part of the data. */
-#define LSM_ZONE_DIVISOR		64
-#define LSM_ZONE_MIN_BUDGET		1024
 #define LSM_ZONE_MAX_BLOCKS		1024
 
 /* Merge pairs early when the collected ones need this much memory. */

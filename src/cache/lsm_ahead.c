@@ -1,0 +1,497 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_ahead.c
+ *	  Reading ahead.
+ *
+ * A window goes before the reader: blocks that its feed has told of and that are
+ * read, or on their way, or known to be in a cache.  It begins with two blocks,
+ * and is twice as wide each time it is filled, up to lsm.io_depth requests of
+ * lsm.multiblock_read_size: who stops soon has read little for nothing, who goes
+ * on soon has several requests on their way.  It is filled when half of it has
+ * been used, so that requests are long.
+ *
+ * What the reader asks for decides: blocks before it in the window are given up,
+ * and if it is not there, all of them are.  So the feed may be wrong (it knows an
+ * old view, say), and costs time only.
+ *
+ * MEMORY
+ *	  Requests write to memory of their own, below TopMemoryContext: the server
+ *	  frees that of a failed query before it tells anybody.  A window belongs to
+ *	  the resource owner under which it was made, and ends with it at the latest:
+ *	  requests first, then their memory.  All windows of a process have
+ *	  LSM_AHEAD_BYTES together.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm_ahead.h"
+#include "lsm_blockcache.h"
+#include "lsm_reader.h"
+#include "lsm_sharedcache.h"
+#include "lsm_stop.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+
+/* Of all windows of a process. */
+#define LSM_AHEAD_BYTES			((Size) 64 * 1024 * 1024)
+
+/* A fill opens so many segments at most: those of its caller stay open. */
+#define LSM_AHEAD_SEGMENTS		4
+
+/* Memory of runs that is kept for the next ones. */
+#define LSM_AHEAD_SPARE			16
+
+/* Pages that are read together. */
+typedef struct LsmAheadRun
+{
+	char	   *raw;			/* as it was allocated */
+	Size		raw_bytes;
+	char	   *pages;			/* in it, aligned */
+	uint32		page;			/* of the segment */
+	int			nitems;			/* blocks that wait for it */
+	int			nios;
+	int			nwaited;		/* of them, done */
+	LsmIo	   *ios;
+} LsmAheadRun;
+
+/* A block of the window. */
+typedef struct LsmAheadItem
+{
+	uint64		uid;
+	uint32		blockno;
+	uint32		len;
+	LsmAheadRun *run;			/* NULL: a cache has it, or it cannot be read
+								 * so */
+} LsmAheadItem;
+
+/* A window. */
+typedef struct LsmAhead
+{
+	dlist_node	node;
+	uint64		serial;
+	ResourceOwner owner;
+	MemoryContext context;
+	Size		memory;			/* of its runs */
+	LsmReaderKind kind;
+	Size		window;			/* bytes of blocks */
+	Size		bytes;			/* in it now */
+	int			first;			/* item in use */
+	int			nitems;			/* behind the last one */
+	int			maxitems;
+	LsmAheadItem *items;
+	/* while a fill gathers blocks of one segment */
+	int			nwants;
+	int			maxwants;
+	LsmReadWant *wants;
+	LsmReadPlan plan;
+	int			nspare;
+	LsmAheadRun *spare[LSM_AHEAD_SPARE];
+} LsmAhead;
+
+/* All windows of the process, and the memory of their runs. */
+static dlist_head lsm_aheads = DLIST_STATIC_INIT(lsm_aheads);
+static Size lsm_ahead_bytes;
+static uint64 lsm_ahead_serial;
+static bool lsm_ahead_registered;
+
+/* ---- runs ---- */
+
+static void
+lsm_ahead_free_run(LsmAhead *ahead, LsmAheadRun *run)
+{
+	ahead->memory -= run->raw_bytes;
+	lsm_ahead_bytes -= run->raw_bytes;
+	pfree(run->raw);
+	pfree(run);
+}
+
+/* Nobody waits for a run any more. */
+static void
+lsm_ahead_drop_run(LsmAhead *ahead, LsmAheadRun *run)
+{
+	for (int i = 0; i < run->nios; i++)
+		lsm_io_forget(&run->ios[i]);
+	pfree(run->ios);
+	run->ios = NULL;
+	run->nios = 0;
+	if (ahead->nspare < LSM_AHEAD_SPARE)
+		ahead->spare[ahead->nspare++] = run;
+	else
+		lsm_ahead_free_run(ahead, run);
+}
+
+/* Memory for so many pages. */
+static LsmAheadRun *
+lsm_ahead_make_run(LsmAhead *ahead, uint32 npages)
+{
+	Size		need = (Size) npages * BLCKSZ + LSM_READ_ALIGN;
+	LsmAheadRun *run;
+
+	for (int i = 0; i < ahead->nspare; i++)
+	{
+		run = ahead->spare[i];
+		if (run->raw_bytes >= need && run->raw_bytes <= need * 4)
+		{
+			ahead->spare[i] = ahead->spare[--ahead->nspare];
+			return run;
+		}
+	}
+	if (ahead->nspare > 0)
+		lsm_ahead_free_run(ahead, ahead->spare[--ahead->nspare]);
+	run = MemoryContextAllocZero(ahead->context, sizeof(LsmAheadRun));
+	run->raw = MemoryContextAllocHuge(ahead->context, need);
+	run->raw_bytes = need;
+	run->pages = (char *) TYPEALIGN(LSM_READ_ALIGN, run->raw);
+	ahead->memory += need;
+	lsm_ahead_bytes += need;
+	return run;
+}
+
+/* ---- windows ---- */
+
+static void
+lsm_ahead_pop(LsmAhead *ahead)
+{
+	LsmAheadItem *item = &ahead->items[ahead->first++];
+
+	ahead->bytes -= item->len;
+	if (item->run != NULL && --item->run->nitems == 0)
+		lsm_ahead_drop_run(ahead, item->run);
+}
+
+static void
+lsm_ahead_destroy(LsmAhead *ahead)
+{
+	while (ahead->first < ahead->nitems)
+		lsm_ahead_pop(ahead);
+	lsm_ahead_bytes -= ahead->memory;
+	dlist_delete(&ahead->node);
+	MemoryContextDelete(ahead->context);
+}
+
+/* End the windows of a resource owner, or (NULL) all. */
+static void
+lsm_ahead_release(ResourceOwner owner)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &lsm_aheads)
+	{
+		LsmAhead   *ahead = dlist_container(LsmAhead, node, iter.cur);
+
+		if (owner == NULL || ahead->owner == owner)
+			lsm_ahead_destroy(ahead);
+	}
+}
+
+static void
+lsm_ahead_owner_ends(ResourceReleasePhase phase, bool commit, bool top, void *arg)
+{
+	if (phase == RESOURCE_RELEASE_BEFORE_LOCKS && !dlist_is_empty(&lsm_aheads))
+		lsm_ahead_release(CurrentResourceOwner);
+}
+
+void
+lsm_ahead_xact_end(void)
+{
+	lsm_ahead_release(NULL);
+}
+
+static LsmAhead *
+lsm_ahead_create(LsmReaderKind kind)
+{
+	MemoryContext context;
+	LsmAhead   *ahead;
+
+	if (!lsm_ahead_registered)
+	{
+		RegisterResourceReleaseCallback(lsm_ahead_owner_ends, NULL);
+		lsm_ahead_registered = true;
+	}
+	context = AllocSetContextCreate(TopMemoryContext, "lsm ahead", ALLOCSET_DEFAULT_SIZES);
+	ahead = MemoryContextAllocZero(context, sizeof(LsmAhead));
+	ahead->serial = ++lsm_ahead_serial;
+	ahead->context = context;
+	ahead->owner = CurrentResourceOwner;
+	ahead->kind = kind;
+	dlist_push_head(&lsm_aheads, &ahead->node);
+	return ahead;
+}
+
+/* The window of a feed; NULL: it has none, or it has ended with its owner. */
+static LsmAhead *
+lsm_ahead_of(const LsmAheadFeed *feed)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &lsm_aheads)
+	{
+		LsmAhead   *ahead = dlist_container(LsmAhead, node, iter.cur);
+
+		if (ahead->serial == feed->serial)
+			return ahead;
+	}
+	return NULL;
+}
+
+void
+lsm_ahead_end(LsmAheadFeed *feed)
+{
+	LsmAhead   *ahead = feed->serial == 0 ? NULL : lsm_ahead_of(feed);
+
+	if (ahead != NULL)
+		lsm_ahead_destroy(ahead);
+	feed->serial = 0;
+}
+
+/* The widest window. */
+static Size
+lsm_ahead_most(uint32 block_bytes)
+{
+	Size		request = Max((Size) lsm_multiblock_read_size * 1024, block_bytes);
+	Size		others = lsm_ahead_bytes;
+
+	/* twice: runs have whole pages, and blocks between them */
+	if (others >= LSM_AHEAD_BYTES)
+		return 0;
+	return Min(request * lsm_io_depth, (LSM_AHEAD_BYTES - others) / 2);
+}
+
+/* ---- filling ---- */
+
+static void
+lsm_ahead_add_item(LsmAhead *ahead, const LsmAheadPlace *place)
+{
+	LsmAheadItem *item;
+	LsmReadWant *want;
+	uint64		uid = place->entry->uid;
+
+	if (ahead->nitems >= ahead->maxitems)
+	{
+		ahead->maxitems = Max(ahead->maxitems * 2, 64);
+		ahead->items = ahead->items == NULL ?
+			MemoryContextAlloc(ahead->context, ahead->maxitems * sizeof(LsmAheadItem)) :
+			repalloc(ahead->items, ahead->maxitems * sizeof(LsmAheadItem));
+	}
+	if (ahead->nwants >= ahead->maxwants)
+	{
+		ahead->maxwants = Max(ahead->maxwants * 2, 64);
+		ahead->wants = ahead->wants == NULL ?
+			MemoryContextAlloc(ahead->context, ahead->maxwants * sizeof(LsmReadWant)) :
+			repalloc(ahead->wants, ahead->maxwants * sizeof(LsmReadWant));
+	}
+	item = &ahead->items[ahead->nitems++];
+	item->uid = uid;
+	item->blockno = place->blockno;
+	item->len = place->len;
+	item->run = NULL;
+	ahead->bytes += place->len;
+	want = &ahead->wants[ahead->nwants++];
+	want->first_page = (uint32) (place->offset / LSM_PAGE_PAYLOAD);
+	want->last_page = (uint32) ((place->offset + place->len - 1) / LSM_PAGE_PAYLOAD);
+	want->cached = lsm_block_is_local(uid, place->blockno) ||
+		lsm_sharedcache_has(uid, place->blockno);
+}
+
+/* Start to read a run; items are those that it covers. */
+static void
+lsm_ahead_start_run(LsmAhead *ahead, Relation rel, const LsmReadRun *planned,
+					LsmAheadItem *items)
+{
+	const LsmReadWant *wants = &ahead->wants[planned->first_want];
+	LsmAheadRun *run = lsm_ahead_make_run(ahead, planned->npages);
+	char	   *at = run->pages;
+	bool		good = true;
+
+	run->page = planned->page;
+	run->nitems = 0;
+	run->nios = 0;
+	run->nwaited = 0;
+	run->ios = MemoryContextAlloc(ahead->context, planned->nrequests * sizeof(LsmIo));
+	for (int i = 0; i < planned->nrequests && good; i++)
+	{
+		const LsmReadRequest *request = &ahead->plan.requests[planned->first_request + i];
+
+		good = lsm_io_prepare(&run->ios[i], rel, ahead->kind, request, at);
+		at += (Size) request->npages * BLCKSZ;
+		run->nios++;
+	}
+	if (!good)
+	{
+		/* no such file: whoever reads the block finds out why */
+		run->nios = 0;
+		lsm_ahead_drop_run(ahead, run);
+		return;
+	}
+	for (int i = 0; i < planned->nwants; i++)
+	{
+		if (wants[i].cached)
+			continue;
+		items[i].run = run;
+		run->nitems++;
+	}
+	for (int i = 0; i < run->nios; i++)
+		lsm_io_start(&run->ios[i]);
+	lsm_segpages_count(rel, planned->npages, false);
+	lsm_iostat_add(ahead->kind, run->ios[0].method, LSM_IO_MERGED, planned->nmissing - 1);
+	lsm_iostat_add(ahead->kind, run->ios[0].method, LSM_IO_READ_OVER,
+				   planned->nwants - planned->nmissing);
+}
+
+/* Read the blocks that were gathered, all of one segment. */
+static void
+lsm_ahead_start(LsmAhead *ahead, Relation rel, const LsmManifestEntry *entry)
+{
+	LsmReadLimits limits = {(uint32) (lsm_multiblock_read_size * 1024 / BLCKSZ),
+	(uint32) (lsm_multiblock_read_gap * 1024 / BLCKSZ)};
+	int			nwants = ahead->nwants;
+	int			first = ahead->nitems - nwants;
+	MemoryContext caller;
+	bool		good;
+
+	ahead->nwants = 0;
+	if (nwants == 0)
+		return;
+	caller = MemoryContextSwitchTo(ahead->context);
+	good = lsm_readplan_make(&ahead->plan, ahead->wants, nwants, entry->extents,
+							 entry->nextents, &limits);
+	MemoryContextSwitchTo(caller);
+	for (int i = 0; good && i < ahead->plan.nruns; i++)
+		lsm_ahead_start_run(ahead, rel, &ahead->plan.runs[i],
+							&ahead->items[first + ahead->plan.runs[i].first_want]);
+}
+
+/* Where the block lies that the feed tells of next; false: none is told. */
+static bool
+lsm_ahead_next(Relation rel, LsmTable *table, LsmAheadFeed *feed, LsmAheadPlace *place)
+{
+	LsmSegmentReader *reader;
+	LsmTid		first;
+	LsmTid		last;
+	uint32		rows;
+
+	if (!feed->next(feed->arg, &place->entry, &place->blockno))
+		return false;
+	reader = lsm_reader_get(rel, table, place->entry);
+	if (reader == NULL)
+		return false;
+	lsm_segment_block_info(reader, place->blockno, &first, &last, &rows, &place->offset,
+						   &place->len);
+	return true;
+}
+
+/*
+ * Widen the window, and fill it with what the feed tells, after the block that is
+ * asked for if that is not in it.
+ */
+static void
+lsm_ahead_fill(LsmAhead *ahead, Relation rel, LsmTable *table, LsmAheadFeed *feed,
+			   const LsmAheadPlace *asked, uint32 block_bytes)
+{
+	LsmManifestEntry entry = {0};
+	LsmAheadPlace place;
+	int			segments = 0;
+
+	ahead->window = Min(Max(ahead->window * 2, (Size) block_bytes * 2),
+						lsm_ahead_most(block_bytes));
+	if (ahead->first > 0)
+	{
+		memmove(ahead->items, ahead->items + ahead->first,
+				(ahead->nitems - ahead->first) * sizeof(LsmAheadItem));
+		ahead->nitems -= ahead->first;
+		ahead->first = 0;
+	}
+	ahead->nwants = 0;			/* an error may have left some */
+	if (asked != NULL)
+	{
+		entry = *asked->entry;
+		segments = 1;
+		lsm_ahead_add_item(ahead, asked);
+	}
+	while (ahead->bytes < ahead->window && segments <= LSM_AHEAD_SEGMENTS &&
+		   lsm_ahead_next(rel, table, feed, &place))
+	{
+		if (segments == 0 || place.entry->uid != entry.uid)
+		{
+			lsm_ahead_start(ahead, rel, &entry);
+			entry = *place.entry;
+			segments++;
+		}
+		lsm_ahead_add_item(ahead, &place);
+	}
+	lsm_ahead_start(ahead, rel, &entry);
+}
+
+/* ---- taking ---- */
+
+/* Give up what comes before a block in the window; false: it is not there. */
+static bool
+lsm_ahead_find(LsmAhead *ahead, const LsmAheadPlace *place)
+{
+	int			at = ahead->first;
+
+	while (at < ahead->nitems && (ahead->items[at].uid != place->entry->uid ||
+								  ahead->items[at].blockno != place->blockno))
+		at++;
+	if (at >= ahead->nitems)
+		return false;
+	while (ahead->first < at)
+		lsm_ahead_pop(ahead);
+	return true;
+}
+
+/* The window is elsewhere, or empty: begin with this block. */
+static void
+lsm_ahead_restart(LsmAhead *ahead, Relation rel, LsmTable *table, LsmAheadFeed *feed,
+				  const LsmAheadPlace *place)
+{
+	if (ahead->first < ahead->nitems)
+		ahead->window = 0;		/* it was wrong */
+	while (ahead->first < ahead->nitems)
+		lsm_ahead_pop(ahead);
+	feed->restart(feed->arg);
+	lsm_ahead_fill(ahead, rel, table, feed, place, place->len);
+}
+
+bool
+lsm_ahead_take(Relation rel, LsmTable *table, LsmAheadFeed *feed, const LsmAheadPlace *place,
+			   char *buf)
+{
+	LsmAhead   *ahead = feed->serial == 0 ? NULL : lsm_ahead_of(feed);
+	LsmAheadRun *run;
+
+	if (ahead == NULL)
+	{
+		/* nobody knows yet whether there is a second one */
+		if (!feed->missed || CurrentResourceOwner == NULL)
+		{
+			feed->missed = true;
+			return false;
+		}
+		ahead = lsm_ahead_create(feed->kind);
+		feed->serial = ahead->serial;
+	}
+	if (!lsm_ahead_find(ahead, place))
+		lsm_ahead_restart(ahead, rel, table, feed, place);
+	else if (ahead->bytes - place->len <= ahead->window / 2)
+		lsm_ahead_fill(ahead, rel, table, feed, NULL, place->len);
+	LSM_STOP("ahead-started");
+
+	run = ahead->items[ahead->first].run;
+	if (run == NULL)
+	{
+		lsm_ahead_pop(ahead);
+		return false;
+	}
+	while (run->nwaited < run->nios)
+	{
+		lsm_io_wait(&run->ios[run->nwaited]);
+		run->nwaited++;
+	}
+	if (!lsm_segpages_take(rel, place->entry, feed->kind, run->pages, run->page, place->offset,
+						   place->len, buf))
+		return false;
+	lsm_ahead_pop(ahead);
+	return true;
+}

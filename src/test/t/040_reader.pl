@@ -1,0 +1,154 @@
+# Reading past shared buffers where the kernel, the file or the server's state is not
+# as a rule: io_uring refused, pages that are in shared buffers only, a file that is
+# too short, cancel and termination while requests are on their way, descriptors.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use LsmNode;
+
+my $node = LsmNode->new('reader');
+my $sum = 'SELECT count(*), sum(id), sum(length(t)) FROM r';
+my $right = '50000|1250025000|1600000';
+
+# Replayed pages stay in buffers, unless the checkpointer writes them.
+$node->setup(conf => "shared_buffers = 64MB\nbgwriter_lru_maxpages = 0\nautovacuum = off\n"
+	  . "max_parallel_workers_per_gather = 0\n");
+$node->safe_psql('postgres',
+	'CREATE TABLE r (id int PRIMARY KEY, t text) USING lsm; CREATE VIEW by_buffers AS '
+	  . "SELECT sum(requests) AS n FROM lsm_stat_io WHERE method = 'buffers'");
+
+sub fill
+{
+	$node->safe_psql('postgres', $_)
+	  foreach ('TRUNCATE r',
+		'INSERT INTO r SELECT i, md5(i::text) FROM generate_series(1, 50000) i',
+		"SELECT lsm_flush('r')");
+	return;
+}
+
+# ---- pages that are in shared buffers only
+$node->backup('base');
+my $standby = LsmNode->new('standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->start;
+fill();
+$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+is($standby->safe_psql('postgres', $sum), $right, 'a standby that has just replayed');
+cmp_ok($standby->safe_psql('postgres', 'SELECT n FROM by_buffers'),
+	'>', 0, 'pages were read through shared buffers');
+$standby->safe_psql('postgres', 'CHECKPOINT');
+$node->safe_psql('postgres', "DELETE FROM r WHERE id % 2 = 0; SELECT lsm_flush('r')");
+$node->safe_psql('postgres', "SELECT lsm_major_compact('r')");
+$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+is($standby->safe_psql('postgres', $sum), $node->safe_psql('postgres', $sum),
+	'after a compaction');
+is($standby->safe_psql('postgres', 'SELECT t FROM r WHERE id = 777'),
+	$node->safe_psql('postgres', 'SELECT md5(777::text)'), 'a row by its index');
+$standby->stop;
+fill();
+$node->crash_and_start;
+is($node->safe_psql('postgres', $sum), $right, 'right after recovery');
+
+# ---- io_uring refused
+my $log_start = -s $node->logfile;
+$node->append_conf('postgresql.conf', "lsm.debug_io = 'refuse'\n");
+$node->restart;
+foreach (1 .. 3)
+{
+	fill();
+	is($node->safe_psql('postgres', $sum), $right, 'io_uring is refused');
+}
+my $log = PostgreSQL::Test::Utils::slurp_file($node->logfile, $log_start);
+is(scalar(() = $log =~ /io_uring cannot be used/g), 1, 'which is logged once');
+fill();
+my ($status, $out, $err) = $node->psql('postgres', "SET lsm.io_method = 'io_uring'; $sum");
+isnt($status, 0, 'unless one insists on it');
+like($err, qr/could not set up io_uring/, 'with an error');
+$node->append_conf('postgresql.conf', "lsm.debug_io = 'none'\n");
+$node->restart;
+
+# ---- no block cache
+$node->append_conf('postgresql.conf', "lsm.block_cache_size = 0\n");
+$node->restart;
+fill();
+is($node->safe_psql('postgres', $sum), $right, 'no block cache');
+is($node->safe_psql('postgres', 'SELECT t FROM r WHERE id = 777'),
+	$node->safe_psql('postgres', 'SELECT md5(777::text)'), 'nor for a row');
+is($node->safe_psql('postgres', 'SELECT size_bytes, blocks, hits FROM lsm_stat_cache'),
+	'0|0|0', 'which lsm_stat_cache tells');
+
+# ---- a small one, of which scans take an eighth
+$node->append_conf('postgresql.conf', "lsm.block_cache_size = '1MB'\n");
+$node->restart;
+$node->safe_psql('postgres', $_)
+  foreach ('CREATE TABLE big USING lsm AS SELECT i, md5(i::text) || md5((-i)::text) AS t FROM generate_series(1, 100000) i',
+	"SELECT lsm_flush('big')", 'CHECKPOINT');
+my $by_index = 'SET enable_seqscan = off; SET enable_bitmapscan = off;';
+$node->safe_psql('postgres', "$by_index SELECT t FROM r WHERE id = 777");
+$node->safe_psql('postgres', "SELECT count(t) FROM big") foreach (1 .. 3);
+cmp_ok($node->safe_psql('postgres', 'SELECT evictions FROM lsm_stat_cache'),
+	'>', 50, 'scans go through the cache');
+my $point_requests = "SELECT sum(requests) FROM lsm_stat_io WHERE reader = 'point'";
+my $before = $node->safe_psql('postgres', $point_requests);
+$node->safe_psql('postgres', "$by_index SELECT t FROM r WHERE id = 777");
+is($node->safe_psql('postgres', $point_requests), $before, 'and leave what is warm');
+is($node->safe_psql('postgres', $sum), $right, 'rows are right');
+
+# ---- cancel and termination while requests are on their way
+foreach my $way ('auto', 'sync')
+{
+	fill();
+	my $session = $node->session('postgres');
+	my $pid = $node->session_pid($session);
+	my $hangs = "SELECT count(*) > 0 FROM pg_stat_activity WHERE pid = $pid AND wait_event "
+	  . "IS NOT NULL AND state = 'active'";
+
+	$session->query_safe("SET lsm.io_method = '$way'; SET lsm.debug_stop = 'ahead-started:hang'");
+	$node->start_query($session, $sum);
+	$node->wait_until('postgres', $hangs);
+	$node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
+	($out, $err) = $node->finish_query($session);
+	like($err, qr/canceling statement/, "$way: cancelled");
+	$session->query_safe("SET lsm.debug_stop = ''");
+	is($session->query_safe($sum), $right, "$way: the session goes on");
+
+	# its descriptors: those of the server, and none of the reader's
+	my $path = $node->safe_psql('postgres', "SELECT pg_relation_filepath('r')");
+	my @open = grep { defined && m{/\Q$path\E$} } map { readlink } glob("/proc/$pid/fd/*");
+	cmp_ok(scalar(@open), '<=', 1, "$way: files are closed");
+
+	fill();
+	$session->query_safe("SET lsm.debug_stop = 'ahead-started:hang'");
+	$node->start_query($session, $sum);
+	$node->wait_until('postgres', $hangs);
+	$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
+	$node->wait_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $pid");
+	eval { $session->quit };
+	is($node->safe_psql('postgres', $sum), $right, "$way: another session");
+}
+
+# ---- many files, few descriptors
+$node->append_conf('postgresql.conf', "max_files_per_process = 80\n");
+$node->restart;
+$node->safe_psql('postgres',
+	join(';', map { "CREATE TABLE r$_ USING lsm AS SELECT i, md5(i::text) FROM generate_series(1, 3000) i" } 1 .. 90));
+$node->safe_psql('postgres', join(';', map { "SELECT lsm_flush('r$_')" } 1 .. 90));
+is( $node->safe_psql('postgres',
+		'SELECT sum(n) FROM (' . join(' UNION ALL ', map { "SELECT count(md5) AS n FROM r$_" } 1 .. 90) . ') c'),
+	3000 * 90, 'more files in a transaction than may be open');
+
+# ---- a file that is too short
+$node->check_ok('postgres', 'before damage', 'r');
+my $file = $node->data_dir . '/' . $node->safe_psql('postgres', "SELECT pg_relation_filepath('r')");
+$node->stop;
+truncate($file, 8192 * int((-s $file) / 8192 / 2)) or die "$file: $!";
+$node->start;
+($status, $out, $err) = $node->psql('postgres', $sum);
+isnt($status, 0, 'a short file is an error');
+like($err, qr/could not read block|could not open file|unexpected data beyond EOF|invalid (block|metadata)/, 'that tells of it');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM r1'), 3000, 'other tables are well');
+$node->stop;
+
+done_testing();
