@@ -57,6 +57,21 @@
 #include "utils/rel.h"
 #include "utils/relcache.h"
 
+/* n pages of the table have been wanted, and found in memory. */
+static inline void
+lsm_compat_count_hits(Relation rel, uint32 n)
+{
+	if (!pgstat_should_count_relation(rel))
+		return;
+#if PG_VERSION_NUM < 170000
+	rel->pgstat_info->t_counts.t_blocks_fetched += n;
+	rel->pgstat_info->t_counts.t_blocks_hit += n;
+#else
+	rel->pgstat_info->counts.blocks_fetched += n;
+	rel->pgstat_info->counts.blocks_hit += n;
+#endif
+}
+
 /*
  * Lengthen the main fork by nblocks pages of zeroes, and count that as the
  * server counts it when buffers are had for the new pages at once.

@@ -69,6 +69,18 @@ typedef struct LsmBlockKey
 	uint32		pad;
 } LsmBlockKey;
 
+/*
+ * What was used before is likely to be used next: places where an opened segment and
+ * a cached block are looked for before their hash tables are searched.  What is in
+ * a place may have gone meanwhile, but entries of hash tables are never unmapped:
+ * those that have gone have no reader and no block, or another key.
+ */
+#define LSM_RECENT_SEGMENTS		64
+#define LSM_RECENT_BLOCKS		2048
+
+static LsmOpenSegment *lsm_recent_segments[LSM_RECENT_SEGMENTS];
+static LsmCachedBlock *lsm_recent_blocks[LSM_RECENT_BLOCKS];
+
 static dlist_head lsm_readers_lru = DLIST_STATIC_INIT(lsm_readers_lru);
 static Size lsm_readers_bytes;
 static int	lsm_readers_open;
@@ -122,6 +134,7 @@ lsm_readers_evict(Size need)
 		lsm_readers_bytes -= old->memory;
 		lsm_readers_open--;
 		MemoryContextDelete(old->context);
+		old->reader = NULL;
 		hash_search(old->table->readers, &old->uid, HASH_REMOVE, NULL);
 	}
 }
@@ -184,8 +197,24 @@ lsm_source_read_meta(LsmSource *source)
 	source->ahead = NULL;
 }
 
-static LsmOpenSegment *
-lsm_segment_get(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
+/* Get an opened segment ready for use, for this relation. */
+static inline LsmOpenSegment *
+lsm_segment_use(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
+				LsmOpenSegment *open)
+{
+	lsm_stat_count(&table->stat, LSM_STAT_INDEX_HIT);
+	open->source->rel = rel;
+	open->source->ahead = NULL; /* an error may have left it */
+	dlist_move_head(&lsm_readers_lru, &open->lru);
+
+	/* VACUUM may have moved it, under an exclusive lock */
+	if (open->source->entry.extents[0].start != entry->extents[0].start)
+		open->source->entry = *entry;
+	return open;
+}
+
+static pg_noinline LsmOpenSegment *
+lsm_segment_find(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 {
 	LsmOpenSegment *open;
 	LsmSource  *source;
@@ -205,17 +234,7 @@ lsm_segment_get(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 	}
 	open = hash_search(table->readers, &entry->uid, HASH_FIND, NULL);
 	if (open != NULL)
-	{
-		lsm_stat_count(&table->stat, LSM_STAT_INDEX_HIT);
-		open->source->rel = rel;
-		open->source->ahead = NULL; /* an error may have left it */
-		dlist_move_head(&lsm_readers_lru, &open->lru);
-
-		/* VACUUM may have moved it, under an exclusive lock */
-		if (open->source->entry.extents[0].start != entry->extents[0].start)
-			open->source->entry = *entry;
-		return open;
-	}
+		return lsm_segment_use(rel, table, entry, open);
 
 	context = AllocSetContextCreate(CurrentMemoryContext, "lsm segment", ALLOCSET_SMALL_SIZES);
 	caller = MemoryContextSwitchTo(context);
@@ -256,6 +275,21 @@ lsm_segment_get(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 	dlist_push_head(&lsm_readers_lru, &open->lru);
 	open->source = source;
 	open->reader = reader;
+	return open;
+}
+
+static inline LsmOpenSegment *
+lsm_segment_get(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
+{
+	LsmOpenSegment **recent = &lsm_recent_segments[entry->uid % LSM_RECENT_SEGMENTS];
+	LsmOpenSegment *open = *recent;
+
+	if (likely(open != NULL && open->uid == entry->uid && open->reader != NULL &&
+			   open->table == table))
+		return lsm_segment_use(rel, table, entry, open);
+	open = lsm_segment_find(rel, table, entry);
+	if (open != NULL)
+		*recent = open;
 	return open;
 }
 
@@ -302,6 +336,7 @@ lsm_block_evict(Size need)
 		dlist_delete(&old->lru);
 		lsm_blocks_bytes -= old->memory;
 		lsm_block_free(old->block);
+		old->block = NULL;
 		hash_search(lsm_blocks, old, HASH_REMOVE, NULL);
 	}
 }
@@ -322,20 +357,26 @@ lsm_block_take(LsmCachedBlock *cached)
 	return cached;
 }
 
-/* What is found here counts as pages found in shared buffers. */
-static void
-lsm_block_count_hits(Relation rel, LsmCachedBlock *cached)
-{
-	for (uint32 i = 0; i < cached->npages; i++)
-	{
-		pgstat_count_buffer_read(rel);
-		pgstat_count_buffer_hit(rel);
-	}
-}
-
 LsmCachedBlock *
 lsm_block_repin(LsmCachedBlock *cached)
 {
+	return lsm_block_take(cached);
+}
+
+/* Pin a block that is in the cache. */
+static inline LsmCachedBlock *
+lsm_block_use(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
+			  LsmCachedBlock *cached)
+{
+	lsm_stat_count(&table->stat, LSM_STAT_DATA_HIT);
+	/* VACUUM may have moved the segment, under an exclusive lock */
+	if (cached->extents[0].start != entry->extents[0].start)
+	{
+		cached->nextents = entry->nextents;
+		memcpy(cached->extents, entry->extents, sizeof(cached->extents));
+	}
+	/* what is found here counts as pages found in shared buffers */
+	lsm_compat_count_hits(rel, cached->npages);
 	return lsm_block_take(cached);
 }
 
@@ -372,17 +413,7 @@ lsm_block_find_local(Relation rel, LsmTable *table, const LsmManifestEntry *entr
 								 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
 	cached = hash_search(lsm_blocks, key, HASH_FIND, NULL);
-	if (cached == NULL)
-		return NULL;
-	lsm_stat_count(&table->stat, LSM_STAT_DATA_HIT);
-	/* VACUUM may have moved the segment, under an exclusive lock */
-	if (cached->extents[0].start != entry->extents[0].start)
-	{
-		cached->nextents = entry->nextents;
-		memcpy(cached->extents, entry->extents, sizeof(cached->extents));
-	}
-	lsm_block_count_hits(rel, cached);
-	return lsm_block_take(cached);
+	return cached == NULL ? NULL : lsm_block_use(rel, table, entry, cached);
 }
 
 /* What the block cache is told of a reader. */
@@ -517,9 +548,9 @@ lsm_block_preload(Relation rel, LsmTable *table, const LsmManifestEntry *entry, 
 }
 
 /* Pin a block that this backend may have to read; feed may be NULL. */
-static LsmCachedBlock *
-lsm_block_pin_any(Relation rel, LsmTable *table, const LsmManifestEntry *entry, uint32 blockno,
-				  LsmReaderKind kind, LsmAheadFeed *feed)
+static pg_noinline LsmCachedBlock *
+lsm_block_find_or_read(Relation rel, LsmTable *table, const LsmManifestEntry *entry, uint32 blockno,
+					   LsmReaderKind kind, LsmAheadFeed *feed)
 {
 	LsmBlockKey key = {entry->uid, blockno, 0};
 	LsmCachedBlock *cached;
@@ -529,7 +560,6 @@ lsm_block_pin_any(Relation rel, LsmTable *table, const LsmManifestEntry *entry, 
 	LsmBlock   *block;
 	char	   *bytes;
 
-	lsm_stat_tick(&table->stat);
 	cached = lsm_block_find_local(rel, table, entry, &key);
 	if (cached != NULL)
 		return cached;
@@ -563,6 +593,23 @@ lsm_block_pin_any(Relation rel, LsmTable *table, const LsmManifestEntry *entry, 
 	cached->nextents = entry->nextents;
 	memcpy(cached->extents, entry->extents, sizeof(cached->extents));
 	lsm_blocks_bytes += cached->memory;
+	return cached;
+}
+
+static inline LsmCachedBlock *
+lsm_block_pin_any(Relation rel, LsmTable *table, const LsmManifestEntry *entry, uint32 blockno,
+				  LsmReaderKind kind, LsmAheadFeed *feed)
+{
+	LsmCachedBlock **recent = &lsm_recent_blocks[(entry->uid + blockno) % LSM_RECENT_BLOCKS];
+	LsmCachedBlock *cached = *recent;
+
+	lsm_stat_tick(&table->stat);
+	if (likely(cached != NULL && cached->uid == entry->uid && cached->blockno == blockno &&
+			   cached->block != NULL))
+		return lsm_block_use(rel, table, entry, cached);
+	cached = lsm_block_find_or_read(rel, table, entry, blockno, kind, feed);
+	if (cached != NULL)
+		*recent = cached;
 	return cached;
 }
 

@@ -293,6 +293,7 @@ lsm_view_get(Relation rel, LsmTable *table)
 			uint64		incarnation = old->meta.incarnation;
 
 			old->epoch = 0;
+			old->ranges_sorted = false;
 			(void) lsm_meta_copy(rel, &old->meta, true);
 			if (old->meta.manifest_counter == manifest_counter &&
 				old->meta.incarnation == incarnation)
@@ -340,18 +341,67 @@ lsm_view_get(Relation rel, LsmTable *table)
 	}
 }
 
+/* Is the LB one of the range's, and the range in use? */
+static inline bool
+lsm_range_has(const LsmRowRange *range, BlockNumber lb)
+{
+	return range->kind != LSM_RANGE_FREE && lb >= range->lb && lb - range->lb < range->pages.npages;
+}
+
+/* Ranges in use, for finding them by LB. */
+static pg_noinline void
+lsm_view_sort_ranges(LsmView *view)
+{
+	const LsmRowRange *ranges = view->meta.ranges;
+
+	view->nsorted = 0;
+	for (uint32 i = 0; i < view->meta.nranges; i++)
+	{
+		uint32		at = view->nsorted;
+
+		if (ranges[i].kind == LSM_RANGE_FREE)
+			continue;
+		for (; at > 0 && ranges[view->sorted[at - 1]].lb > ranges[i].lb; at--)
+			view->sorted[at] = view->sorted[at - 1];
+		view->sorted[at] = (uint8) i;
+		view->nsorted++;
+	}
+	view->found_range[0] = view->found_range[1] = 0;
+	view->ranges_sorted = true;
+}
+
 LsmRowRange *
 lsm_view_range(LsmView *view, BlockNumber lb)
 {
-	for (uint32 i = 0; i < view->meta.nranges; i++)
-	{
-		LsmRowRange *range = &view->meta.ranges[i];
+	uint8	   *found = &view->found_range[lb >= LSM_FIRST_VERSION_LB];
+	LsmRowRange *ranges = view->meta.ranges;
+	uint32		low = 0;
+	uint32		high;
 
-		if (range->kind != LSM_RANGE_FREE && lb >= range->lb &&
-			lb - range->lb < range->pages.npages)
-			return range;
+	if (!view->ranges_sorted)
+		lsm_view_sort_ranges(view);
+	high = view->nsorted;
+	if (high == 0)
+		return NULL;
+
+	/* often it is the one found last */
+	if (lsm_range_has(&ranges[*found], lb))
+		return &ranges[*found];
+
+	/* the first that begins behind it */
+	while (low < high)
+	{
+		uint32		middle = (low + high) / 2;
+
+		if (ranges[view->sorted[middle]].lb <= lb)
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	return NULL;
+	if (low == 0 || !lsm_range_has(&ranges[view->sorted[low - 1]], lb))
+		return NULL;
+	*found = view->sorted[low - 1];
+	return &ranges[*found];
 }
 
 int

@@ -92,6 +92,8 @@ typedef struct LsmTableShared
 									 * edit_lock */
 } LsmTableShared;
 
+StaticAssertDecl(LSM_MAX_RANGES <= PG_UINT8_MAX, "views number ranges in a byte");
+
 /* ---- a backend's copy of metapage and manifest at one counter value ---- */
 
 typedef struct LsmView
@@ -101,6 +103,10 @@ typedef struct LsmView
 	uint64		epoch;
 	uint64		counter;
 	LsmMeta		meta;			/* incarnation 0: empty file */
+	bool		ranges_sorted;	/* the next three are good */
+	uint32		nsorted;
+	uint8		sorted[LSM_MAX_RANGES]; /* ranges in use, by LB */
+	uint8		found_range[2]; /* last, for root LBs and for version LBs */
 	int			nentries;
 	LsmManifestEntry *entries;	/* all of them, by leaf */
 	int			nbase;			/* insert and baseline segments by first_tid */

@@ -74,6 +74,7 @@ typedef struct LsmVersionIter
 } LsmVersionIter;
 
 extern void lsm_versions_begin(LsmVersionIter *iter, Relation rel, LsmTable *table, LsmTid root);
+extern LsmVersion *lsm_versions_settled(LsmVersionIter *iter);
 extern LsmVersion *lsm_versions_next(LsmVersionIter *iter);
 extern LsmVersion *lsm_versions_base(LsmVersionIter *iter, LsmTid base);
 extern void lsm_versions_end(LsmVersionIter *iter);

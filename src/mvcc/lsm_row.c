@@ -54,7 +54,7 @@ lsm_xid_removable(Relation rel, uint64 xid)
  * Judge one record (not LOCK).  For dirty snapshots also says in the snapshot
  * whose transaction is undecided.
  */
-static LsmEffect
+static inline LsmEffect
 lsm_record_effect(Relation rel, const LsmRowHead *head, Snapshot snapshot)
 {
 	int			kind = LSM_REC_KIND(head->info);
@@ -64,7 +64,7 @@ lsm_record_effect(Relation rel, const LsmRowHead *head, Snapshot snapshot)
 	switch (snapshot->snapshot_type)
 	{
 		case SNAPSHOT_MVCC:
-			return lsm_visible_mvcc(head, snapshot) ? effect : LSM_EFFECT_NONE;
+			return head->xid == 0 || lsm_visible_mvcc(head, snapshot) ? effect : LSM_EFFECT_NONE;
 		case SNAPSHOT_SELF:
 			state = lsm_xid_state(head);
 			return state == LSM_XID_OWN || state == LSM_XID_COMMITTED ? effect : LSM_EFFECT_NONE;
@@ -106,11 +106,14 @@ lsm_record_effect(Relation rel, const LsmRowHead *head, Snapshot snapshot)
 }
 
 /* Note what became of a record's xid: here, and in the row log. */
-static void
+static inline void
 lsm_version_hint(LsmVersionIter *iter, LsmVersion *version)
 {
-	uint16		hint = lsm_hint_for(&version->head);
+	uint16		hint;
 
+	if (version->head.xid == 0 || (version->head.info & (LSM_REC_COMMITTED | LSM_REC_ABORTED)))
+		return;
+	hint = lsm_hint_for(&version->head);
 	if (hint == 0)
 		return;
 	if (version->record != NULL)
@@ -217,6 +220,15 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 		}
 		live = false;
 		lsm_versions_begin(&iter, rel, table, root);
+		if (slot != NULL && snapshot->snapshot_type == SNAPSHOT_MVCC &&
+			!IsolationIsSerializable() && (version = lsm_versions_settled(&iter)) != NULL)
+		{
+			lsm_stat_record(&table->stat, root, false);
+			lsm_stat_row(&table->stat, root, false);
+			lsm_slot_store_row(slot, rel, version->cached, version->row, &version->head, false);
+			lsm_versions_end(&iter);
+			return true;
+		}
 		iter.stat = &table->stat;
 		while ((version = lsm_versions_next(&iter)) != NULL)
 		{

@@ -159,6 +159,28 @@ lsm_slot_block_value(TupleDesc tupdesc, LsmBlock *block, int row, int attnum, bo
 	return lsm_block_value(block, row, attnum, isnull);
 }
 
+/* Columns from + 1 to to. */
+static inline void
+lsm_slot_block_values(TupleTableSlot *slot, LsmBlock *block, int row, int from, int to)
+{
+	TupleDesc	tupdesc = slot->tts_tupleDescriptor;
+
+	while (from < to)
+	{
+		int			end = from;
+
+		while (end < to && !TupleDescCompactAttr(tupdesc, end)->attisdropped)
+			end++;
+		lsm_block_values(block, row, from, end, slot->tts_values, slot->tts_isnull);
+		for (; end < to && TupleDescCompactAttr(tupdesc, end)->attisdropped; end++)
+		{
+			slot->tts_values[end] = (Datum) 0;
+			slot->tts_isnull[end] = true;
+		}
+		from = end;
+	}
+}
+
 /* Columns that the version is older than. */
 static void
 lsm_slot_missing(TupleTableSlot *slot, int from, int natts)
@@ -250,12 +272,7 @@ lsm_slot_getsomeattrs(TupleTableSlot *slot, int natts)
 			}
 		}
 		else
-		{
-			for (int i = from; i < have; i++)
-				slot->tts_values[i] = lsm_slot_block_value(slot->tts_tupleDescriptor, block,
-														   lslot->row, i + 1,
-														   &slot->tts_isnull[i]);
-		}
+			lsm_slot_block_values(slot, block, lslot->row, from, have);
 		if (lslot->large)
 			lsm_slot_resolve(lslot, from, have);
 		MemoryContextSwitchTo(caller);
@@ -579,6 +596,14 @@ lsm_slot_set_file(LsmSlot *lslot, Relation rel)
 		lslot->salt = lsm_value_salt(rel);
 }
 
+/* Is the slot at a row of that block, with nothing else to let go of?  It keeps the pin. */
+static inline bool
+lsm_slot_has_pin(LsmSlot *lslot, LsmCachedBlock *cached)
+{
+	return lslot->cached == cached && lslot->cached_xact == lsm_xact_number &&
+		!TTS_SHOULDFREE(&lslot->base) && !lslot->has_delta && lslot->record == NULL;
+}
+
 /*
  * Store a full version, or the one that the slot's DELTA builds on.  The caller
  * names it with lsm_slot_set_name().
@@ -591,7 +616,8 @@ lsm_slot_store(TupleTableSlot *slot, Relation rel, const LsmVersion *full,
 
 	if (!lslot->awaits_full)
 	{
-		lsm_slot_clear(slot);
+		if (full->record != NULL || !lsm_slot_has_pin(lslot, full->cached))
+			lsm_slot_clear(slot);
 		lsm_slot_set_head(lslot, &full->head);
 	}
 	else
@@ -620,8 +646,11 @@ lsm_slot_store(TupleTableSlot *slot, Relation rel, const LsmVersion *full,
 	}
 	else
 	{
-		lslot->cached = lsm_block_repin(full->cached);
-		lslot->cached_xact = lsm_xact_number;
+		if (lslot->cached == NULL)
+		{
+			lslot->cached = lsm_block_repin(full->cached);
+			lslot->cached_xact = lsm_xact_number;
+		}
 		lslot->row = full->row;
 		lslot->whole_columns = false;
 	}
@@ -641,12 +670,7 @@ lsm_slot_store_row(TupleTableSlot *slot, Relation rel, LsmCachedBlock *cached,
 {
 	LsmSlot    *lslot = (LsmSlot *) slot;
 
-	if (lslot->cached == cached && lslot->cached_xact == lsm_xact_number &&
-		!TTS_SHOULDFREE(slot) && !lslot->has_delta && lslot->record == NULL)
-	{
-		/* the next row of the same block: keep the pin */
-	}
-	else
+	if (!lsm_slot_has_pin(lslot, cached))
 	{
 		lsm_slot_clear(slot);
 		lslot->cached = lsm_block_repin(cached);

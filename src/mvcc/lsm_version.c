@@ -111,12 +111,13 @@ lsm_versions_begin(LsmVersionIter *iter, Relation rel, LsmTable *table, LsmTid r
 	iter->increment = 0;
 	for (;;)
 	{
-		LsmView    *view = lsm_view_get(rel, table);
+		LsmView    *view = table->view;
 
 		LWLockAcquire(&shared->gen_lock, LW_SHARED);
-		if (!lsm_view_current(table))
+		if (unlikely(!lsm_view_current(table)))
 		{
 			LWLockRelease(&shared->gen_lock);
+			(void) lsm_view_get(rel, table);
 			continue;
 		}
 		if (!lsm_rowlog_ready(shared))
@@ -134,8 +135,13 @@ lsm_versions_begin(LsmVersionIter *iter, Relation rel, LsmTable *table, LsmTid r
 		LWLockRelease(&shared->gen_lock);
 		break;
 	}
-	iter->stage = LSM_STAGE_ACTIVE;
 	iter->chain = iter->heads[0];
+	if (iter->heads[0] != LSM_INVALID_TID || iter->heads[1] != LSM_INVALID_TID)
+		iter->stage = LSM_STAGE_ACTIVE;
+	else if (table->view->nincrements > 0)
+		iter->stage = LSM_STAGE_INCREMENTS;
+	else
+		iter->stage = LSM_STAGE_BOTTOM;
 }
 
 static void
@@ -347,16 +353,58 @@ static LsmVersion *
 lsm_versions_bottom(LsmVersionIter *iter)
 {
 	LsmView    *view = iter->table->view;
-	LsmRowRange *range = lsm_view_range(view, LSM_TID_LB(iter->root));
-	int			i;
+	int			i = lsm_view_find_base(view, iter->root);
 
 	iter->stage = LSM_STAGE_DONE;
-	if (range != NULL)
-		return lsm_versions_fetch(iter, iter->root, false);
-	i = lsm_view_find_base(view, iter->root);
-	if (i >= view->nbase || !lsm_versions_seek(iter, view->base[i], false))
+
+	/* no range of the row log lies between the roots of a base segment (I13) */
+	if (i >= view->nbase || view->base[i]->first_tid > iter->root)
+		return lsm_view_range(view, LSM_TID_LB(iter->root)) == NULL ? NULL :
+			lsm_versions_fetch(iter, iter->root, false);
+	if (!lsm_versions_seek(iter, view->base[i], false))
 		return NULL;
 	return lsm_versions_from_block(iter, view->base[i], true);
+}
+
+/*
+ * Most rows of a table at rest have no record but a bottom that everybody sees, in a
+ * segment.  Is this row, with whose newest record the iterator is about to begin, one
+ * of them?  Then that is its version.  If not, nothing has happened.
+ */
+LsmVersion *
+lsm_versions_settled(LsmVersionIter *iter)
+{
+	LsmView    *view = iter->table->view;
+	LsmVersion *version = &iter->version;
+	const LsmManifestEntry *entry;
+	int			i;
+
+	if (iter->stage < LSM_STAGE_INCREMENTS)
+		return NULL;
+	for (i = 0; i < view->nincrements; i++)
+	{
+		LsmSegmentReader *reader;
+
+		entry = view->increments[i];
+		if (iter->root < entry->first_tid || iter->root > entry->last_tid)
+			continue;
+		reader = lsm_reader_get(iter->rel, iter->table, entry);
+		if (reader == NULL || lsm_segment_may_contain(reader, iter->root))
+			return NULL;
+	}
+	i = lsm_view_find_base(view, iter->root);
+	if (i >= view->nbase || !(view->base[i]->flags & LSM_SEGFLAG_ALL_VISIBLE))
+		return NULL;
+	if (!lsm_versions_seek(iter, view->base[i], false))
+	{
+		iter->stale = false;	/* found out again by those who go on */
+		return NULL;
+	}
+	lsm_block_head(iter->cached->block, iter->row, &version->head);
+	version->head.xid = 0;
+	version->cached = iter->cached;
+	version->row = iter->row;
+	return version;
 }
 
 /*

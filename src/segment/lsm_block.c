@@ -12,6 +12,12 @@
  * A block that was read is an object of its own: it has copies of what it
  * needs of its reader.  Chunks are opened when first asked for.
  *
+ * Reading rows one by one has to be cheap: what index scans do.  A block whose
+ * roots are asked for often gets them decoded into an array, once searching them
+ * where they are has cost about as much; and one in which all records have the
+ * same head but for the root remembers that.  Both are found out from chunks
+ * that have been checked, so that nothing is trusted that was not before.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -232,6 +238,14 @@ lsm_block_builder_finish(LsmBlockBuilder *builder, LsmEncoder *encoder, uint32 r
  * Reading
  * --------------------------------------------------------------------- */
 
+/* Do the records of a block differ in more than their roots and columns? */
+typedef enum LsmBlockHeads
+{
+	LSM_HEADS_UNKNOWN,
+	LSM_HEADS_ALIKE,
+	LSM_HEADS_DIFFER
+} LsmBlockHeads;
+
 struct LsmBlock
 {
 	MemoryContext context;
@@ -247,7 +261,16 @@ struct LsmBlock
 	LsmColumnType *types;
 	int8		system_number[LSM_SYS_CHUNKS];	/* in the directory, or -1 */
 	LsmChunk  **chunks;			/* NULL until opened */
+	LsmTid		first_root;		/* set with roots */
+	uint32	   *roots;			/* their distance from the first, or NULL */
+	int			found;			/* by lsm_block_find() last */
+	int			roots_wait;		/* uses until they are decoded; 0: never */
+	LsmBlockHeads heads;
+	uint16		info;			/* of all records, if they are alike */
 };
+
+/* What a search of the roots counts for, against asking for one of them. */
+#define LSM_ROOTS_SEARCH		4
 
 static void
 lsm_block_entry(const LsmBlock *block, int number, LsmWideEntry *entry)
@@ -307,6 +330,7 @@ lsm_block_open(LsmBlock *block, const LsmBlockEntry *index, int natts)
 		lsm_segment_corrupt(&block->source, block->place.blockno,
 							"The block is too short for its %d chunks.", block->chunks_n);
 	block->chunks = palloc0(block->chunks_n * sizeof(LsmChunk *));
+	block->roots_wait = 2 * LSM_ROOTS_SEARCH + block->rows / 16;
 }
 
 LsmBlock *
@@ -443,17 +467,63 @@ lsm_block_chunk(LsmBlock *block, int attnum)
 	return lsm_block_open_chunk(block, number, &block->types[attnum - 1]);
 }
 
+/* The roots are used; true if they have been decoded. */
+static bool
+lsm_block_use_roots(LsmBlock *block, int uses)
+{
+	if (block->roots_wait == 0)
+		return false;
+	if (block->roots_wait > uses)
+	{
+		block->roots_wait -= uses;
+		return false;
+	}
+	block->roots = lsm_chunk_decode_tids(lsm_block_system(block, LSM_SYS_ROOT),
+										 &block->first_root);
+	block->roots_wait = 0;
+	return block->roots != NULL;
+}
+
 int
 lsm_block_find(LsmBlock *block, LsmTid tid)
 {
-	return lsm_chunk_lower_bound(lsm_block_system(block, LSM_SYS_ROOT), tid);
+	const uint32 *roots = block->roots;
+	uint32		offset;
+	int			at;
+	int			n;
+
+	if (unlikely(roots == NULL))
+	{
+		if (!lsm_block_use_roots(block, LSM_ROOTS_SEARCH))
+			return lsm_chunk_lower_bound(lsm_block_system(block, LSM_SYS_ROOT), tid);
+		roots = block->roots;
+	}
+	if (tid <= block->first_root)
+		return 0;
+	if (tid - block->first_root > roots[block->rows - 1])
+		return block->rows;
+	offset = (uint32) (tid - block->first_root);
+
+	/* often it is the one that follows the one found last */
+	at = block->found;
+	if (at + 1 < block->rows && roots[at] < offset && offset <= roots[at + 1])
+		return block->found = at + 1;
+
+	/* in [at, at + n) lies the last one before it */
+	at = 0;
+	for (n = block->rows; n > 1; n -= n / 2)
+		if (roots[at + n / 2] < offset)
+			at += n / 2;
+	return block->found = at + 1;
 }
 
 LsmTid
 lsm_block_root(LsmBlock *block, int row)
 {
 	Assert(row >= 0 && row < block->rows);
-	return (LsmTid) lsm_chunk_int(lsm_block_system(block, LSM_SYS_ROOT), row);
+	if (unlikely(block->roots == NULL) && !lsm_block_use_roots(block, 1))
+		return (LsmTid) lsm_chunk_int(lsm_block_system(block, LSM_SYS_ROOT), row);
+	return block->first_root + block->roots[row];
 }
 
 static inline int64
@@ -461,7 +531,28 @@ lsm_block_system_int(LsmBlock *block, int which, int row, int64 otherwise)
 {
 	LsmChunk   *chunk = lsm_block_system(block, which);
 
-	return chunk == NULL ? otherwise : lsm_chunk_int(chunk, row);
+	if (chunk == NULL)
+		return otherwise;
+	if (chunk->vector.encoding == LSM_ENC_CONST)
+		return (int64) chunk->vector.base;
+	return lsm_chunk_int(chunk, row);
+}
+
+/* Find out whether all records have the same head: those of most baseline blocks. */
+static void
+lsm_block_compare_heads(LsmBlock *block)
+{
+	LsmChunk   *info = lsm_block_system(block, LSM_SYS_INFO);
+
+	block->heads = LSM_HEADS_DIFFER;
+	if ((block->system & ~(1 << LSM_SYS_ROOT | 1 << LSM_SYS_INFO)) != 0 ||
+		(info != NULL && info->vector.encoding != LSM_ENC_CONST))
+		return;
+	block->info = info == NULL ? 0 : (uint16) info->vector.base;
+
+	/* a DELTA without a map is damage, which is reported row by row */
+	if (!(block->info & LSM_REC_DELTA))
+		block->heads = LSM_HEADS_ALIKE;
 }
 
 void
@@ -471,6 +562,20 @@ lsm_block_head(LsmBlock *block, int row, LsmRowHead *head)
 	uint64		natts;
 
 	head->root = lsm_block_root(block, row);
+	if (unlikely(block->heads == LSM_HEADS_UNKNOWN))
+		lsm_block_compare_heads(block);
+	if (block->heads == LSM_HEADS_ALIKE)
+	{
+		head->xid = 0;
+		head->cid = 0;
+		head->info = block->info;
+		head->natts = block->natts;
+		head->vtid = head->root;
+		head->base = LSM_INVALID_TID;
+		head->cols_len = 0;
+		head->cols = NULL;
+		return;
+	}
 	head->xid = lsm_block_system_int(block, LSM_SYS_XID, row, 0);
 	head->cid = lsm_block_system_int(block, LSM_SYS_CID, row, 0);
 	head->info = lsm_block_system_int(block, LSM_SYS_INFO, row, 0);
@@ -519,6 +624,23 @@ lsm_block_value(LsmBlock *block, int row, int attnum, bool *isnull)
 {
 	Assert(row >= 0 && row < block->rows);
 	return lsm_chunk_value(lsm_block_chunk(block, attnum), row, isnull);
+}
+
+void
+lsm_block_values(LsmBlock *block, int row, int from, int to, Datum *values, bool *isnull)
+{
+	LsmChunk  **chunks = block->chunks + (block->chunks_n - block->natts);
+
+	Assert(row >= 0 && row < block->rows);
+	Assert(from >= 0 && to <= block->natts);
+	for (int i = from; i < to; i++)
+	{
+		LsmChunk   *chunk = chunks[i];
+
+		if (unlikely(chunk == NULL))
+			chunk = lsm_block_chunk(block, i + 1);
+		values[i] = lsm_chunk_value(chunk, row, &isnull[i]);
+	}
 }
 
 void

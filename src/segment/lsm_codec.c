@@ -481,6 +481,7 @@ lsm_chunk_open(MemoryContext context, const LsmCodecPlace *place, const LsmColum
 		if (flags != 0)
 			lsm_codec_bad(place, "it has flags but no values");
 		chunk->vector.encoding = encoding;
+		chunk->kind = LSM_CHUNK_NO_VALUES;
 		return chunk;
 	}
 
@@ -513,6 +514,8 @@ lsm_chunk_open(MemoryContext context, const LsmCodecPlace *place, const LsmColum
 			lsm_codec_bad(place, "a scale is out of range");
 	}
 	chunk->vector.strings = !type->typbyval && !chunk->numeric;
+	chunk->kind = chunk->vector.strings ? LSM_CHUNK_STRINGS :
+		chunk->numeric ? LSM_CHUNK_NUMERICS : LSM_CHUNK_INTEGERS;
 	lsm_vector_open(chunk, &chunk->vector, &cursor, encoding, n,
 					(flags & LSM_CHUNK_ALIGNED) != 0, false);
 	return chunk;
@@ -547,7 +550,20 @@ lsm_vector_line(const LsmVector *v, int i)
 	return v->base + (uint64) ((int64) (v->multiplier * (uint64) i) >> 16);
 }
 
-static uint64
+/* Value i of a vector that has no child: children are of this kind. */
+static inline uint64
+lsm_vector_plain_int(const LsmVector *v, int i)
+{
+	Assert(i >= 0 && i < v->n);
+	if (v->encoding == LSM_ENC_FOR)
+		return v->base + v->multiplier * lsm_bits_get(v->codes, v->width, v->mask, i);
+	if (v->encoding == LSM_ENC_CONST)
+		return v->base;
+	Assert(v->encoding == LSM_ENC_LINEAR);
+	return lsm_vector_line(v, i) + lsm_bits_get(v->codes, v->width, v->mask, i);
+}
+
+static inline uint64
 lsm_vector_int(const LsmChunk *chunk, const LsmVector *v, int i)
 {
 	uint64		code;
@@ -556,25 +572,20 @@ lsm_vector_int(const LsmChunk *chunk, const LsmVector *v, int i)
 	Assert(i >= 0 && i < v->n);
 	switch (v->encoding)
 	{
-		case LSM_ENC_CONST:
-			return v->base;
-		case LSM_ENC_FOR:
-			return v->base + v->multiplier * lsm_bits_get(v->codes, v->width, v->mask, i);
-		case LSM_ENC_LINEAR:
-			return lsm_vector_line(v, i) + lsm_bits_get(v->codes, v->width, v->mask, i);
 		case LSM_ENC_RLE:
-			return lsm_vector_int(chunk, v->child, lsm_vector_run(v, i));
+			return lsm_vector_plain_int(v->child, lsm_vector_run(v, i));
 		case LSM_ENC_RUNS:
 			run = lsm_vector_run(v, i);
 			code = run == 0 ? 0 : lsm_bits_get(v->codes, v->width, v->mask, run - 1);
-			return lsm_vector_int(chunk, v->child, run) + ((uint64) i - code);
+			return lsm_vector_plain_int(v->child, run) + ((uint64) i - code);
 		case LSM_ENC_DICT:
 			code = lsm_bits_get(v->codes, v->width, v->mask, i);
 			if (code >= (uint64) v->child->n)
 				lsm_codec_bad(chunk->place, "a code is out of range");
-			return lsm_vector_int(chunk, v->child, (int) code);
+			return lsm_vector_plain_int(v->child, (int) code);
+		default:
+			return lsm_vector_plain_int(v, i);
 	}
-	pg_unreachable();
 }
 
 /*
@@ -617,26 +628,36 @@ lsm_codec_check_string(const LsmChunk *chunk, const char *p, Size left)
 	return PointerGetDatum(p);
 }
 
-static Datum
+static inline Datum
 lsm_vector_string(const LsmChunk *chunk, const LsmVector *v, int i)
 {
 	uint64		start;
 	uint64		end;
 
 	Assert(i >= 0 && i < v->n);
+	if (v->encoding == LSM_ENC_RLE)
+	{
+		i = lsm_vector_run(v, i);
+		v = v->child;
+	}
+	else if (v->encoding == LSM_ENC_DICT)
+	{
+		start = lsm_bits_get(v->codes, v->width, v->mask, i);
+		if (start >= (uint64) v->child->n)
+			lsm_codec_bad(chunk->place, "a code is out of range");
+		i = (int) start;
+		v = v->child;
+	}
 	switch (v->encoding)
 	{
 		case LSM_ENC_CONST:
-			return lsm_codec_check_string(chunk, v->data, v->data_len);
-		case LSM_ENC_RLE:
-			return lsm_vector_string(chunk, v->child, lsm_vector_run(v, i));
-		case LSM_ENC_DICT:
-			start = lsm_bits_get(v->codes, v->width, v->mask, i);
-			if (start >= (uint64) v->child->n)
-				lsm_codec_bad(chunk->place, "a code is out of range");
-			return lsm_vector_string(chunk, v->child, (int) start);
+			start = 0;
+			end = v->data_len;
+			break;
 		case LSM_ENC_FIXED:
-			return lsm_codec_check_string(chunk, v->data + (Size) i * v->stride, v->stride);
+			start = (uint64) i * v->stride;
+			end = start + v->stride;
+			break;
 		case LSM_ENC_VAR:
 			start = lsm_bits_get(v->codes, v->width, v->mask, i);
 			end = v->data_len;
@@ -644,13 +665,14 @@ lsm_vector_string(const LsmChunk *chunk, const LsmVector *v, int i)
 				end = lsm_bits_get(v->codes, v->width, v->mask, i + 1);
 			if (start > end || end > v->data_len)
 				lsm_codec_bad(chunk->place, "an offset is out of range");
-			return lsm_codec_check_string(chunk, v->data + start, end - start);
-		case LSM_ENC_STREAM:
-		case LSM_ENC_BODIES:
-			return lsm_codec_check_string(chunk, v->data + v->offsets[i],
-										  v->data_len - v->offsets[i]);
+			break;
+		default:
+			Assert(v->encoding == LSM_ENC_STREAM || v->encoding == LSM_ENC_BODIES);
+			start = v->offsets[i];
+			end = v->data_len;
+			break;
 	}
-	pg_unreachable();
+	return lsm_codec_check_string(chunk, v->data + start, end - start);
 }
 
 /* The number of a row's value among the values, -1 if it is null. */
@@ -697,33 +719,15 @@ lsm_codec_datum(int64 value, int typlen)
 	}
 }
 
-Datum
-lsm_chunk_value(LsmChunk *chunk, int row, bool *isnull)
+/*
+ * Numerics are built in the block's memory.  So that memory stays bounded however
+ * often this is called, all are built once, after a few.
+ */
+static pg_noinline Datum
+lsm_chunk_numeric(LsmChunk *chunk, int row, int i)
 {
-	int			i;
+	char	   *result;
 
-	if (chunk->values != NULL)
-	{
-		*isnull = chunk->isnull[row];
-		return chunk->values[row];
-	}
-	i = lsm_chunk_rank(chunk, row);
-	if (i < 0)
-	{
-		*isnull = true;
-		return (Datum) 0;
-	}
-	*isnull = false;
-	if (chunk->vector.strings)
-		return lsm_vector_string(chunk, &chunk->vector, i);
-	if (!chunk->numeric)
-		return lsm_codec_datum(lsm_vector_int(chunk, &chunk->vector, i),
-							   chunk->type->typlen);
-
-	/*
-	 * Numerics are built in the block's memory.  So that memory stays bounded
-	 * however often this is called, all are built once, after a few.
-	 */
 	if (chunk->built >= LSM_CODEC_MAX_BUILT || chunk->built >= chunk->rows / 2)
 	{
 		Datum	   *values;
@@ -732,13 +736,39 @@ lsm_chunk_value(LsmChunk *chunk, int row, bool *isnull)
 		lsm_chunk_decode(chunk, &values, &nulls);
 		return values[row];
 	}
-	else
-	{
-		char	   *result = MemoryContextAlloc(chunk->context, LSM_NUMERIC_MAX_BYTES);
+	result = MemoryContextAlloc(chunk->context, LSM_NUMERIC_MAX_BYTES);
+	lsm_numeric_build(lsm_vector_int(chunk, &chunk->vector, i), chunk->scale, result);
+	chunk->built++;
+	return PointerGetDatum(result);
+}
 
-		lsm_numeric_build(lsm_vector_int(chunk, &chunk->vector, i), chunk->scale, result);
-		chunk->built++;
-		return PointerGetDatum(result);
+Datum
+lsm_chunk_value(LsmChunk *chunk, int row, bool *isnull)
+{
+	int			i = row;
+
+	if (chunk->values != NULL)
+	{
+		*isnull = chunk->isnull[row];
+		return chunk->values[row];
+	}
+	if (chunk->present != NULL || chunk->kind == LSM_CHUNK_NO_VALUES)
+		i = lsm_chunk_rank(chunk, row);
+	if (i < 0)
+	{
+		*isnull = true;
+		return (Datum) 0;
+	}
+	*isnull = false;
+	switch (chunk->kind)
+	{
+		case LSM_CHUNK_STRINGS:
+			return lsm_vector_string(chunk, &chunk->vector, i);
+		case LSM_CHUNK_INTEGERS:
+			return lsm_codec_datum(lsm_vector_int(chunk, &chunk->vector, i),
+								   chunk->type->typlen);
+		default:
+			return lsm_chunk_numeric(chunk, row, i);
 	}
 }
 
@@ -952,6 +982,33 @@ lsm_chunk_decode(LsmChunk *chunk, Datum **values_p, bool **isnull_p)
 	}
 	*values_p = chunk->values;
 	*isnull_p = chunk->isnull;
+}
+
+/*
+ * All values of a chunk of ascending TIDs without nulls, for searching: how far
+ * each lies from the first, which goes to *first.  NULL: they are too far apart.
+ */
+uint32 *
+lsm_chunk_decode_tids(LsmChunk *chunk, uint64 *first)
+{
+	uint64	   *tids = palloc(chunk->rows * sizeof(uint64));
+	uint32	   *offsets = NULL;
+
+	Assert(!chunk->vector.strings && chunk->present == NULL &&
+		   chunk->vector.encoding != LSM_ENC_NULLS);
+	lsm_vector_all_ints(chunk, &chunk->vector, tids);
+	for (int i = 1; i < chunk->rows; i++)
+		if (tids[i] < tids[i - 1])
+			lsm_codec_bad(chunk->place, "its TIDs do not ascend");
+	if (tids[chunk->rows - 1] - tids[0] <= PG_UINT32_MAX)
+	{
+		offsets = MemoryContextAlloc(chunk->context, chunk->rows * sizeof(uint32));
+		for (int i = 0; i < chunk->rows; i++)
+			offsets[i] = (uint32) (tids[i] - tids[0]);
+		*first = tids[0];
+	}
+	pfree(tids);
+	return offsets;
 }
 
 int

@@ -219,6 +219,15 @@ typedef struct LsmVector
 	struct LsmVector *child;	/* of runs or distinct values */
 } LsmVector;
 
+/* What its values are, as reading them one by one has to know. */
+typedef enum LsmChunkKind
+{
+	LSM_CHUNK_NO_VALUES,		/* all null */
+	LSM_CHUNK_INTEGERS,
+	LSM_CHUNK_NUMERICS,			/* as scaled integers */
+	LSM_CHUNK_STRINGS
+} LsmChunkKind;
+
 typedef struct LsmChunk
 {
 	const LsmColumnType *type;
@@ -227,6 +236,7 @@ typedef struct LsmChunk
 	int			rows;
 	const uint8 *present;		/* NULL: every row has a value */
 	uint16	   *ranks;			/* values before each 64 rows */
+	LsmChunkKind kind;
 	bool		numeric;
 	uint8		scale;			/* as in the payload */
 	int			built;			/* numerics built one by one */
@@ -246,6 +256,9 @@ extern int64 lsm_chunk_int(LsmChunk *chunk, int row);
 
 /* Chunks of ascending TIDs without nulls: first row whose value is >= key. */
 extern int	lsm_chunk_lower_bound(LsmChunk *chunk, uint64 key);
+
+/* The same chunks as offsets from the first value; NULL if they do not fit. */
+extern uint32 *lsm_chunk_decode_tids(LsmChunk *chunk, uint64 *first);
 
 /*
  * Pieces of a vector, for those who look at values by their encoding: where a run

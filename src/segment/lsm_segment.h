@@ -279,6 +279,10 @@ extern void lsm_block_roots(LsmBlock *block, LsmTid *roots);
  */
 extern Datum lsm_block_value(LsmBlock *block, int row, int attnum, bool *isnull);
 
+/* The same for columns from + 1 to to, which go to the arrays' places from to to - 1. */
+extern void lsm_block_values(LsmBlock *block, int row, int from, int to,
+							 Datum *values, bool *isnull);
+
 /* The whole column, decoded once and kept: arrays of lsm_block_rows entries. */
 extern void lsm_block_column(LsmBlock *block, int attnum, Datum **values, bool **isnull);
 

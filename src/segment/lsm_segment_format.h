@@ -299,6 +299,7 @@ struct LsmSegmentReader
 	const uint64 *unresolved;	/* in meta */
 	const LsmBlockEntry *index; /* in meta */
 	uint64	   *offsets;		/* of blocks in the stream */
+	uint32		found;			/* by lsm_segment_find_block() last */
 	const LsmValueEntry *values;	/* in meta; NULL if none */
 	uint32		nvalues;
 	uint32	   *zones;			/* of zones in their section; NULL if none */

@@ -570,9 +570,44 @@ lsm_segment_value_good(uint64 uid, const LsmSegmentValue *value, const char *byt
 uint32
 lsm_segment_find_block(LsmSegmentReader *reader, LsmTid tid)
 {
+	const LsmBlockEntry *index = reader->index;
 	uint32		low = 0;
 	uint32		high = reader->props.blocks;
+	uint32		at = reader->found;
 
+	/* often it is the block found last */
+	if (at < high && index[at].first < tid && tid <= index[at].last)
+		return at;
+
+	/* else near the place that it would have if all blocks were alike */
+	if (high > 4 && tid > reader->props.first_tid && tid <= reader->props.last_tid)
+	{
+		uint64		first = LSM_TID_LB(reader->props.first_tid);
+		uint64		lbs = LSM_TID_LB(reader->props.last_tid) - first + 1;
+		uint32		step = 1;
+
+		at = (uint32) ((LSM_TID_LB(tid) - first) * high / lbs);
+		if (index[at].last < tid)
+		{
+			low = at + 1;
+			while (high - low > step && index[low + step].last < tid)
+			{
+				low += step + 1;
+				step *= 2;
+			}
+			high = Min(high, low + step);
+		}
+		else
+		{
+			high = at;
+			while (high > step && index[high - step].last >= tid)
+			{
+				high -= step;
+				step *= 2;
+			}
+			low = high > step ? high - step + 1 : 0;
+		}
+	}
 	while (low < high)
 	{
 		uint32		middle = low + (high - low) / 2;
@@ -582,6 +617,7 @@ lsm_segment_find_block(LsmSegmentReader *reader, LsmTid tid)
 		else
 			high = middle;
 	}
+	reader->found = low;
 	return low;
 }
 
