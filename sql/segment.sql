@@ -17,6 +17,11 @@ CREATE FUNCTION lsm_test_increment(roots int, natts int, seed int, block_bytes i
 CREATE FUNCTION lsm_test_damage(regclass, kind text, seed int, rounds int, fix bool)
 	RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
 
+CREATE FUNCTION lsm_test_tids(bigint[])
+	RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
+CREATE FUNCTION lsm_test_roots(regclass)
+	RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
+
 -- a number that looks random, the same everywhere
 CREATE FUNCTION noise(int, text DEFAULT '') RETURNS bigint LANGUAGE SQL IMMUTABLE AS
 $$ SELECT ('x' || substr(md5($1 || 'lsm' || $2), 1, 15))::bit(60)::bigint $$;
@@ -187,6 +192,18 @@ SELECT lsm_test_increment(2000, 1, 2, 8192, 0);
 SELECT lsm_test_increment(200, 1500, 3, 32768, 3);
 SELECT lsm_test_increment(1, 4, 4, 32768, 3);
 
+-- ---- TIDs to be searched: by encoding, too far apart, and not in order
+
+SELECT lsm_test_tids(array_agg(i)) FROM generate_series(100, 400) i;
+SELECT lsm_test_tids(array_agg(i / 30 * 65536 + i % 30)) FROM generate_series(1, 400) i;
+SELECT lsm_test_tids(array_agg(i * 65536 + noise(i) % 40)) FROM generate_series(1, 400) i;
+SELECT lsm_test_tids(array_agg(i / 3 * 65536)) FROM generate_series(1, 400) i;
+SELECT lsm_test_tids(array_agg(i * 1000000000)) FROM generate_series(1::bigint, 400) i;
+SELECT lsm_test_tids(ARRAY[7]);
+SELECT lsm_test_tids(ARRAY[7, 7 + 4294967295]);
+SELECT lsm_test_tids(ARRAY[7, 7 + 4294967296]);
+SELECT lsm_test_tids(array_agg(CASE i WHEN 300 THEN 20 ELSE i * 65536 + noise(i) % 40 END)) FROM generate_series(1, 400) i;
+
 -- ---- damage
 
 CREATE TABLE segment_damage AS SELECT * FROM segment_types WHERE i4 % 7 = 0;
@@ -195,8 +212,10 @@ SELECT lsm_test_damage('segment_damage', 'insert', 2, 300, true);
 SELECT lsm_test_damage('segment_damage', 'baseline', 3, 300, true);
 SELECT lsm_test_damage('segment_damage', 'increment', 4, 100, false);
 SELECT lsm_test_damage('segment_damage', 'increment', 5, 300, true);
+SELECT lsm_test_roots('segment_damage');
+SELECT lsm_test_roots('segment_narrow');
 
 DROP TABLE segment_types, segment_narrow, segment_no_columns, segment_strings, segment_many, segment_example, segment_damage;
 DROP TYPE segment_pair;
 DROP DOMAIN segment_price;
-DROP FUNCTION noise, lsm_test_chunk, lsm_test_segment, lsm_test_bytes, lsm_test_rows, lsm_test_fixed, lsm_test_increment, lsm_test_damage;
+DROP FUNCTION noise, lsm_test_chunk, lsm_test_segment, lsm_test_bytes, lsm_test_rows, lsm_test_fixed, lsm_test_increment, lsm_test_damage, lsm_test_tids, lsm_test_roots;

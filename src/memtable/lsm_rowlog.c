@@ -604,6 +604,32 @@ lsm_index_make_room(Relation rel, LsmTable *table)
 }
 
 /*
+ * Read a page of the row log for a reader.  It is looked for in the buffer where it, or
+ * another page with the same place here, was last, before the server's hash table is
+ * searched.  Not always: on 15 a pin taken this way does not count as a use of
+ * the buffer, and one that nobody seems to use is given away.
+ */
+#define LSM_RECENT_BUFFERS		4096
+#define LSM_RECENT_USES			8
+
+static Buffer
+lsm_rowlog_read(Relation rel, BlockNumber block)
+{
+	static Buffer recent[LSM_RECENT_BUFFERS];
+	static uint32 uses = 0;
+	Buffer	   *place = &recent[(block + LSM_LOCATOR_NUMBER(LSM_RD_LOCATOR(rel)) * 0x9E3779B1) %
+								LSM_RECENT_BUFFERS];
+
+	if (BufferIsValid(*place) && BufferIsLocal(*place) == RelationUsesLocalBuffers(rel) &&
+		++uses % LSM_RECENT_USES != 0 &&
+		ReadRecentBuffer(LSM_RD_LOCATOR(rel), MAIN_FORKNUM, block, *place))
+		lsm_compat_count_hits(rel, 1);
+	else
+		*place = ReadBuffer(rel, block);
+	return *place;
+}
+
+/*
  * Pin and share-lock the page of an LB.  InvalidBuffer: the page does not prove
  * to be that LB's (it was never begun, or belongs to another generation now).
  */
@@ -621,7 +647,7 @@ lsm_rowlog_lock_shared(Relation rel, LsmView *view, LsmRowRange *range, BlockNum
 		if (smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM) <= block)
 			return InvalidBuffer;
 	}
-	buffer = ReadBuffer(rel, block);
+	buffer = lsm_rowlog_read(rel, block);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	if (!lsm_page_is(BufferGetPage(buffer), LSM_PAGE_ROWLOG, view->meta.incarnation, lb,
 					 range->generation))

@@ -815,7 +815,7 @@ lsm_vector_all_ints(const LsmChunk *chunk, const LsmVector *v, uint64 *out)
 				uint64		end = lsm_bits_get(v->codes, v->width, v->mask, run);
 				uint64		step = v->encoding == LSM_ENC_RUNS;
 
-				if (end > (uint64) v->n)
+				if (end > (uint64) v->n || end < (uint64) row)
 					lsm_codec_bad(chunk->place, "its runs do not add up");
 				for (; row < (int) end; row++)
 				{
@@ -866,7 +866,7 @@ lsm_vector_all_strings(const LsmChunk *chunk, const LsmVector *v, Datum *out)
 				Datum		value = lsm_vector_string(chunk, v->child, run);
 				uint64		end = lsm_bits_get(v->codes, v->width, v->mask, run);
 
-				if (end > (uint64) v->n)
+				if (end > (uint64) v->n || end < (uint64) row)
 					lsm_codec_bad(chunk->place, "its runs do not add up");
 				for (; row < (int) end; row++)
 					out[row] = value;

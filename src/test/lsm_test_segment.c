@@ -13,6 +13,8 @@
  *	  lsm_test_fixed(bytea)				the same with right checksums
  *	  lsm_test_increment(...)			records of all kinds, lists, filter
  *	  lsm_test_damage(regclass, ...)	damaged bytes give errors, never a crash
+ *	  lsm_test_tids(bigint[])			searching a chunk of TIDs
+ *	  lsm_test_roots(regclass, ...)		damaged roots, by each way to ask for them
  *	  lsm_test_measure(regclass, ...)	sizes and speed
  *
  *-------------------------------------------------------------------------
@@ -46,6 +48,8 @@ PG_FUNCTION_INFO_V1(lsm_test_rows);
 PG_FUNCTION_INFO_V1(lsm_test_fixed);
 PG_FUNCTION_INFO_V1(lsm_test_increment);
 PG_FUNCTION_INFO_V1(lsm_test_damage);
+PG_FUNCTION_INFO_V1(lsm_test_tids);
+PG_FUNCTION_INFO_V1(lsm_test_roots);
 PG_FUNCTION_INFO_V1(lsm_test_measure);
 
 #define LSM_TEST_UID	UINT64CONST(0x123456789ABCDEF0)
@@ -275,6 +279,65 @@ lsm_test_chunk(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(result.data));
 }
 
+/*
+ * Search a chunk of these TIDs for each of them and its neighbours; then decode it
+ * for searching.
+ */
+Datum
+lsm_test_tids(PG_FUNCTION_ARGS)
+{
+	const LsmColumnType type = {
+		.typid = INT8OID,.typlen = 8,.typbyval = true,.typalign = TYPALIGN_DOUBLE
+	};
+	LsmColumn  *column = lsm_column_create(&type, false);
+	LsmEncoder *encoder = lsm_encoder_create(3);
+	LsmTestSource source;
+	LsmCodecPlace place;
+	LsmChunkFacts facts;
+	LsmChunk   *chunk;
+	StringInfoData out;
+	Datum	   *tids;
+	bool	   *nulls;
+	int			n;
+	uint8		encoding;
+	uint8		flags;
+	uint32		offset;
+	uint64		first;
+	uint32	   *offsets;
+
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), INT8OID, 8, true, TYPALIGN_DOUBLE,
+					  &tids, &nulls, &n);
+	for (int i = 0; i < n; i++)
+		lsm_column_add(column, tids[i], false);
+	initStringInfo(&out);
+	lsm_chunk_encode(encoder, column, &out, &encoding, &flags, &offset, &facts);
+	enlargeStringInfo(&out, LSM_CODEC_SLACK);
+	lsm_test_source(&source, NULL, 0);
+	place.source = &source.source;
+	place.blockno = 7;
+	chunk = lsm_chunk_open(CurrentMemoryContext, &place, &type, encoding, flags,
+						   (uint8 *) out.data + offset, out.len - offset, n);
+
+	offsets = lsm_chunk_decode_tids(chunk, &first);
+	for (int i = 0; i < n; i++)
+	{
+		if (offsets != NULL && first + offsets[i] != DatumGetUInt64(tids[i]))
+			elog(ERROR, "TID %d differs", i);
+		for (int step = -1; step <= 1; step++)
+		{
+			uint64		key = DatumGetUInt64(tids[i]) + step;
+			int			expected = 0;
+
+			while (expected < n && DatumGetUInt64(tids[expected]) < key)
+				expected++;
+			if (lsm_chunk_lower_bound(chunk, key) != expected)
+				elog(ERROR, "TID " UINT64_FORMAT " is not found", key);
+		}
+	}
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s, %s", lsm_encoding_name(encoding),
+											  offsets == NULL ? "wide" : "narrow")));
+}
+
 /* ---------------------------------------------------------------------
  * Segments of a table's rows
  * --------------------------------------------------------------------- */
@@ -458,6 +521,54 @@ lsm_test_in_zone(Form_pg_attribute att, const LsmZone *zone, Datum value)
 		DatumGetInt32(FunctionCall2(&type->cmp_proc_finfo, value, zone->max)) <= 0;
 }
 
+/*
+ * Find roots of a block, in order and out of order, so often that they are decoded
+ * on the way.
+ */
+static void
+lsm_test_check_roots(LsmBlock *block, int64 n)
+{
+	int			rows = lsm_block_rows(block);
+	uint64		state = 2 * n + 1;
+
+	for (int i = 0; i < 3 * rows + 40; i++)
+	{
+		int			row = i < rows ? i : lsm_test_random(&state) % rows;
+		LsmTid		root = lsm_test_root(n + row);
+
+		if (lsm_block_root(block, row) != root || lsm_block_find(block, root) != row ||
+			lsm_block_find(block, root + 1) != row + 1)
+			elog(ERROR, "row " INT64_FORMAT " is not found", n + row);
+	}
+	if (lsm_block_find(block, 0) != 0 || lsm_block_find(block, LSM_MAX_TID) != rows ||
+		lsm_block_find(block, lsm_test_root(n + rows - 1) + UINT64CONST(0x100000000)) != rows)
+		elog(ERROR, "ends of a block are not found");
+}
+
+/* Look for the blocks of TIDs that come in no order. */
+static void
+lsm_test_check_index(LsmSegmentReader *reader, int64 rows)
+{
+	uint64		state = 2 * rows + 1;
+
+	for (int i = 0; i < 1000; i++)
+	{
+		LsmTid		tid = lsm_test_root(lsm_test_random(&state) % (rows + 100)) + i % 3 - 1;
+		uint32		expected = 0;
+
+		for (; expected < lsm_segment_reader_blocks(reader); expected++)
+		{
+			LsmTid		last;
+
+			lsm_segment_block_info(reader, expected, NULL, &last, NULL, NULL, NULL);
+			if (last >= tid)
+				break;
+		}
+		if (lsm_segment_find_block(reader, tid) != expected)
+			elog(ERROR, "the block of TID " UINT64_FORMAT " is not found", tid);
+	}
+}
+
 /* Compare one block with the rows that went into it. */
 static void
 lsm_test_check_block(LsmBlock *block, TupleDesc tupdesc, LsmSegmentKind kind, int64 n,
@@ -466,6 +577,7 @@ lsm_test_check_block(LsmBlock *block, TupleDesc tupdesc, LsmSegmentKind kind, in
 	int			rows = lsm_block_rows(block);
 	int			natts = tupdesc->natts;
 
+	lsm_test_check_roots(block, n);
 	for (int row = 0; row < rows; row++)
 	{
 		LsmRowHead	head;
@@ -478,12 +590,7 @@ lsm_test_check_block(LsmBlock *block, TupleDesc tupdesc, LsmSegmentKind kind, in
 			head.info != expected.info || head.natts != expected.natts ||
 			head.base != expected.base || head.cols_len != 0)
 			elog(ERROR, "head of row " INT64_FORMAT " differs", n + row);
-		if (lsm_block_find(block, head.root) != row ||
-			lsm_block_find(block, head.root + 1) != row + 1)
-			elog(ERROR, "row " INT64_FORMAT " is not found", n + row);
 	}
-	if (lsm_block_find(block, 0) != 0 || lsm_block_find(block, LSM_MAX_TID) != rows)
-		elog(ERROR, "ends of a block are not found");
 	if (lsm_block_all_frozen(block) != (kind == LSM_SEGKIND_BASELINE))
 		elog(ERROR, "block is frozen or not");
 
@@ -515,6 +622,26 @@ lsm_test_check_block(LsmBlock *block, TupleDesc tupdesc, LsmSegmentKind kind, in
 					elog(ERROR, "column %d of row " INT64_FORMAT " differs", att + 1, n + row);
 			}
 		}
+	}
+
+	/* some columns at once */
+	for (int row = 0; row < rows; row++)
+	{
+		Datum	   *row_values = palloc(Max(natts, 1) * sizeof(Datum));
+		bool	   *row_nulls = palloc(Max(natts, 1) * sizeof(bool));
+		int			from = row % Max(natts, 1);
+
+		lsm_block_values(block, row, from, natts, row_values, row_nulls);
+		for (int att = from; att < natts; att++)
+		{
+			Form_pg_attribute form = TupleDescAttr(tupdesc, att);
+
+			if (!lsm_test_same(values[row * natts + att], nulls[row * natts + att],
+							   row_values[att], row_nulls[att], form->attbyval, form->attlen))
+				elog(ERROR, "column %d of row " INT64_FORMAT " differs", att + 1, n + row);
+		}
+		pfree(row_values);
+		pfree(row_nulls);
 	}
 }
 
@@ -703,6 +830,7 @@ lsm_test_segment(PG_FUNCTION_ARGS)
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(block_context);
 	}
+	lsm_test_check_index(reader, n);
 	if (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 		elog(ERROR, "segment has too few rows");
 	if (stats.rows != (uint64) n || stats.versions != (uint64) n)
@@ -1351,6 +1479,106 @@ lsm_test_damage(PG_FUNCTION_ARGS)
 	if (outcomes[LSM_TEST_ERROR] < rounds / 4)
 		elog(ERROR, "only %d of %d damages were noticed", outcomes[LSM_TEST_ERROR], rounds);
 	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%d rounds", rounds)));
+}
+
+/* How the roots of a block are asked for. */
+typedef enum LsmTestAccess
+{
+	LSM_TEST_FIND,
+	LSM_TEST_ROOT,
+	LSM_TEST_HEAD,
+	LSM_TEST_ACCESSES			/* how many there are */
+} LsmTestAccess;
+
+/* Ask for all roots of a block; false: that is an error. */
+static bool
+lsm_test_ask(LsmBlock *block, LsmTestAccess access)
+{
+	MemoryContext context = CurrentMemoryContext;
+	volatile bool good = false;
+
+	PG_TRY();
+	{
+		for (int row = 0; row < lsm_block_rows(block); row++)
+		{
+			LsmRowHead	head;
+
+			if (access == LSM_TEST_FIND)
+				(void) lsm_block_find(block, lsm_test_root(row));
+			else if (access == LSM_TEST_ROOT)
+				(void) lsm_block_root(block, row);
+			else
+				lsm_block_head(block, row, &head);
+		}
+		good = true;
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED)
+			PG_RE_THROW();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	return good;
+}
+
+/*
+ * Damage each byte of the roots of a segment's first block, with right checksums.
+ * Whether that is found must not depend on how the roots are asked for, and what
+ * has been found is found again.
+ */
+Datum
+lsm_test_roots(PG_FUNCTION_ARGS)
+{
+	Relation	rel = table_open(PG_GETARG_OID(0), AccessShareLock);
+	LsmTestSink *sink = lsm_test_sink();
+	LsmSegmentStats stats;
+	LsmTestLayout layout;
+	LsmNarrowEntry chunks[2];
+	uint64		state = 1;
+	int			noticed = 0;
+	char	   *data;
+
+	lsm_test_write(rel, LSM_SEGKIND_BASELINE, 8192, 1, &sink->sink, &stats);
+	table_close(rel, AccessShareLock);
+	lsm_test_layout(sink->data, sink->len, &layout);
+	data = MemoryContextAllocHuge(CurrentMemoryContext, sink->len);
+	memcpy(chunks, sink->data + sizeof(LsmBlockHeader), sizeof(chunks));
+
+	for (int at = chunks[0].offset; at < chunks[1].offset; at++)
+	{
+		bool		first = false;
+
+		memcpy(data, sink->data, sink->len);
+		data[at] ^= 1 + lsm_test_random(&state) % 255;
+		lsm_test_fix(data, sink->len, sink->data, &layout);
+		for (int access = 0; access < LSM_TEST_ACCESSES; access++)
+		{
+			LsmTestSource source;
+			LsmSegmentReader *reader;
+			LsmBlock   *block;
+			bool		good;
+
+			lsm_test_source(&source, data, sink->len);
+			reader = lsm_segment_reader_open(&source.source);
+			block = lsm_block_read(reader, 0);
+			good = lsm_test_ask(block, access);
+			if (lsm_test_ask(block, access) != good)
+				elog(ERROR, "damage at %d is found once", at);
+			if (access == 0)
+				first = good;
+			else if (good != first)
+				elog(ERROR, "damage at %d is found or not", at);
+			lsm_block_free(block);
+			lsm_segment_reader_close(reader);
+		}
+		noticed += !first;
+	}
+	PG_RETURN_TEXT_P(cstring_to_text(noticed > 0 ? "noticed" : "not noticed"));
 }
 
 /* ---------------------------------------------------------------------
