@@ -248,25 +248,30 @@ typedef enum LsmBlockHeads
 
 struct LsmBlock
 {
-	MemoryContext context;
-	LsmSegmentSource source;	/* for messages only; nothing can be read */
-	LsmCodecPlace place;
+	/* first what reading a row needs, so that it is in few lines of cache */
+	uint32	   *roots;			/* their distance from the first, or NULL */
+	LsmTid		first_root;		/* set with roots */
+	uint64		roots_slope;	/* rows for a distance of 2^32, about */
 	int			rows;
+	int			found;			/* by lsm_block_find() last */
+	LsmChunk  **columns;		/* NULL until opened */
 	int			natts;
+	uint16		info;			/* of all records, if they are alike */
 	uint16		system;
+	LsmBlockHeads heads;
 	bool		wide;
+	bool		grown;			/* memory is to be asked for again */
+	Size		memory;
+	int			roots_wait;		/* uses until they are decoded; 0: never */
 	int			chunks_n;
+	LsmChunk  **chunks;			/* system chunks, then columns */
+	int8		system_number[LSM_SYS_CHUNKS];	/* in the directory, or -1 */
 	uint32		len;
 	uint8	   *data;
 	LsmColumnType *types;
-	int8		system_number[LSM_SYS_CHUNKS];	/* in the directory, or -1 */
-	LsmChunk  **chunks;			/* NULL until opened */
-	LsmTid		first_root;		/* set with roots */
-	uint32	   *roots;			/* their distance from the first, or NULL */
-	int			found;			/* by lsm_block_find() last */
-	int			roots_wait;		/* uses until they are decoded; 0: never */
-	LsmBlockHeads heads;
-	uint16		info;			/* of all records, if they are alike */
+	MemoryContext context;
+	LsmSegmentSource source;	/* for messages only; nothing can be read */
+	LsmCodecPlace place;
 };
 
 /* What a search of the roots counts for, against asking for one of them. */
@@ -330,6 +335,7 @@ lsm_block_open(LsmBlock *block, const LsmBlockEntry *index, int natts)
 		lsm_segment_corrupt(&block->source, block->place.blockno,
 							"The block is too short for its %d chunks.", block->chunks_n);
 	block->chunks = palloc0(block->chunks_n * sizeof(LsmChunk *));
+	block->columns = block->chunks + (block->chunks_n - natts);
 	block->roots_wait = 2 * LSM_ROOTS_SEARCH + block->rows / 16;
 }
 
@@ -357,6 +363,7 @@ lsm_block_read(LsmSegmentReader *reader, uint32 blockno)
 	block->len = index->length;
 	block->types = palloc(Max(reader->props.natts, 1) * sizeof(LsmColumnType));
 	memcpy(block->types, reader->types, reader->props.natts * sizeof(LsmColumnType));
+	block->grown = true;
 	block->data = palloc((Size) block->len + LSM_CODEC_SLACK);
 	memset(block->data + block->len, 0, LSM_CODEC_SLACK);
 
@@ -392,7 +399,12 @@ lsm_block_free(LsmBlock *block)
 Size
 lsm_block_memory(LsmBlock *block)
 {
-	return MemoryContextMemAllocated(block->context, true);
+	if (block->grown)
+	{
+		block->memory = MemoryContextMemAllocated(block->context, true);
+		block->grown = false;
+	}
+	return block->memory;
 }
 
 int
@@ -414,6 +426,7 @@ lsm_block_open_chunk(LsmBlock *block, int number, const LsmColumnType *type)
 	LsmWideEntry next;
 	uint32		end = block->len;
 
+	block->grown = true;
 	lsm_block_entry(block, number, &entry);
 	if (number + 1 < block->chunks_n)
 	{
@@ -459,12 +472,17 @@ lsm_block_system(LsmBlock *block, int which)
 static inline LsmChunk *
 lsm_block_chunk(LsmBlock *block, int attnum)
 {
-	int			number = block->chunks_n - block->natts + attnum - 1;
+	LsmChunk   *chunk = block->columns[attnum - 1];
 
 	Assert(attnum >= 1 && attnum <= block->natts);
-	if (block->chunks[number] != NULL)
-		return block->chunks[number];
-	return lsm_block_open_chunk(block, number, &block->types[attnum - 1]);
+	if (unlikely(chunk == NULL))
+		chunk = lsm_block_open_chunk(block, block->chunks_n - block->natts + attnum - 1,
+									 &block->types[attnum - 1]);
+
+	/* these are built in memory */
+	if (chunk->kind == LSM_CHUNK_NUMERICS)
+		block->grown = true;
+	return chunk;
 }
 
 /* The roots are used; true if they have been decoded. */
@@ -478,10 +496,15 @@ lsm_block_use_roots(LsmBlock *block, int uses)
 		block->roots_wait -= uses;
 		return false;
 	}
+	block->grown = true;
 	block->roots = lsm_chunk_decode_tids(lsm_block_system(block, LSM_SYS_ROOT),
 										 &block->first_root);
 	block->roots_wait = 0;
-	return block->roots != NULL;
+	if (block->roots == NULL)
+		return false;
+	block->roots_slope = ((uint64) block->rows << 32) /
+		((uint64) block->roots[block->rows - 1] + 1);
+	return true;
 }
 
 int
@@ -489,8 +512,9 @@ lsm_block_find(LsmBlock *block, LsmTid tid)
 {
 	const uint32 *roots = block->roots;
 	uint32		offset;
-	int			at;
-	int			n;
+	int			step = 4;
+	int			low;
+	int			high;
 
 	if (unlikely(roots == NULL))
 	{
@@ -505,16 +529,47 @@ lsm_block_find(LsmBlock *block, LsmTid tid)
 	offset = (uint32) (tid - block->first_root);
 
 	/* often it is the one that follows the one found last */
-	at = block->found;
-	if (at + 1 < block->rows && roots[at] < offset && offset <= roots[at + 1])
-		return block->found = at + 1;
+	low = block->found;
+	if (low + 1 < block->rows && roots[low] < offset && offset <= roots[low + 1])
+		return block->found = low + 1;
 
-	/* in [at, at + n) lies the last one before it */
-	at = 0;
-	for (n = block->rows; n > 1; n -= n / 2)
-		if (roots[at + n / 2] < offset)
-			at += n / 2;
-	return block->found = at + 1;
+	/* else begin where it would be if all were as far from each other */
+	low = (int) ((uint64) offset * block->roots_slope >> 32);
+	if (roots[low] < offset)
+	{
+		high = low + step;
+		while (high < block->rows && roots[high] < offset)
+		{
+			low = high;
+			step *= 2;
+			high = low + step;
+		}
+		high = Min(high, block->rows - 1);
+	}
+	else
+	{
+		high = low;
+		low = high - step;
+		while (low > 0 && roots[low] >= offset)
+		{
+			high = low;
+			step *= 2;
+			low = high - step;
+		}
+		low = Max(low, 0);
+	}
+
+	/* it lies behind low and is high at most */
+	while (high - low > 1)
+	{
+		int			middle = (low + high) / 2;
+
+		if (roots[middle] < offset)
+			low = middle;
+		else
+			high = middle;
+	}
+	return block->found = high;
 }
 
 LsmTid
@@ -629,23 +684,16 @@ lsm_block_value(LsmBlock *block, int row, int attnum, bool *isnull)
 void
 lsm_block_values(LsmBlock *block, int row, int from, int to, Datum *values, bool *isnull)
 {
-	LsmChunk  **chunks = block->chunks + (block->chunks_n - block->natts);
-
 	Assert(row >= 0 && row < block->rows);
 	Assert(from >= 0 && to <= block->natts);
 	for (int i = from; i < to; i++)
-	{
-		LsmChunk   *chunk = chunks[i];
-
-		if (unlikely(chunk == NULL))
-			chunk = lsm_block_chunk(block, i + 1);
-		values[i] = lsm_chunk_value(chunk, row, &isnull[i]);
-	}
+		values[i] = lsm_chunk_value(lsm_block_chunk(block, i + 1), row, &isnull[i]);
 }
 
 void
 lsm_block_column(LsmBlock *block, int attnum, Datum **values, bool **isnull)
 {
+	block->grown = true;
 	lsm_chunk_decode(lsm_block_chunk(block, attnum), values, isnull);
 }
 

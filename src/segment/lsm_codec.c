@@ -476,6 +476,8 @@ lsm_chunk_open(MemoryContext context, const LsmCodecPlace *place, const LsmColum
 	chunk->place = place;
 	chunk->context = context;
 	chunk->rows = rows;
+	chunk->typlen = type->typlen;
+	chunk->typalign = type->typalign;
 	if (encoding == LSM_ENC_NULLS)
 	{
 		if (flags != 0)
@@ -595,9 +597,7 @@ lsm_vector_int(const LsmChunk *chunk, const LsmVector *v, int i)
 static inline Datum
 lsm_codec_check_string(const LsmChunk *chunk, const char *p, Size left)
 {
-	const LsmColumnType *type = chunk->type;
-
-	if (type->typlen == -1)
+	if (chunk->typlen == -1)
 	{
 		if (left > 0 && VARATT_IS_1B(p))
 		{
@@ -607,7 +607,7 @@ lsm_codec_check_string(const LsmChunk *chunk, const char *p, Size left)
 				lsm_codec_bad(chunk->place, "a string is cut off");
 			return PointerGetDatum(p);
 		}
-		if ((uintptr_t) p != att_align_nominal((uintptr_t) p, type->typalign))
+		if ((uintptr_t) p != att_align_nominal((uintptr_t) p, chunk->typalign))
 			lsm_codec_bad(chunk->place, "a string is not aligned");
 		if (left < VARHDRSZ || VARSIZE_4B(p) < VARHDRSZ || VARSIZE_4B(p) > left)
 			lsm_codec_bad(chunk->place, "a string is cut off");
@@ -615,15 +615,15 @@ lsm_codec_check_string(const LsmChunk *chunk, const char *p, Size left)
 			lsm_codec_bad(chunk->place, "a string is cut off");
 		return PointerGetDatum(p);
 	}
-	if (type->typlen == -2)
+	if (chunk->typlen == -2)
 	{
 		if (strnlen(p, left) == left)
 			lsm_codec_bad(chunk->place, "a string is cut off");
 		return PointerGetDatum(p);
 	}
-	if ((uintptr_t) p != att_align_nominal((uintptr_t) p, type->typalign))
+	if ((uintptr_t) p != att_align_nominal((uintptr_t) p, chunk->typalign))
 		lsm_codec_bad(chunk->place, "a string is not aligned");
-	if (left < (Size) type->typlen)
+	if (left < (Size) chunk->typlen)
 		lsm_codec_bad(chunk->place, "a string is cut off");
 	return PointerGetDatum(p);
 }
@@ -765,8 +765,7 @@ lsm_chunk_value(LsmChunk *chunk, int row, bool *isnull)
 		case LSM_CHUNK_STRINGS:
 			return lsm_vector_string(chunk, &chunk->vector, i);
 		case LSM_CHUNK_INTEGERS:
-			return lsm_codec_datum(lsm_vector_int(chunk, &chunk->vector, i),
-								   chunk->type->typlen);
+			return lsm_codec_datum(lsm_vector_int(chunk, &chunk->vector, i), chunk->typlen);
 		default:
 			return lsm_chunk_numeric(chunk, row, i);
 	}

@@ -206,10 +206,10 @@ typedef struct LsmVector
 {
 	uint8		encoding;
 	bool		strings;
+	uint8		width;			/* of codes, run ends or offsets */
 	int			n;
-	int			width;			/* of codes, run ends or offsets */
-	uint64		mask;
 	const uint8 *codes;
+	uint64		mask;
 	uint64		base;
 	uint64		multiplier;		/* or slope */
 	const char *data;
@@ -230,19 +230,22 @@ typedef enum LsmChunkKind
 
 typedef struct LsmChunk
 {
+	/* first what one value needs, so that it is in few lines of cache */
+	Datum	   *values;			/* set when decoded */
+	const uint8 *present;		/* NULL: every row has a value */
+	uint8		kind;			/* LsmChunkKind */
+	char		typalign;		/* of the type */
+	int16		typlen;
+	int			rows;
+	LsmVector	vector;
+	bool	   *isnull;
+	uint16	   *ranks;			/* values before each 64 rows */
 	const LsmColumnType *type;
 	const LsmCodecPlace *place;
 	MemoryContext context;
-	int			rows;
-	const uint8 *present;		/* NULL: every row has a value */
-	uint16	   *ranks;			/* values before each 64 rows */
-	LsmChunkKind kind;
 	bool		numeric;
 	uint8		scale;			/* as in the payload */
 	int			built;			/* numerics built one by one */
-	Datum	   *values;			/* set when decoded */
-	bool	   *isnull;
-	LsmVector	vector;
 } LsmChunk;
 
 extern LsmChunk *lsm_chunk_open(MemoryContext context, const LsmCodecPlace *place,
