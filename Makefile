@@ -84,6 +84,8 @@ REGRESS = \
 	reader \
 	stat_tables \
 	stat_rights \
+	store \
+	store_options \
 	errors \
 	not_supported
 
@@ -170,7 +172,10 @@ PROVE_TESTS = \
 	src/test/t/033_memory.pl \
 	src/test/t/034_single_user.pl \
 	src/test/t/035_autovacuum_settles.pl \
-	src/test/t/040_reader.pl
+	src/test/t/040_reader.pl \
+	src/test/t/040_store_file.pl \
+	src/test/t/041_store_s3.pl \
+	src/test/t/042_store_faults.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm
@@ -188,7 +193,7 @@ PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter
 ifdef WERROR
 PG_CFLAGS += -Werror
 endif
-SHLIB_LINK = -lzstd -luring
+SHLIB_LINK = -lzstd -luring -lcurl
 
 # JIT inlining of this library's functions is worth nothing, and the compiler
 # that it needs is often missing.

@@ -62,12 +62,19 @@ need()
 	"$@" >/dev/null 2>&1 || missing_packages+=("$package")
 }
 
+# Where it lies depends on the architecture.
+curl_header()
+{
+	echo '#include <curl/curl.h>' | cpp >/dev/null
+}
+
 need_build_tools()
 {
 	need build-essential command -v make
 	need build-essential command -v gcc
 	need libzstd-dev test -e /usr/include/zstd.h
 	need liburing-dev test -e /usr/include/liburing.h
+	need libcurl4-openssl-dev curl_header
 	need util-linux command -v runuser
 	if [ "$PG_CONFIG" = "$DEFAULT_PG_CONFIG" ]; then
 		need postgresql-15 test -x "${DEFAULT_PG_CONFIG%/*}/postgres"

@@ -200,12 +200,58 @@ COMMENT ON VIEW lsm_stat_cache IS
     'the shared cache of blocks of segments';
 GRANT SELECT ON lsm_stat_cache TO PUBLIC;
 
--- All tables of the current database, and the two views above.  For superusers,
--- unless it is granted.
+/*
+ * The cold store: a server of this wrapper names a place for objects, and user
+ * mappings have the credentials.  There are no foreign tables.
+ */
+CREATE FUNCTION lsm_store_validator(text[], oid)
+RETURNS void
+AS 'MODULE_PATHNAME', 'lsm_store_validator'
+LANGUAGE C STRICT;
+COMMENT ON FUNCTION lsm_store_validator(text[], oid) IS
+    'checks options of stores and of their user mappings';
+
+CREATE FOREIGN DATA WRAPPER lsm_store VALIDATOR lsm_store_validator;
+COMMENT ON FOREIGN DATA WRAPPER lsm_store IS 'cold store of lsm tables';
+
+-- Puts, reads, lists and deletes a small object, as the current user, who needs
+-- USAGE on the server.  Rows up to the first step that fails.
+CREATE FUNCTION lsm_store_check(server name,
+    OUT step text, OUT ok boolean, OUT detail text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'lsm_store_check_sql'
+LANGUAGE C STRICT;
+COMMENT ON FUNCTION lsm_store_check(name) IS
+    'tests whether a store can be used';
+
+CREATE FUNCTION lsm_stat_store(server oid,
+    OUT get_requests bigint, OUT put_requests bigint, OUT multipart_requests bigint,
+    OUT list_requests bigint, OUT delete_requests bigint,
+    OUT bytes_read bigint, OUT bytes_written bigint,
+    OUT retries bigint, OUT request_time double precision,
+    OUT errors bigint, OUT last_error text, OUT last_error_time timestamptz,
+    OUT stats_reset timestamptz)
+AS 'MODULE_PATHNAME', 'lsm_stat_store_sql'
+LANGUAGE C STRICT;
+COMMENT ON FUNCTION lsm_stat_store(oid) IS
+    'statistics of a store, as in lsm_stat_store';
+
+CREATE VIEW lsm_stat_store AS
+    SELECT v.oid AS serverid, v.srvname AS servername, s.*
+    FROM pg_catalog.pg_foreign_server v
+        JOIN pg_catalog.pg_foreign_data_wrapper w ON w.oid = v.srvfdw,
+        LATERAL @extschema@.lsm_stat_store(v.oid) s
+    WHERE w.fdwname = 'lsm_store';
+COMMENT ON VIEW lsm_stat_store IS
+    'statistics of stores';
+GRANT SELECT ON lsm_stat_store TO PUBLIC;
+
+-- All tables and stores of the current database, lsm_stat_io and lsm_stat_cache.  For
+-- superusers, unless it is granted.
 CREATE FUNCTION lsm_stat_reset()
 RETURNS void
 AS 'MODULE_PATHNAME', 'lsm_stat_reset_sql'
 LANGUAGE C STRICT;
 REVOKE ALL ON FUNCTION lsm_stat_reset() FROM PUBLIC;
 COMMENT ON FUNCTION lsm_stat_reset() IS
-    'sets the statistics of all lsm tables of the current database, lsm_stat_io and lsm_stat_cache to zero';
+    'sets the statistics of all lsm tables and stores of the current database, lsm_stat_io and lsm_stat_cache to zero';

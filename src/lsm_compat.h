@@ -45,6 +45,7 @@
 #else
 #include "commands/explain.h"
 #endif
+#include "catalog/pg_foreign_server.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
 #include "executor/instrument.h"
@@ -355,6 +356,14 @@ lsm_compat_stream_next(ReadStream *stream)
 #define LSM_UPDATE_INDEXES_TYPE TU_UpdateIndexes
 #define LSM_UPDATE_INDEXES_NONE TU_None
 #define LSM_UPDATE_INDEXES_ALL TU_All
+#endif
+
+#if PG_VERSION_NUM < 170000
+#define lsm_compat_server_usage(serverid, userid) \
+	pg_foreign_server_aclcheck(serverid, userid, ACL_USAGE)
+#else
+#define lsm_compat_server_usage(serverid, userid) \
+	object_aclcheck(ForeignServerRelationId, serverid, userid, ACL_USAGE)
 #endif
 
 /* ---- background workers ---- */

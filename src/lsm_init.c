@@ -22,6 +22,7 @@
 #include "lsm_sharedcache.h"
 #include "lsm_stat.h"
 #include "lsm_stop.h"
+#include "lsm_store.h"
 #include "lsm_table.h"
 #include "lsm_wal.h"
 #include "lsm_worker.h"
@@ -46,6 +47,7 @@ lsm_init_shmem_request(void)
 	lsm_request_shmem_request();
 	lsm_sharedcache_shmem_request();
 	RequestAddinShmemSpace(lsm_iostat_shmem_size());
+	lsm_store_shmem_request();
 }
 
 static void
@@ -59,6 +61,7 @@ lsm_init_shmem_startup(void)
 	lsm_sharedcache_shmem_startup();
 	lsm_iostat_shmem_startup();
 	LWLockRelease(AddinShmemInitLock);
+	lsm_store_shmem_startup();
 }
 
 static void
@@ -86,6 +89,7 @@ lsm_xact_callback(XactEvent event, void *arg)
 			lsm_floor_xact_end();
 			lsm_table_xact_end();
 			lsm_stat_xact_end();
+			lsm_store_xact_end();
 			break;
 		default:
 			break;
@@ -186,6 +190,7 @@ lsm_init_settings(void)
 							   &lsm_debug_stop, "", PGC_SUSET, GUC_NOT_IN_SAMPLE,
 							   (GucStringCheckHook) lsm_stop_check, NULL, NULL);
 	lsm_init_worker_settings();
+	lsm_store_init();
 	MarkGUCPrefixReserved("lsm");
 }
 

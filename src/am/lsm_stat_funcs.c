@@ -26,6 +26,7 @@
 #include "lsm_mvcc.h"
 #include "lsm_sharedcache.h"
 #include "lsm_stat.h"
+#include "lsm_store.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "storage/proc.h"
@@ -511,8 +512,8 @@ lsm_stat_progress_sql(PG_FUNCTION_ARGS)
 }
 
 /*
- * lsm_stat_reset(): begin to count anew, for all tables of the database, and what
- * is counted for the whole server.  Who may
+ * lsm_stat_reset(): begin to count anew, for all tables and stores of the database,
+ * and what is counted for the whole server.  Who may
  * is a matter of the function's privileges.
  */
 Datum
@@ -521,5 +522,6 @@ lsm_stat_reset_sql(PG_FUNCTION_ARGS)
 	lsm_stat_reset();
 	lsm_iostat_reset();
 	lsm_sharedcache_stat_reset();
+	lsm_store_stat_reset();
 	PG_RETURN_VOID();
 }

@@ -1,0 +1,250 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_store_funcs.c
+ *	  Settings and SQL functions of stores: the test of a connection, statistics.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/pg_authid.h"
+#include "fmgr.h"
+#include "foreign/foreign.h"
+#include "funcapi.h"
+#include "lsm_store_http.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+PG_FUNCTION_INFO_V1(lsm_store_check_sql);
+PG_FUNCTION_INFO_V1(lsm_stat_store_sql);
+
+#define LSM_STORE_CHECK_BYTES	4096
+#define LSM_STORE_CHECK_FIRST	1000	/* of the range that is read back */
+#define LSM_STORE_CHECK_LEN		100
+
+void
+lsm_store_init(void)
+{
+	DefineCustomStringVariable("lsm.store_allowed_endpoints",
+							   "Sets the endpoints that stores of type s3 may have.",
+							   "A list of HOST, https://HOST:PORT or http://HOST:PORT, where HOST may be *.DOMAIN; without a scheme, it is https.  An empty list allows none.",
+							   &lsm_store_allowed_endpoints, "", PGC_SUSET, GUC_LIST_INPUT,
+							   (GucStringCheckHook) lsm_store_endpoints_check, NULL, NULL);
+	lsm_http_init();
+}
+
+/* ---- test of a connection ---- */
+
+typedef struct LsmStoreCheck
+{
+	LsmStore   *store;
+	char		key[128];
+	char		bytes[LSM_STORE_CHECK_BYTES];
+	bool		put;			/* the object may be there */
+} LsmStoreCheck;
+
+/* Each step returns a sentence about it, or raises an error. */
+typedef char *(*LsmStoreStep) (LsmStoreCheck *check);
+
+static char *
+lsm_check_put(LsmStoreCheck *check)
+{
+	LsmObjectInfo info;
+
+	check->put = true;
+	lsm_store_put_bytes(check->store, check->key, check->bytes, sizeof(check->bytes), &info);
+	return psprintf("object \"%s\" of " UINT64_FORMAT " bytes", check->key, info.bytes);
+}
+
+static char *
+lsm_check_read(LsmStoreCheck *check)
+{
+	char		range[LSM_STORE_CHECK_LEN];
+
+	lsm_store_read(check->store, check->key, LSM_STORE_CHECK_FIRST, sizeof(range), range);
+	if (memcmp(range, check->bytes + LSM_STORE_CHECK_FIRST, sizeof(range)) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("store \"%s\" gave other bytes than were put", check->store->name)));
+	return psprintf("%d bytes from byte %d on, as they were put", LSM_STORE_CHECK_LEN,
+					LSM_STORE_CHECK_FIRST);
+}
+
+static char *
+lsm_check_list(LsmStoreCheck *check)
+{
+	LsmStoreList *list = lsm_store_list_begin(check->store, check->key);
+	LsmStoreListed listed;
+	bool		found = false;
+
+	while (lsm_store_list_next(list, &listed))
+		found |= strcmp(listed.key, check->key) == 0 &&
+			listed.bytes == LSM_STORE_CHECK_BYTES + LSM_OBJECT_TRAILER_BYTES;
+	lsm_store_list_end(list);
+	if (!found)
+		ereport(ERROR,
+				(errcode(ERRCODE_FDW_ERROR),
+				 errmsg("store \"%s\" does not list an object that was put", check->store->name)));
+	return pstrdup("the object is listed");
+}
+
+static char *
+lsm_check_delete(LsmStoreCheck *check)
+{
+	const char *key = check->key;
+	LsmObjectInfo info;
+
+	lsm_store_delete(check->store, &key, 1);
+	if (lsm_store_head(check->store, key, &info))
+		ereport(ERROR,
+				(errcode(ERRCODE_FDW_ERROR),
+				 errmsg("store \"%s\" still has an object that was deleted", check->store->name)));
+	return pstrdup("the object is gone");
+}
+
+static void
+lsm_check_put_row(ReturnSetInfo *rsinfo, const char *step, bool ok, const char *detail)
+{
+	Datum		values[3] = {CStringGetTextDatum(step), BoolGetDatum(ok),
+	CStringGetTextDatum(detail)};
+	bool		nulls[3] = {false, false, false};
+
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/*
+ * Do a step in a subtransaction, which ends what it has under way.  What fails becomes
+ * the detail, but cancellation and the like are raised.
+ */
+static bool
+lsm_check_step(LsmStoreCheck *check, LsmStoreStep step, char **detail)
+{
+	MemoryContext old = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	volatile bool ok = false;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(old);
+	PG_TRY();
+	{
+		*detail = step(check);
+		ReleaseCurrentSubTransaction();
+		ok = true;
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+		int			category;
+
+		MemoryContextSwitchTo(old);
+		error = CopyErrorData();
+		category = ERRCODE_TO_CATEGORY(error->sqlerrcode);
+		if (category == ERRCODE_OPERATOR_INTERVENTION || category == ERRCODE_INTERNAL_ERROR ||
+			category == ERRCODE_INSUFFICIENT_RESOURCES)
+			PG_RE_THROW();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		*detail = error->detail == NULL ? error->message :
+			psprintf("%s: %s", error->message, error->detail);
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(old);
+	CurrentResourceOwner = owner;
+	return ok;
+}
+
+/*
+ * lsm_store_check(name): put a small object, read some of it, list it, delete it.  One
+ * row for each step, up to the first that fails; an object that was put is deleted.
+ */
+Datum
+lsm_store_check_sql(PG_FUNCTION_ARGS)
+{
+	static const struct
+	{
+		const char *name;
+		LsmStoreStep step;
+	}			steps[] = {
+		{"put", lsm_check_put}, {"read", lsm_check_read}, {"list", lsm_check_list},
+	};
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Oid			serverid = get_foreign_server_oid(NameStr(*PG_GETARG_NAME(0)), false);
+	LsmStoreCheck *check = palloc0(sizeof(LsmStoreCheck));
+	uint8		random[16];
+	bool		ok = true;
+	char	   *detail;
+
+	PreventCommandDuringRecovery("lsm_store_check()");
+	InitMaterializedSRF(fcinfo, 0);
+	check->store = lsm_store_open(serverid, GetUserId());
+	if (!pg_strong_random(random, sizeof(random)) ||
+		!pg_strong_random(check->bytes, sizeof(check->bytes)))
+		elog(ERROR, "could not generate random bytes");
+	strlcpy(check->key, "check/", sizeof(check->key));
+	for (int i = 0; i < (int) sizeof(random); i++)
+		snprintf(check->key + 6 + 2 * i, 3, "%02x", random[i]);
+
+	for (int i = 0; i < (int) lengthof(steps) && ok; i++)
+	{
+		ok = lsm_check_step(check, steps[i].step, &detail);
+		lsm_check_put_row(rsinfo, steps[i].name, ok, detail);
+	}
+	if (check->put)
+	{
+		bool		deleted = lsm_check_step(check, lsm_check_delete, &detail);
+
+		/* If another step has failed, that tells more. */
+		if (ok)
+			lsm_check_put_row(rsinfo, "delete", deleted, detail);
+	}
+	return (Datum) 0;
+}
+
+/* ---- statistics ---- */
+
+/*
+ * lsm_stat_store(oid): counters of a server; the last error only for who may use it, or
+ * see all statistics.
+ */
+Datum
+lsm_stat_store_sql(PG_FUNCTION_ARGS)
+{
+	Oid			serverid = PG_GETARG_OID(0);
+	TupleDesc	desc;
+	LsmStoreStat stat;
+	Datum		values[14];
+	bool		nulls[14] = {false};
+	int			n = 0;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	lsm_store_stat_read(serverid, &stat);
+	for (int i = 0; i < LSM_STORE_KINDS; i++)
+		values[n++] = Int64GetDatum((int64) stat.requests[i]);
+	values[n++] = Int64GetDatum((int64) stat.bytes_read);
+	values[n++] = Int64GetDatum((int64) stat.bytes_written);
+	values[n++] = Int64GetDatum((int64) stat.retries);
+	values[n++] = Float8GetDatum(stat.time_us / 1000.0);
+	values[n++] = Int64GetDatum((int64) stat.errors);
+	values[n] = (Datum) 0;
+	nulls[n] = stat.error_time == 0 ||
+		(lsm_compat_server_usage(serverid, GetUserId()) != ACLCHECK_OK &&
+		 !has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS));
+	if (!nulls[n])
+		values[n] = CStringGetTextDatum(stat.error_message);
+	n++;
+	nulls[n] = stat.error_time == 0;
+	values[n++] = TimestampTzGetDatum(stat.error_time);
+	nulls[n] = stat.reset_time == 0;
+	values[n++] = TimestampTzGetDatum(stat.reset_time);
+	Assert(n == desc->natts);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}

@@ -1,0 +1,89 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_store_http.h
+ *	  Requests to S3, many at a time, signed and tried again.
+ *
+ * Requests belong to batches, batches to the resource owner that is current when
+ * they begin: what an error leaves is cancelled with it.  Nothing is sent but while
+ * somebody is in lsm_http_next(); then the requests of all batches make progress.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_STORE_HTTP_H
+#define LSM_STORE_HTTP_H
+
+#include "lsm_store_impl.h"
+#include "lib/ilist.h"
+
+typedef struct LsmHttpBatch LsmHttpBatch;
+
+typedef struct LsmHttpRequest
+{
+	/* set by the caller, and not changed until it is handed back */
+	LsmStoreKind kind;
+	const char *method;
+	char	   *path;			/* encoded, with the bucket if it belongs there */
+	char	   *query;			/* encoded and sorted, or "" */
+	const char *body;			/* NULL: none */
+	size_t		body_len;
+	bool		conditional;	/* only if there is no such object */
+
+	/*
+	 * Ranges: bytes from offset on, or the last ones of the object, are put into
+	 * buffer, which is the caller's.  Other answers are kept whole, up to
+	 * max_response bytes.
+	 */
+	char	   *buffer;
+	uint64		offset;
+	size_t		len;			/* 0: no range */
+	bool		suffix;
+	size_t		max_response;
+	void	   *arg;
+
+	/* results */
+	LsmStoreError error;		/* class LSM_STORE_OK: success */
+	char	   *response;		/* ends in a zero byte */
+	size_t		response_len;
+	uint64		object_bytes;	/* of ranges: size of the object */
+	char		etag[128];
+
+	/* private to lsm_store_http.c */
+	LsmHttpBatch *batch;
+	dlist_node	node;			/* in one of the batch's lists */
+	struct LsmHttpTransfer *transfer;	/* while curl has it */
+	int64		first_us;		/* when it was added */
+	int64		start_us;		/* of this attempt */
+	int64		due_us;			/* not before */
+	char		payload_hash[LSM_SHA256_HEX];
+	size_t		received;		/* of this attempt */
+	int			status;
+	bool		overflow;
+	bool		has_range;
+	uint64		range_first;
+	uint64		range_last;
+	int			retry_after;	/* seconds; 0: not told */
+	char		refused[64];	/* address that must not be connected to */
+	size_t		response_size;
+} LsmHttpRequest;
+
+extern LsmHttpBatch *lsm_http_begin(LsmStore *store);
+
+/* A request to fill in, in memory of the batch; zero but for the batch. */
+extern LsmHttpRequest *lsm_http_request(LsmHttpBatch *batch);
+extern MemoryContext lsm_http_context(LsmHttpBatch *batch);
+extern void lsm_http_add(LsmHttpRequest *request);
+
+/* One that is over, well or not; NULL: none is left, or none is over yet (!wait). */
+extern LsmHttpRequest *lsm_http_next(LsmHttpBatch *batch, bool wait);
+extern void lsm_http_free(LsmHttpRequest *request);
+extern void lsm_http_end(LsmHttpBatch *batch);
+
+/*
+ * Let the requests go on without a batch that anybody waits for, for 100 ms, and later
+ * while others are waited for.
+ */
+extern void lsm_http_detach(LsmHttpBatch *batch);
+
+extern void lsm_http_init(void);
+
+#endif							/* LSM_STORE_HTTP_H */

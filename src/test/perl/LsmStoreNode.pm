@@ -1,0 +1,123 @@
+# LsmStoreNode.pm
+#
+# What tests of the cold store share: an LsmNode with the functions of
+# lsm_test_store.c, and a real S3 server.
+#
+# USE
+#	use LsmNode;
+#	use LsmStoreNode;
+#
+#	my $node = LsmStoreNode->new('main');	# an LsmNode
+#	$node->setup;
+#	$node->test_functions('postgres');		# lsm_test_store_...
+#	my $error = $node->error_of('postgres', $sql);	# "SQLSTATE: message ..." of a statement
+#
+#	my $server = LsmStoreNode::start_s3($dir, [options]);	# or undef, without one
+#	$server->{endpoint}, {key}, {secret}, {dir}				# files lie in {dir}/BUCKET
+#	$server->{stop}->();
+
+package LsmStoreNode;
+
+use strict;
+use warnings;
+
+use IO::Socket::INET;
+use IPC::Run ();
+use Test::More;
+use Time::HiRes qw(usleep);
+use LsmNode;
+
+our @ISA = ('LsmNode');
+
+sub test_functions
+{
+	my ($self, $dbname) = @_;
+
+	$self->safe_psql(
+		$dbname, q{
+CREATE FUNCTION lsm_test_store_put(name, text, bigint) RETURNS text
+	AS '$libdir/lsm' LANGUAGE C STRICT;
+CREATE FUNCTION lsm_test_store_head(name, text) RETURNS text
+	AS '$libdir/lsm' LANGUAGE C STRICT;
+CREATE FUNCTION lsm_test_store_verify(name, text) RETURNS text
+	AS '$libdir/lsm' LANGUAGE C STRICT;
+CREATE FUNCTION lsm_test_store_reads(name, text, bigint[], int) RETURNS int
+	AS '$libdir/lsm' LANGUAGE C STRICT;
+CREATE FUNCTION lsm_test_store_begin(name, text, bigint, int) RETURNS int
+	AS '$libdir/lsm' LANGUAGE C STRICT;
+CREATE FUNCTION lsm_test_store_list(name, text, OUT key text, OUT bytes bigint,
+	OUT modified bigint) RETURNS SETOF record AS '$libdir/lsm' LANGUAGE C STRICT;
+CREATE FUNCTION lsm_test_store_delete(name, text[]) RETURNS void
+	AS '$libdir/lsm' LANGUAGE C STRICT;
+});
+	return;
+}
+
+# What a statement that must fail says, in one line; "" if it does not fail.
+sub error_of
+{
+	my ($self, $dbname, $sql) = @_;
+	my ($code, $stdout, $stderr) = $self->psql($dbname, "\\set VERBOSITY verbose\n$sql");
+
+	return '' if $code == 0;
+	$stderr =~ s/^psql:<stdin>:\d+: //mg;
+	$stderr =~ s/^(?:LOCATION|CONTEXT):.*\n?//mg;
+	$stderr =~ s/\s*\n\s*/ /g;
+	$stderr =~ s/^ERROR:\s+//;
+	return $stderr;
+}
+
+sub free_port
+{
+	my $socket = IO::Socket::INET->new(
+		LocalAddr => '127.0.0.1',
+		LocalPort => 0,
+		Listen => 1) or die "no free port: $!";
+
+	return $socket->sockport;
+}
+
+# The program that LSM_S3_SERVER names is versitygw.
+sub start_s3
+{
+	my ($dir, @options) = @_;
+	my $program = $ENV{LSM_S3_SERVER};
+
+	if (!$program)
+	{
+		die 'LSM_S3_SERVER is not set, and must be' if $ENV{LSM_S3_REQUIRED};
+		return;
+	}
+	my $port = free_port();
+	my $log = "$dir.log";
+	my ($key, $secret) = ('TESTKEY', 'TESTSECRET');
+
+	mkdir $dir or die "could not make $dir: $!";
+	my $run = IPC::Run::start(
+		[
+			$program, '-a', $key, '-s', $secret, '-p', "127.0.0.1:$port", '-q',
+			'--keep-alive', '--health', '/healthz', @options, 'posix', $dir
+		],
+		'<', \undef, '>', $log, '2>&1');
+	my $server = {
+		endpoint => (grep { $_ eq '--cert' } @options)
+		? "https://localhost:$port"
+		: "http://127.0.0.1:$port",
+		key => $key,
+		secret => $secret,
+		dir => $dir,
+		port => $port,
+		stop => sub { $run->signal('TERM'); $run->finish; }
+	};
+
+	for my $try (1 .. 300)
+	{
+		return $server
+		  if IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port);
+		usleep(100_000);
+	}
+	$run->kill_kill;
+	die "the S3 server did not start, see $log";
+}
+
+1;
