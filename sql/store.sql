@@ -66,7 +66,7 @@ SELECT endpoint FROM unnest(ARRAY['s3.example.com', 'ftp://s3.example.com', 'htt
     'https://s3.example.com?x', 'https://s3.example.com#x', 'https://s3.example.com:',
     'https://s3.example.com:0', 'https://s3.example.com:65536', 'https://s3.example.com:4x',
     'https://-s3.example.com', 'https://*.example.com', 'https://[::1', 'https://[]',
-    'https://s3 example.com', E'https://s3\nexample.com']) endpoint
+    'https://' || 's3 example.com', 'https://' || E's3\nexample.com']) endpoint
 WHERE lsm_test_endpoint(endpoint, '') IS NOT NULL;
 SET lsm.store_allowed_endpoints = 's3.example.com, http://127.0.0.1:9000, *.example.org';
 SET lsm.store_allowed_endpoints = 's3.example.com, https://user@s3.example.com';

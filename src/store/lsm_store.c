@@ -429,9 +429,13 @@ lsm_store_source_fill(LsmStoreSource *source, char *buffer, size_t len)
 	return filled;
 }
 
-/* Is what the store has what was put?  Size and checksum of the trailer, or all of it. */
+/*
+ * Is what the store has what was put?  Size and checksum of the trailer are compared, or
+ * all of it.  If putting met something that was there, that may have been this object.
+ */
 static void
-lsm_store_verify_put(LsmStore *store, const char *key, const LsmObjectInfo *put)
+lsm_store_verify_put(LsmStore *store, const char *key, const LsmObjectInfo *put,
+					 const LsmStoreError *conflict)
 {
 	LsmObjectInfo found;
 	bool		exists;
@@ -440,6 +444,9 @@ lsm_store_verify_put(LsmStore *store, const char *key, const LsmObjectInfo *put)
 		exists = lsm_store_verify(store, key, &found);
 	else
 		exists = lsm_store_head(store, key, &found);
+	if (conflict->class != LSM_STORE_OK &&
+		(!exists || found.bytes != put->bytes || found.crc != put->crc))
+		lsm_store_raise(store, "put", key, conflict);
 	if (!exists)
 		lsm_store_raise_corrupt(store, "verify", key, "It is not there after it was put.");
 	if (found.bytes != put->bytes || found.crc != put->crc)
@@ -460,7 +467,7 @@ lsm_store_put(LsmStore *store, const char *key, LsmStorePull pull, void *arg,
 	LSM_STOP("store-put-before-verify");
 	info->bytes = source.bytes;
 	info->crc = source.crc;
-	lsm_store_verify_put(store, key, info);
+	lsm_store_verify_put(store, key, info, &source.conflict);
 }
 
 typedef struct LsmStoreBytes

@@ -62,6 +62,7 @@
 #define LSM_HTTP_MAX_ERROR		(16 * 1024) /* bytes of an answer that is an error */
 #define LSM_HTTP_FIRST_DELAY_US 50000
 #define LSM_HTTP_LAST_DELAY_US	5000000
+#define LSM_HTTP_NO_RANGE		"The store does not answer with the range that was asked for."
 #define LSM_HTTP_IDLE			16	/* easy handles that are kept */
 
 /* What curl has of a request. */
@@ -534,8 +535,7 @@ lsm_http_judge_range(LsmHttpRequest *request)
 
 	if (!request->has_range)
 	{
-		lsm_http_fail(request, LSM_STORE_REFUSED,
-					  "The store does not answer with the range that was asked for.");
+		lsm_http_fail(request, LSM_STORE_REFUSED, LSM_HTTP_NO_RANGE);
 		return;
 	}
 	first = request->suffix ? request->object_bytes - Min(request->object_bytes, request->len) :
@@ -558,7 +558,10 @@ lsm_http_judge_curl(LsmHttpRequest *request, CURLcode code)
 	switch (code)
 	{
 		case CURLE_WRITE_ERROR:
-			lsm_http_fail(request, LSM_STORE_CORRUPT, "The answer is longer than it may be.");
+			if (request->len > 0 && !request->has_range)
+				lsm_http_fail(request, LSM_STORE_REFUSED, LSM_HTTP_NO_RANGE);
+			else
+				lsm_http_fail(request, LSM_STORE_CORRUPT, "The answer is longer than it may be.");
 			break;
 		case CURLE_OPERATION_TIMEDOUT:
 			lsm_http_fail(request, LSM_STORE_TIMED_OUT, text);

@@ -156,6 +156,7 @@ typedef struct LsmStoreSource
 	bool		pulled;			/* the caller's bytes are at their end */
 	size_t		trailer_done;	/* bytes of it that were given */
 	LsmObjectTrailer trailer;
+	LsmStoreError conflict;		/* why it may have been put before; set by put */
 } LsmStoreSource;
 
 /* Fill the buffer; less only at the end.  May raise errors. */

@@ -9,9 +9,10 @@
  * there is no TLS.  Where the service knows If-None-Match, an object is never
  * replaced; nothing depends on that, as keys are not used twice.
  *
- * A request that is tried again may have done its work before: then putting finds
- * the object there, and completing finds no upload.  Both go on to verify what is
- * there (lsm_store_put), which tells whether it is what was put.
+ * A request that is tried again, by us or by curl on a new connection, may have done
+ * its work before: then putting finds the object there, and completing finds no
+ * upload.  So both are no errors yet: lsm_store_put() sees whether what is there is
+ * what was put.
  *
  *-------------------------------------------------------------------------
  */
@@ -107,18 +108,19 @@ lsm_s3_raise(LsmHttpRequest *request, const LsmStore *store, const char *action,
 
 /* ---- writing ---- */
 
-/* Are these the words for "it is there already" of a request that was tried again? */
+/* The object may be there already: note the error, for what is then found. */
 static bool
-lsm_s3_done_before(const LsmHttpRequest *request)
+lsm_s3_note_conflict(LsmStoreSource *source, const LsmStoreError *error)
 {
-	return request->error.attempts > 1 &&
-		(request->error.class == LSM_STORE_EXISTS ||
-		 strcmp(request->error.code, "NoSuchUpload") == 0);
+	if (error->class != LSM_STORE_EXISTS && strcmp(error->code, "NoSuchUpload") != 0)
+		return false;
+	source->conflict = *error;
+	return true;
 }
 
 static void
-lsm_s3_put_whole(LsmStore *store, LsmHttpBatch *batch, const char *key, const char *data,
-				 size_t len)
+lsm_s3_put_whole(LsmStore *store, LsmHttpBatch *batch, LsmStoreSource *source,
+				 const char *key, const char *data, size_t len)
 {
 	LsmHttpRequest *request = lsm_s3_request(batch, store, LSM_STORE_PUT, "PUT", key);
 
@@ -127,7 +129,7 @@ lsm_s3_put_whole(LsmStore *store, LsmHttpBatch *batch, const char *key, const ch
 	request->conditional = true;
 	LSM_STOP("store-before-visible");
 	lsm_s3_do(batch, request);
-	if (request->error.class != LSM_STORE_OK && !lsm_s3_done_before(request))
+	if (request->error.class != LSM_STORE_OK && !lsm_s3_note_conflict(source, &request->error))
 		lsm_s3_raise(request, store, "put", key);
 	lsm_http_free(request);
 }
@@ -184,11 +186,11 @@ lsm_s3_begin_upload(LsmS3Upload *upload, LsmHttpBatch *batch)
 	request->body = "";
 	lsm_s3_do(batch, request);
 	if (request->error.class != LSM_STORE_OK)
-		lsm_s3_raise(request, upload->store, "begin to put", upload->key);
+		lsm_s3_raise(request, upload->store, "put", upload->key);
 	problem = request->response == NULL ? "nothing" :
 		lsm_xml_parse(request->response, request->response_len, lsm_s3_upload_id, &id);
 	if (problem != NULL || id == NULL || id[0] == '\0')
-		lsm_s3_bad_answer(upload->store, "begin to put", upload->key,
+		lsm_s3_bad_answer(upload->store, "put", upload->key,
 						  problem != NULL ? problem : "no upload");
 	initStringInfo(&encoded);
 	lsm_sign_encode(&encoded, id, false);
@@ -200,6 +202,7 @@ static void
 lsm_s3_send_part(LsmS3Upload *upload, LsmHttpBatch *batch, LsmS3Part *part, size_t len)
 {
 	LsmHttpRequest *request;
+	MemoryContext old;
 
 	if (upload->nparts == LSM_S3_MAX_PARTS)
 		ereport(ERROR,
@@ -210,8 +213,9 @@ lsm_s3_send_part(LsmS3Upload *upload, LsmHttpBatch *batch, LsmS3Part *part, size
 	part->number = upload->nparts++;
 	part->busy = true;
 	request = lsm_s3_request(batch, upload->store, LSM_STORE_PUT, "PUT", upload->key);
-	MemoryContextSwitchTo(lsm_http_context(batch));
+	old = MemoryContextSwitchTo(lsm_http_context(batch));
 	request->query = psprintf("partNumber=%d&uploadId=%s", part->number + 1, upload->id);
+	MemoryContextSwitchTo(old);
 	request->body = part->buffer;
 	request->body_len = len;
 	request->arg = part;
@@ -256,7 +260,7 @@ lsm_s3_complete_element(void *arg, const char *path, const char *text)
 }
 
 static void
-lsm_s3_complete_upload(LsmS3Upload *upload, LsmHttpBatch *batch)
+lsm_s3_complete_upload(LsmS3Upload *upload, LsmHttpBatch *batch, LsmStoreSource *source)
 {
 	LsmHttpRequest *request = lsm_s3_request(batch, upload->store, LSM_STORE_MULTIPART, "POST",
 											 upload->key);
@@ -288,8 +292,8 @@ lsm_s3_complete_upload(LsmS3Upload *upload, LsmHttpBatch *batch)
 	if (request->error.class == LSM_STORE_OK && request->response != NULL)
 		lsm_xml_parse(request->response, request->response_len, lsm_s3_complete_element,
 					  &request->error);
-	if (request->error.class != LSM_STORE_OK && !lsm_s3_done_before(request))
-		lsm_s3_raise(request, upload->store, "complete", upload->key);
+	if (request->error.class != LSM_STORE_OK && !lsm_s3_note_conflict(source, &request->error))
+		lsm_s3_raise(request, upload->store, "put", upload->key);
 	lsm_http_free(request);
 }
 
@@ -300,9 +304,10 @@ lsm_s3_give_up(LsmS3Upload *upload)
 	LsmHttpBatch *batch = lsm_http_begin(upload->store);
 	LsmHttpRequest *request = lsm_s3_request(batch, upload->store, LSM_STORE_MULTIPART,
 											 "DELETE", upload->key);
+	MemoryContext old = MemoryContextSwitchTo(lsm_http_context(batch));
 
-	MemoryContextSwitchTo(lsm_http_context(batch));
 	request->query = psprintf("uploadId=%s", upload->id);
+	MemoryContextSwitchTo(old);
 	lsm_http_add(request);
 	lsm_http_detach(batch);
 }
@@ -350,7 +355,7 @@ lsm_s3_put(LsmStore *store, const char *key, LsmStoreSource *source)
 	parts[0].buffer = MemoryContextAlloc(lsm_http_context(batch), part_bytes);
 	len = lsm_store_source_fill(source, parts[0].buffer, part_bytes);
 	if (len < part_bytes)
-		lsm_s3_put_whole(store, batch, key, parts[0].buffer, len);
+		lsm_s3_put_whole(store, batch, source, key, parts[0].buffer, len);
 	else
 	{
 		upload.etags = MemoryContextAlloc(lsm_http_context(batch),
@@ -359,8 +364,7 @@ lsm_s3_put(LsmStore *store, const char *key, LsmStoreSource *source)
 		PG_TRY();
 		{
 			lsm_s3_send_parts(&upload, batch, parts, len, source);
-			MemoryContextSwitchTo(old);
-			lsm_s3_complete_upload(&upload, batch);
+			lsm_s3_complete_upload(&upload, batch, source);
 		}
 		PG_CATCH();
 		{
@@ -371,6 +375,8 @@ lsm_s3_put(LsmStore *store, const char *key, LsmStoreSource *source)
 			PG_RE_THROW();
 		}
 		PG_END_TRY();
+		if (source->conflict.class != LSM_STORE_OK)
+			lsm_s3_give_up(&upload);
 	}
 	lsm_http_end(batch);
 }
@@ -609,6 +615,7 @@ lsm_s3_list_page(LsmS3List *list)
 	LsmHttpRequest *request = lsm_s3_request(batch, store, LSM_STORE_LIST, "GET", NULL);
 	MemoryContext old = MemoryContextSwitchTo(lsm_http_context(batch));
 	char	   *token = list->token;
+	const char *problem;
 
 	request->query = lsm_s3_list_query(list);
 	request->max_response = LSM_S3_MAX_LIST;
@@ -629,8 +636,11 @@ lsm_s3_list_page(LsmS3List *list)
 	list->at = 0;
 	list->token = NULL;
 	list->truncated = false;
-	list->problem = request->response == NULL ? "nothing" :
+	list->problem = NULL;
+	problem = request->response == NULL ? "nothing" :
 		lsm_xml_parse(request->response, request->response_len, lsm_s3_list_element, list);
+	if (problem != NULL)
+		list->problem = problem;
 	if (list->problem == NULL && list->truncated &&
 		(list->token == NULL || (token != NULL && strcmp(token, list->token) == 0)))
 		list->problem = "it does not lead on to the next page";

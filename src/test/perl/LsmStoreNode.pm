@@ -29,6 +29,17 @@ use LsmNode;
 
 our @ISA = ('LsmNode');
 
+# S3 servers that run, ended with the test whatever happens.
+my @runs;
+
+END
+{
+	my $status = $?;
+
+	$_->kill_kill foreach @runs;
+	$? = $status;
+}
+
 sub test_functions
 {
 	my ($self, $dbname) = @_;
@@ -110,13 +121,13 @@ sub start_s3
 		stop => sub { $run->signal('TERM'); $run->finish; }
 	};
 
+	push @runs, $run;
 	for my $try (1 .. 300)
 	{
 		return $server
 		  if IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port);
 		usleep(100_000);
 	}
-	$run->kill_kill;
 	die "the S3 server did not start, see $log";
 }
 

@@ -1,0 +1,355 @@
+# LsmFaultStore.pm
+#
+# A small S3 server that fails on demand.  It checks no signatures.
+#
+# USE
+#	my $store = LsmFaultStore->start($dir);		# $dir is made
+#	$store->endpoint;
+#	$store->fault('GET /bkt/a', 'status:503:SlowDown', 2);	# the next two of those
+#	$store->fault('', undef);					# no faults any more
+#	$store->requests('GET');					# lines "METHOD PATH?QUERY", since the last call
+#	$store->stop;
+#
+# A fault is for requests "METHOD PATH?QUERY" that match a pattern.  Kinds:
+#
+#	status:CODE[:NAME]	answers with that error
+#	lost				does it, and closes the connection instead of answering
+#	reset				closes the connection with a reset
+#	hang				never answers
+#	cut					sends half of the body
+#	stall				sends half of the body, and then nothing
+#	damage				changes a byte of the body
+#	damage-large		the same, if it has more than 1000 bytes
+#	whole				ignores the range
+#	shift				answers with another range of that size
+#	flood				sends a body without an end
+#	drop				says that an object was put, and forgets it
+#	body:TEXT			answers 200 with that body
+#
+# Each connection has a process of its own.  Objects, faults and the list of requests
+# are files of the directory.
+
+package LsmFaultStore;
+
+use strict;
+use warnings;
+
+use Fcntl ':flock';
+use IO::Socket::INET;
+use POSIX ();
+use Socket qw(SOL_SOCKET SO_LINGER TCP_NODELAY IPPROTO_TCP);
+
+sub write_file
+{
+	my ($path, $data) = @_;
+
+	open(my $out, '>', "$path.tmp.$$") or die "could not write $path: $!";
+	binmode $out;
+	print $out $data;
+	close $out;
+	rename "$path.tmp.$$", $path or die $!;
+	return;
+}
+
+sub read_file
+{
+	my ($path) = @_;
+	local $/;
+
+	open(my $in, '<', $path) or return;
+	binmode $in;
+	return scalar <$in>;
+}
+
+# Keys become names of files without slashes.
+sub object_path
+{
+	my ($self, $key) = @_;
+
+	$key =~ s{/}{,}g;
+	return "$self->{dir}/objects/$key";
+}
+
+sub start
+{
+	my ($class, $dir) = @_;
+	my $listener = IO::Socket::INET->new(
+		LocalAddr => '127.0.0.1',
+		LocalPort => 0,
+		Listen => 50) or die "could not listen: $!";
+	my $self = bless { dir => $dir, port => $listener->sockport }, $class;
+
+	mkdir $_ or die "could not make $_: $!" foreach $dir, "$dir/objects", "$dir/parts";
+	$self->{pid} = fork();
+	die "could not fork: $!" unless defined $self->{pid};
+	if ($self->{pid} == 0)
+	{
+		# Processes of connections end with the parent's group.
+		setpgrp;
+		$SIG{CHLD} = 'IGNORE';
+		$SIG{TERM} = 'DEFAULT';
+		while (1)
+		{
+			my $client = $listener->accept or next;
+
+			if (fork() == 0)
+			{
+				close $listener;
+				eval { $self->serve($client) };
+				warn $@ if $@;
+				POSIX::_exit(0);
+			}
+			close $client;
+		}
+	}
+	close $listener;
+	return $self;
+}
+
+sub stop
+{
+	my ($self) = @_;
+
+	return unless $self->{pid};
+	kill 'KILL', -$self->{pid};
+	waitpid $self->{pid}, 0;
+	delete $self->{pid};
+	return;
+}
+
+# An error in a test must not leave it behind.  (Children of it end by _exit.)
+sub DESTROY
+{
+	my ($self) = @_;
+	local ($?, $!);
+
+	$self->stop;
+	return;
+}
+
+sub endpoint
+{
+	my ($self) = @_;
+
+	return "http://127.0.0.1:$self->{port}";
+}
+
+sub locked
+{
+	my ($self, $what) = @_;
+
+	open(my $lock, '>', "$self->{dir}/lock") or die $!;
+	flock $lock, LOCK_EX;
+	my @result = $what->();
+	close $lock;
+	return @result;
+}
+
+sub fault
+{
+	my ($self, $pattern, $kind, $count) = @_;
+
+	$self->locked(
+		sub {
+			write_file("$self->{dir}/fault", defined $kind ? "$pattern\n$kind\n$count" : '');
+		});
+	return;
+}
+
+sub requests
+{
+	my ($self, $method) = @_;
+	my ($lines) = $self->locked(
+		sub {
+			my $all = read_file("$self->{dir}/requests") // '';
+
+			unlink "$self->{dir}/requests";
+			return $all;
+		});
+
+	return grep { /^\Q$method\E/ } split /\n/, $lines;
+}
+
+# Note a request, and tell which fault it is to have.
+sub note_request
+{
+	my ($self, $line) = @_;
+	my ($kind) = $self->locked(
+		sub {
+			open(my $log, '>>', "$self->{dir}/requests") or die $!;
+			print $log "$line\n";
+			close $log;
+			my ($pattern, $kind, $count) = split /\n/, read_file("$self->{dir}/fault") // '';
+
+			return '' unless $count && $line =~ /$pattern/;
+			write_file("$self->{dir}/fault", "$pattern\n$kind\n" . ($count - 1));
+			return $kind;
+		});
+
+	return $kind;
+}
+
+sub serve
+{
+	my ($self, $client) = @_;
+
+	binmode $client;
+	$client->autoflush(1);
+	setsockopt $client, IPPROTO_TCP, TCP_NODELAY, 1;
+	while (defined(my $line = <$client>))
+	{
+		my ($method, $target) = $line =~ m{^(\w+) (\S+) HTTP/1\.1\r\n$} or return;
+		my %header;
+
+		while (defined(my $h = <$client>))
+		{
+			last if $h eq "\r\n";
+			$header{ lc $1 } = $2 if $h =~ /^([^:]+):\s*(.*?)\r\n$/;
+		}
+		my $body = '';
+
+		if (my $left = $header{'content-length'})
+		{
+			read($client, $body, $left) == $left or return;
+		}
+		$self->answer($client, $method, $target, \%header, $body) or return;
+	}
+	return;
+}
+
+sub send_answer
+{
+	my ($client, $status, $headers, $body) = @_;
+
+	print $client "HTTP/1.1 $status X\r\nx-amz-request-id: FAULTY\r\n", map({"$_\r\n"} @$headers),
+	  'Content-Length: ', length($body), "\r\n\r\n", $body;
+	return 1;
+}
+
+sub error_body
+{
+	my ($name) = @_;
+
+	return "<Error><Code>$name</Code><Message>this is $name</Message></Error>";
+}
+
+# False: the connection is over.
+sub answer
+{
+	my ($self, $client, $method, $target, $header, $body) = @_;
+	my $kind = $self->note_request("$method $target");
+
+	sleep 1000 if $kind eq 'hang';
+	if ($kind eq 'reset')
+	{
+		setsockopt $client, SOL_SOCKET, SO_LINGER, pack('ii', 1, 0);
+		return 0;
+	}
+	return send_answer($client, 200, [], $1) if $kind =~ /^body:(.*)/s;
+	if ($kind =~ /^status:(\d+)(?::(\w+))?$/)
+	{
+		return send_answer($client, $1, ['Location: http://127.0.0.1:9/x'],
+			defined $2 ? error_body($2) : '<html>no XML of ours');
+	}
+	my ($status, $headers, $answer) =
+	  $kind eq 'drop'
+	  ? (200, ['ETag: "d"'], '')
+	  : $self->do_request($kind, $method, $target, $header, $body);
+
+	return 0 if $kind eq 'lost';
+	if ($kind eq 'damage' || ($kind eq 'damage-large' && length($answer) > 1000))
+	{
+		substr($answer, length($answer) / 2, 1) ^= "\x01";
+	}
+	if ($kind eq 'cut' || $kind eq 'stall')
+	{
+		print $client "HTTP/1.1 $status X\r\n", map({"$_\r\n"} @$headers),
+		  'Content-Length: ', length($answer), "\r\n\r\n",
+		  substr($answer, 0, length($answer) / 2);
+		sleep 1000 if $kind eq 'stall';
+		return 0;
+	}
+	if ($kind eq 'flood')
+	{
+		print $client "HTTP/1.1 $status X\r\n", map({"$_\r\n"} @$headers), "\r\n";
+		1 while print $client 'x' x 65536;
+		return 0;
+	}
+	return send_answer($client, $status, $headers, $answer);
+}
+
+sub do_request
+{
+	my ($self, $kind, $method, $target, $header, $body) = @_;
+	my ($path, $query) = split /\?/, $target, 2;
+	my %query = map { split(/=/, $_, 2) } split /&/, $query // '';
+	my (undef, $bucket, $key) = split m{/}, $path, 3;
+
+	return $self->do_list(\%query) if $method eq 'GET' && !defined $key;
+	my $file = $self->object_path($key);
+
+	if ($method eq 'POST' && exists $query{uploads})
+	{
+		return (200, [],
+			"<InitiateMultipartUploadResult><UploadId>u+1/$$</UploadId></InitiateMultipartUploadResult>");
+	}
+	if ($method eq 'PUT' && $query{partNumber})
+	{
+		write_file("$self->{dir}/parts/$query{partNumber}", $body);
+		return (200, [qq{ETag: "abc$query{partNumber}"}], '');
+	}
+	if ($method eq 'PUT' || $method eq 'POST')
+	{
+		return (412, [], error_body('PreconditionFailed'))
+		  if $header->{'if-none-match'} && -f $file;
+		if ($method eq 'POST')
+		{
+			my @parts = map { "$self->{dir}/parts/$_" } $body =~ m{<PartNumber>(\d+)<}g;
+
+			return (404, [], error_body('NoSuchUpload')) if !@parts || grep { !-f } @parts;
+			$body = join '', map { read_file($_) } @parts;
+			unlink glob "$self->{dir}/parts/*";
+		}
+		write_file($file, $body);
+		return (200, ['ETag: "e"'], $method eq 'POST' ? '<CompleteMultipartUploadResult/>' : '');
+	}
+	if ($method eq 'DELETE')
+	{
+		unlink $query{uploadId} ? glob "$self->{dir}/parts/*" : $file;
+		return (204, [], '');
+	}
+	my $data = read_file($file);
+
+	return (404, [], error_body('NoSuchKey')) unless defined $data;
+	my $size = length $data;
+	my ($first, $last) = ($header->{range} // '') =~ /^bytes=(\d*)-(\d+)$/;
+
+	return (200, [], $data) if !defined $last || $kind eq 'whole';
+	($first, $last) = ($size - $last, $size - 1) if $first eq '';
+	return (416, [], error_body('InvalidRange')) if $first >= $size;
+	$last = $size - 1 if $last >= $size;
+	($first, $last) = ($first + 1, $last + 1) if $kind eq 'shift';
+	return (206, ["Content-Range: bytes $first-$last/$size"],
+		substr($data, $first, $last - $first + 1));
+}
+
+sub do_list
+{
+	my ($self, $query) = @_;
+	(my $prefix = $query->{prefix}) =~ s/%([0-9A-F]{2})/chr hex $1/ge;
+	my $objects = '';
+
+	foreach my $file (sort glob "$self->{dir}/objects/*")
+	{
+		my $size = -s $file;
+		(my $key = $file) =~ s{.*/}{};
+
+		$key =~ s{,}{/}g;
+		$objects .= "<Contents><Key>$key</Key><Size>$size</Size></Contents>"
+		  if index($key, $prefix) == 0;
+	}
+	return (200, [],
+		"<ListBucketResult><IsTruncated>false</IsTruncated>$objects</ListBucketResult>");
+}
+
+1;
