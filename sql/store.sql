@@ -56,7 +56,7 @@ SELECT endpoint, list, lsm_test_endpoint(endpoint, list) FROM (VALUES
     ('https://s3.example.com', '*.example.com'),
     ('https://a.b.example.com', '*.example.com'),
     ('https://example.com', '*.example.com'),
-    ('https://badexample.com', '*.example.com'),
+    ('https://ab.example.com', '*.b.example.com'),
     ('https://s3.example.com.org', 's3.example.com'),
     ('https://[::1]:9000', 'https://[::1]:9000'),
     ('https://[::1]:9000', '[::1]')) v(endpoint, list);

@@ -457,10 +457,13 @@ void
 lsm_store_put(LsmStore *store, const char *key, LsmStorePull pull, void *arg,
 			  LsmObjectInfo *info)
 {
-	LsmStoreSource source = {.pull = pull, .arg = arg, .key = key};
+	LsmStoreSource source = {0};
 
 	Assert(!RecoveryInProgress());
 	lsm_store_check_key(key);
+	source.pull = pull;
+	source.arg = arg;
+	source.key = key;
 	INIT_CRC32C(source.crc);
 	store->ops->put(store, key, &source);
 	Assert(source.trailer_done == LSM_OBJECT_TRAILER_BYTES);
@@ -582,8 +585,12 @@ void
 lsm_store_read(LsmStore *store, const char *key, uint64 offset, size_t len, char *buffer)
 {
 	LsmStoreReads *reads = lsm_store_reads_begin(store);
-	LsmStoreRead read = {.key = key, .offset = offset, .len = len, .buffer = buffer};
+	LsmStoreRead read = {0};
 
+	read.key = key;
+	read.offset = offset;
+	read.len = len;
+	read.buffer = buffer;
 	lsm_store_reads_add(reads, &read);
 	lsm_store_reads_next(reads, true);
 	lsm_store_reads_end(reads);

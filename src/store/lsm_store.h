@@ -126,8 +126,8 @@ typedef struct LsmStoreListed
 {
 	const char *key;			/* valid until the next call */
 	uint64		bytes;
-	int64		modified;		/* seconds since 1970, by the store's clock; 0:
-								 * unknown */
+	int64		modified;		/* seconds since 1970, by the store's clock;
+								 * 0: unknown */
 } LsmStoreListed;
 
 extern LsmStoreList *lsm_store_list_begin(LsmStore *store, const char *prefix);

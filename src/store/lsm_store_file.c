@@ -403,7 +403,8 @@ typedef struct LsmFileLevel
 {
 	DIR		   *dir;
 	char	   *path;
-	char	   *key;			/* of the directory, with a slash; "" for the root */
+	char	   *key;			/* of the directory, with a slash; "" for the
+								 * root */
 } LsmFileLevel;
 
 typedef struct LsmFileList

@@ -59,7 +59,8 @@
 
 #define LSM_HTTP_WAIT_MS		100
 #define LSM_HTTP_CONNECTIONS	64	/* kept alive, by backend */
-#define LSM_HTTP_MAX_ERROR		(16 * 1024) /* bytes of an answer that is an error */
+#define LSM_HTTP_MAX_ERROR		(16 * 1024) /* bytes of an answer that is an
+											 * error */
 #define LSM_HTTP_FIRST_DELAY_US 50000
 #define LSM_HTTP_LAST_DELAY_US	5000000
 #define LSM_HTTP_NO_RANGE		"The store does not answer with the range that was asked for."
@@ -133,8 +134,8 @@ lsm_http_open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *addr
 	if (lsm_store_address_refused(&address->addr))
 	{
 		const void *in = address->family == AF_INET6 ?
-			(const void *) &((struct sockaddr_in6 *) &address->addr)->sin6_addr :
-			(const void *) &((struct sockaddr_in *) &address->addr)->sin_addr;
+		(const void *) &((struct sockaddr_in6 *) &address->addr)->sin6_addr :
+		(const void *) &((struct sockaddr_in *) &address->addr)->sin_addr;
 
 		if (inet_ntop(address->family, in, request->refused, sizeof(request->refused)) == NULL)
 			strlcpy(request->refused, "unknown", sizeof(request->refused));
@@ -302,6 +303,14 @@ lsm_http_host(const LsmStore *store)
 	return host.data;
 }
 
+static void
+lsm_http_add_header(LsmSignHeader *headers, int *n, const char *name, const char *value)
+{
+	headers[*n].name = name;
+	headers[*n].value = value;
+	(*n)++;
+}
+
 /* Headers, signed now, as lines; palloc'd. */
 static List *
 lsm_http_headers(LsmHttpRequest *request, const char *host)
@@ -314,21 +323,19 @@ lsm_http_headers(LsmHttpRequest *request, const char *host)
 	List	   *lines = NIL;
 
 	lsm_sign_time((pg_time_t) time(NULL), time_text);
-	headers[n++] = (LsmSignHeader) {"host", host};
-	headers[n++] = (LsmSignHeader) {"x-amz-content-sha256", request->payload_hash};
-	headers[n++] = (LsmSignHeader) {"x-amz-date", time_text};
+	lsm_http_add_header(headers, &n, "host", host);
+	lsm_http_add_header(headers, &n, "x-amz-content-sha256", request->payload_hash);
+	lsm_http_add_header(headers, &n, "x-amz-date", time_text);
 	if (signer->session_token != NULL)
-		headers[n++] = (LsmSignHeader) {"x-amz-security-token", signer->session_token};
+		lsm_http_add_header(headers, &n, "x-amz-security-token", signer->session_token);
 	if (request->conditional && !store->no_conditions)
-		headers[n++] = (LsmSignHeader) {"if-none-match", "*"};
+		lsm_http_add_header(headers, &n, "if-none-match", "*");
 	if (request->len > 0 && request->suffix)
-		headers[n++] = (LsmSignHeader) {"range", psprintf("bytes=-%zu", request->len)};
+		lsm_http_add_header(headers, &n, "range", psprintf("bytes=-%zu", request->len));
 	else if (request->len > 0)
-		headers[n++] = (LsmSignHeader)
-		{
-			"range", psprintf("bytes=" UINT64_FORMAT "-" UINT64_FORMAT, request->offset,
-							  request->offset + request->len - 1)
-		};
+		lsm_http_add_header(headers, &n, "range",
+							psprintf("bytes=" UINT64_FORMAT "-" UINT64_FORMAT, request->offset,
+									 request->offset + request->len - 1));
 	Assert(n <= (int) lengthof(headers));
 	lines = lappend(lines, psprintf("Authorization: %s",
 									lsm_sign(signer, request->method, request->path,
@@ -553,7 +560,7 @@ static void
 lsm_http_judge_curl(LsmHttpRequest *request, CURLcode code)
 {
 	const char *text = request->transfer->error[0] != '\0' ? request->transfer->error :
-		curl_easy_strerror(code);
+	curl_easy_strerror(code);
 
 	switch (code)
 	{
@@ -649,7 +656,10 @@ lsm_http_complete(LsmHttpRequest *request, CURLcode code)
 	dlist_delete(&request->node);
 	if (request->error.http_status == 501 && request->conditional && !store->no_conditions)
 	{
-		/* It does not know conditions; without them keys are unique all the same. */
+		/*
+		 * It does not know conditions; without them keys are unique all the
+		 * same.
+		 */
 		store->no_conditions = true;
 		request->due_us = 0;
 		again = true;

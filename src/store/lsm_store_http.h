@@ -22,16 +22,17 @@ typedef struct LsmHttpRequest
 	/* set by the caller, and not changed until it is handed back */
 	LsmStoreKind kind;
 	const char *method;
-	char	   *path;			/* encoded, with the bucket if it belongs there */
+	char	   *path;			/* encoded, with the bucket if it belongs
+								 * there */
 	char	   *query;			/* encoded and sorted, or "" */
 	const char *body;			/* NULL: none */
 	size_t		body_len;
 	bool		conditional;	/* only if there is no such object */
 
 	/*
-	 * Ranges: bytes from offset on, or the last ones of the object, are put into
-	 * buffer, which is the caller's.  Other answers are kept whole, up to
-	 * max_response bytes.
+	 * Ranges: bytes from offset on, or the last ones of the object, are put
+	 * into buffer, which is the caller's.  Other answers are kept whole, up
+	 * to max_response bytes.
 	 */
 	char	   *buffer;
 	uint64		offset;

@@ -28,7 +28,8 @@ typedef struct LsmObjectTrailer
 	uint16		reserved;		/* 0 */
 	uint64		bytes;			/* before the trailer */
 	uint32		crc;			/* crc32c of them */
-	uint32		trailer_crc;	/* crc32c of all before this field, then the key */
+	uint32		trailer_crc;	/* crc32c of all before this field, then the
+								 * key */
 } LsmObjectTrailer;
 
 #define LSM_OBJECT_TRAILER_BYTES	24
@@ -95,7 +96,8 @@ typedef enum LsmStoreType
 typedef struct LsmStoreEndpoint
 {
 	bool		tls;
-	char		host[256];		/* lower case; of an IPv6 address without brackets */
+	char		host[256];		/* lower case; of an IPv6 address without
+								 * brackets */
 	int			port;
 	bool		wildcard;		/* of the list: all hosts below this domain */
 } LsmStoreEndpoint;
@@ -175,7 +177,11 @@ typedef struct LsmStoreOps
 	void		(*reads_add) (LsmStoreReads *reads, LsmStoreRead *read);
 	LsmStoreRead *(*reads_next) (LsmStoreReads *reads, bool wait);
 	void		(*reads_end) (LsmStoreReads *reads);
-	/* private state of a listing; the key with the prefix of the server cut off */
+
+	/*
+	 * private state of a listing; the key with the prefix of the server cut
+	 * off
+	 */
 	void	   *(*list_begin) (LsmStore *store, const char *prefix);
 	bool		(*list_next) (void *list, LsmStoreListed *listed);
 	void		(*list_end) (void *list);
@@ -220,7 +226,8 @@ typedef enum LsmStoreKind
 
 typedef struct LsmStoreStat
 {
-	uint64		requests[LSM_STORE_KINDS];	/* attempts; a retry is another one */
+	uint64		requests[LSM_STORE_KINDS];	/* attempts; a retry is another
+											 * one */
 	uint64		bytes_read;
 	uint64		bytes_written;
 	uint64		retries;

@@ -153,13 +153,13 @@ typedef struct LsmS3Part
 } LsmS3Part;
 
 static void
-lsm_s3_upload_id(void *arg, const char *path, const char *text)
+lsm_s3_upload_id(void *arg, const char *path, const char *content)
 {
 	char	  **id = arg;
 
-	if (text != NULL && strcmp(path, "InitiateMultipartUploadResult/UploadId") == 0 &&
+	if (content != NULL && strcmp(path, "InitiateMultipartUploadResult/UploadId") == 0 &&
 		*id == NULL)
-		*id = pstrdup(text);
+		*id = pstrdup(content);
 }
 
 static void
@@ -248,13 +248,13 @@ lsm_s3_take_part(LsmS3Upload *upload, LsmHttpBatch *batch, bool wait)
 
 /* The service may answer 200 before it knows, and tell of an error in the body. */
 static void
-lsm_s3_complete_element(void *arg, const char *path, const char *text)
+lsm_s3_complete_element(void *arg, const char *path, const char *content)
 {
 	LsmStoreError *error = arg;
 
-	if (text != NULL && strcmp(path, "Error/Code") == 0)
+	if (content != NULL && strcmp(path, "Error/Code") == 0)
 	{
-		strlcpy(error->code, text, sizeof(error->code));
+		strlcpy(error->code, content, sizeof(error->code));
 		error->class = LSM_STORE_REFUSED;
 	}
 }
@@ -349,9 +349,11 @@ lsm_s3_put(LsmStore *store, const char *key, LsmStoreSource *source)
 	MemoryContext old = CurrentMemoryContext;
 	size_t		part_bytes = store->options.part_bytes;
 	LsmS3Part	parts[LSM_S3_PARTS] = {0};
-	LsmS3Upload upload = {.store = store, .key = key};
+	LsmS3Upload upload = {0};
 	size_t		len;
 
+	upload.store = store;
+	upload.key = key;
 	parts[0].buffer = MemoryContextAlloc(lsm_http_context(batch), part_bytes);
 	len = lsm_store_source_fill(source, parts[0].buffer, part_bytes);
 	if (len < part_bytes)
@@ -506,11 +508,11 @@ typedef struct LsmS3List
 
 /* Keys come encoded; decode one in its place. */
 static bool
-lsm_s3_decode(char *text)
+lsm_s3_decode(char *content)
 {
-	char	   *out = text;
+	char	   *out = content;
 
-	for (char *in = text; *in != '\0'; in++)
+	for (char *in = content; *in != '\0'; in++)
 	{
 		if (*in == '%')
 		{
@@ -532,7 +534,7 @@ lsm_s3_decode(char *text)
 
 /* 2009-10-12T17:50:30.000Z: seconds since 1970, or 0 if it is something else. */
 static int64
-lsm_s3_time(const char *text)
+lsm_s3_time(const char *content)
 {
 	int			year,
 				month,
@@ -541,14 +543,14 @@ lsm_s3_time(const char *text)
 				minute,
 				second;
 
-	if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d", &year, &month, &day, &hour, &minute, &second) != 6)
+	if (sscanf(content, "%4d-%2d-%2dT%2d:%2d:%2d", &year, &month, &day, &hour, &minute, &second) != 6)
 		return 0;
 	return ((int64) date2j(year, month, day) - UNIX_EPOCH_JDATE) * SECS_PER_DAY +
 		hour * SECS_PER_HOUR + minute * SECS_PER_MINUTE + second;
 }
 
 static void
-lsm_s3_list_element(void *arg, const char *path, const char *text)
+lsm_s3_list_element(void *arg, const char *path, const char *content)
 {
 	LsmS3List  *list = arg;
 	char	   *end;
@@ -556,25 +558,25 @@ lsm_s3_list_element(void *arg, const char *path, const char *text)
 	if (strncmp(path, "ListBucketResult/", 17) != 0)
 		return;
 	path += 17;
-	if (text == NULL)
+	if (content == NULL)
 	{
 		if (strcmp(path, "Contents") == 0)
 			memset(&list->entry, 0, sizeof(list->entry));
 	}
 	else if (strcmp(path, "Contents/Key") == 0)
 	{
-		list->entry.key = pstrdup(text);
+		list->entry.key = pstrdup(content);
 		if (!lsm_s3_decode(list->entry.key))
 			list->problem = "a key that is not encoded well";
 	}
 	else if (strcmp(path, "Contents/Size") == 0)
 	{
-		list->entry.bytes = strtoull(text, &end, 10);
-		if (end == text || *end != '\0')
+		list->entry.bytes = strtoull(content, &end, 10);
+		if (end == content || *end != '\0')
 			list->problem = "a size that is no number";
 	}
 	else if (strcmp(path, "Contents/LastModified") == 0)
-		list->entry.modified = lsm_s3_time(text);
+		list->entry.modified = lsm_s3_time(content);
 	else if (strcmp(path, "Contents") == 0)
 	{
 		if (list->entry.key == NULL || list->nentries == LSM_S3_PAGE)
@@ -583,9 +585,9 @@ lsm_s3_list_element(void *arg, const char *path, const char *text)
 			list->entries[list->nentries++] = list->entry;
 	}
 	else if (strcmp(path, "IsTruncated") == 0)
-		list->truncated = strcmp(text, "true") == 0;
+		list->truncated = strcmp(content, "true") == 0;
 	else if (strcmp(path, "NextContinuationToken") == 0)
-		list->token = pstrdup(text);
+		list->token = pstrdup(content);
 }
 
 /* The query for the next page; names are sorted. */

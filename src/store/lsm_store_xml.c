@@ -101,8 +101,8 @@ lsm_xml_reference(char **in, char *end, char **out)
 	for (digits = at; at < end && *at != ';'; at++)
 	{
 		int			digit = *at >= '0' && *at <= '9' ? *at - '0' :
-			*at >= 'a' && *at <= 'f' ? *at - 'a' + 10 :
-			*at >= 'A' && *at <= 'F' ? *at - 'A' + 10 : 16;
+		*at >= 'a' && *at <= 'f' ? *at - 'a' + 10 :
+		*at >= 'A' && *at <= 'F' ? *at - 'A' + 10 : 16;
 
 		if (digit >= base)
 			return "bad character reference";
@@ -248,9 +248,13 @@ lsm_xml_end_tag(LsmXml *xml, const char *text)
 const char *
 lsm_xml_parse(char *data, size_t len, LsmXmlHandler handler, void *arg)
 {
-	LsmXml		xml = {.at = data, .end = data + len, .handler = handler, .arg = arg};
+	LsmXml		xml = {0};
 	bool		begun = false;
 
+	xml.at = data;
+	xml.end = data + len;
+	xml.handler = handler;
+	xml.arg = arg;
 	if (len >= 3 && memcmp(data, "\xEF\xBB\xBF", 3) == 0)
 		xml.at += 3;
 	lsm_xml_skip_space(&xml);

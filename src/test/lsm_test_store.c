@@ -99,8 +99,12 @@ lsm_test_sign(PG_FUNCTION_ARGS)
 	signer.secret_access_key = lsm_test_text(fcinfo, 1);
 	lsm_sign_hash(payload, strlen(payload), hash);
 	for (int i = 0; i < Min(n, n_values); i++)
-		headers[i] = (LsmSignHeader) {names[i], values[i]};
-	headers[n++] = (LsmSignHeader) {"x-amz-content-sha256", hash};
+	{
+		headers[i].name = names[i];
+		headers[i].value = values[i];
+	}
+	headers[n].name = "x-amz-content-sha256";
+	headers[n++].value = hash;
 	PG_RETURN_TEXT_P(cstring_to_text(lsm_sign(&signer, lsm_test_text(fcinfo, 2),
 											  lsm_test_text(fcinfo, 3),
 											  lsm_test_text(fcinfo, 4), headers, n, hash,
@@ -108,10 +112,10 @@ lsm_test_sign(PG_FUNCTION_ARGS)
 }
 
 static void
-lsm_test_xml_element(void *arg, const char *path, const char *text)
+lsm_test_xml_element(void *arg, const char *path, const char *content)
 {
-	if (text != NULL)
-		appendStringInfo(arg, "%s=%s\n", path, text);
+	if (content != NULL)
+		appendStringInfo(arg, "%s=%s\n", path, content);
 	else
 		appendStringInfo(arg, "%s\n", path);
 }

@@ -5,7 +5,7 @@
 # USE
 #	my $store = LsmFaultStore->start($dir);		# $dir is made
 #	$store->endpoint;
-#	$store->fault('GET /bkt/a', 'status:503:SlowDown', 2);	# the next two of those
+#	$store->fault('GET .bkt/a', 'status:503:SlowDown', 2);	# the next two of those
 #	$store->fault('', undef);					# no faults any more
 #	$store->requests('GET');					# lines "METHOD PATH?QUERY", since the last call
 #	$store->stop;

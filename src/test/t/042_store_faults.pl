@@ -11,7 +11,8 @@ use LsmStoreNode;
 use LsmFaultStore;
 
 my $node = LsmStoreNode->new('main');
-my $store = LsmFaultStore->start($node->basedir . '/faults');
+my $dir = $node->basedir . '/faults';
+my $store = LsmFaultStore->start($dir);
 
 $node->setup(conf => "lsm.store_allowed_endpoints = '" . $store->endpoint . "'\n");
 $node->test_functions('postgres');
@@ -45,16 +46,16 @@ foreach my $kind (
 	'status:400:RequestTimeout', 'reset', 'lost', 'cut')
 {
 	psql('SELECT lsm_stat_reset()');
-	$store->fault('GET /bkt/a', $kind, 3);
+	$store->fault('GET .bkt/a', $kind, 3);
 	is(psql(sprintf $read, 's'), 30, "reads succeed after $kind");
 	is(psql("SELECT get_requests, retries, errors FROM lsm_stat_store WHERE servername = 's'"),
 		'33|3|0', 'the failed ones were tried again');
-	$store->fault('GET /bkt/a', $kind, 2);
+	$store->fault('GET .bkt/a', $kind, 2);
 	is(psql("SELECT lsm_test_store_head('s', 'a')"), $put, 'so were those of the end');
 }
-$store->fault('GET /bkt/a', 'stall', 2);
+$store->fault('GET .bkt/a', 'stall', 2);
 is(psql(sprintf $read, 'stall'), 30, 'reads succeed after those that stall');
-$store->fault('GET /bkt/a', 'hang', 1);
+$store->fault('GET .bkt/a', 'hang', 1);
 is(psql(sprintf $read, 'stall'), 30, 'and those that are not answered');
 
 # The same when it is put; what has been done is not an error the second time.
@@ -62,9 +63,9 @@ my $n = 0;
 foreach my $kind ('status:503:SlowDown', 'reset', 'lost', 'status:400:BadDigest')
 {
 	$n++;
-	$store->fault("PUT /bkt/p$n", $kind, 2);
+	$store->fault("PUT .bkt/p$n", $kind, 2);
 	like(psql("SELECT lsm_test_store_put('s', 'p$n', 1000)"), qr/^1000 /, "put after $kind");
-	foreach my $step ("POST /bkt/m$n\\?uploads", "PUT /bkt/m$n", "POST /bkt/m$n\\?uploadId")
+	foreach my $step ("POST .bkt/m$n\\?uploads", "PUT .bkt/m$n", "POST .bkt/m$n\\?uploadId")
 	{
 		$store->fault($step, $kind, 1);
 		like(psql("SELECT lsm_test_store_put('s', 'm$n', 6000000)"),
@@ -72,10 +73,10 @@ foreach my $kind ('status:503:SlowDown', 'reset', 'lost', 'status:400:BadDigest'
 		is(psql("SELECT lsm_test_store_verify('s', 'm$n') ~ '^6000000'"), 't', 'all of it is there');
 		psql("SELECT lsm_test_store_delete('s', '{m$n}')");
 	}
-	$store->fault("DELETE /bkt/p$n", $kind, 2);
+	$store->fault("DELETE .bkt/p$n", $kind, 2);
 	psql("SELECT lsm_test_store_delete('s', '{p$n}')");
 	is(psql("SELECT lsm_test_store_head('s', 'p$n') IS NULL"), 't', 'and deleted');
-	$store->fault('GET /bkt\?', $kind, 2);
+	$store->fault('GET .bkt\?', $kind, 2);
 	is(psql("SELECT count(*) FROM lsm_test_store_list('s', '')"), 2, 'and listed');
 }
 
@@ -89,7 +90,7 @@ foreach my $case (
 {
 	my ($kind, $expected) = @$case;
 
-	$store->fault('GET /bkt/a', $kind, 1000000);
+	$store->fault('GET .bkt/a', $kind, 1000000);
 	like($node->error_of('postgres', sprintf $read, 'short'), $expected, "$kind without an end");
 	like($node->error_of('postgres', "SELECT lsm_test_store_head('short', 'a')"),
 		$expected, 'also at the end of an object');
@@ -110,39 +111,39 @@ foreach my $case (
 {
 	my ($kind, $expected) = @$case;
 
-	$store->fault('GET /bkt/a', undef);
+	$store->fault('GET .bkt/a', undef);
 	$store->requests('');
-	$store->fault('GET /bkt/a', $kind, 1000000);
+	$store->fault('GET .bkt/a', $kind, 1000000);
 	like($node->error_of('postgres', "SELECT lsm_test_store_reads('s', 'a', '{1000}', 1000)"),
 		$expected, "$kind is told");
 	is(scalar($store->requests('GET')), 1, 'at once');
 }
 
 # Damage.
-$store->fault('GET /bkt/a', 'damage', 1);
+$store->fault('GET .bkt/a', 'damage', 1);
 like($node->error_of('postgres', "SELECT lsm_test_store_head('s', 'a')"),
 	qr/^XX001: could not read object "a" of store "s"/, 'a damaged trailer');
-$store->fault('GET /bkt/large', 'damage-large', 2);
+$store->fault('GET .bkt/large', 'damage-large', 2);
 like($node->error_of('postgres', "SELECT lsm_test_store_verify('s', 'large')"),
 	qr/^XX001: could not verify .*Its checksum is wrong/, 'damaged bytes');
 is($node->error_of('postgres', "SELECT lsm_test_store_verify('s', 'large')"), '', 'only then');
 
 # What is not there after it was put, or not as it was put.
-$store->fault('PUT /bkt/dropped', 'drop', 1);
+$store->fault('PUT .bkt/dropped', 'drop', 1);
 like($node->error_of('postgres', "SELECT lsm_test_store_put('s', 'dropped', 10)"),
 	qr/^XX001: could not verify object "dropped" .*not there after it was put/,
 	'an object that the store forgets');
-$store->fault('PUT /bkt/two\?partNumber=2', 'drop', 1);
+$store->fault('PUT .bkt/two\?partNumber=2', 'drop', 1);
 like($node->error_of('postgres', "SELECT lsm_test_store_put('s', 'two', 6000000)"),
 	qr/^HV000: could not put object "two" .*NoSuchUpload/, 'or a part of one');
-ok(!glob($node->basedir . '/faults/parts/*'), 'its upload is given up');
-$store->fault('POST /bkt/two\?uploadId', 'body:<Error><Code>InternalError</Code></Error>', 1);
+ok(!glob("$dir/parts/*"), 'its upload is given up');
+$store->fault('POST .bkt/two\?uploadId', 'body:<Error><Code>InternalError</Code></Error>', 1);
 like($node->error_of('postgres', "SELECT lsm_test_store_put('s', 'two', 6000000)"),
 	qr/could not put object "two" .*InternalError/, 'an error after status 200');
-ok(!glob($node->basedir . '/faults/parts/*'), 'its upload is given up');
+ok(!glob("$dir/parts/*"), 'its upload is given up');
 
 # A store that does not know conditions is used without them.
-$store->fault('PUT /bkt/condition', 'status:501:NotImplemented', 1);
+$store->fault('PUT .bkt/condition', 'status:501:NotImplemented', 1);
 like(psql("SELECT lsm_test_store_put('s', 'condition', 10)"), qr/^10 /, 'without conditions');
 
 # Answers that are no lists.
@@ -151,12 +152,12 @@ foreach my $body ('', 'x', '<!DOCTYPE a>', '<ListBucketResult><IsTruncated>true<
 	'<ListBucketResult><Contents><Key>a%zz</Key></Contents></ListBucketResult>',
 	'<ListBucketResult><Contents><Key>other</Key></Contents></ListBucketResult>')
 {
-	$store->fault('GET /bkt\?', "body:$body", 1);
+	$store->fault('GET .bkt\?', "body:$body", 1);
 	like($node->error_of('postgres', "SELECT * FROM lsm_test_store_list('s', 'a')"),
 		qr/^HV000: could not list objects of store "s" DETAIL:  The answer of the store is not valid/,
 		"no list: \"$body\"");
 }
-$store->fault('GET /bkt\?', 'flood', 1);
+$store->fault('GET .bkt\?', 'flood', 1);
 like($node->error_of('postgres', "SELECT * FROM lsm_test_store_list('s', 'a')"),
 	qr/^XX001: .*longer than it may be/, 'a list without an end');
 
@@ -168,7 +169,7 @@ foreach my $kind ('hang', 'stall', 'status:503:SlowDown')
 
 	$store->fault('', undef);
 	$store->requests('');
-	$store->fault('GET /bkt/a', $kind, 1000000);
+	$store->fault('GET .bkt/a', $kind, 1000000);
 	$node->start_query($session, sprintf $read, 's');
 	$node->wait_until('postgres',
 		"SELECT wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = $pid");
@@ -178,7 +179,7 @@ foreach my $kind ('hang', 'stall', 'status:503:SlowDown')
 	like($stderr, qr/canceling statement due to user request/, "cancelled: $kind");
 	$store->fault('', undef);
 	is($session->query_safe(sprintf $read, 's'), 30, 'and the session goes on');
-	$store->fault('GET /bkt/a', $kind, 1000000);
+	$store->fault('GET .bkt/a', $kind, 1000000);
 	$session->query("SET statement_timeout = '300ms'");
 	$node->start_query($session, sprintf $read, 's');
 	(undef, $stderr) = $node->finish_query($session);
@@ -195,13 +196,13 @@ foreach my $kind ('hang', 'stall', 'status:503:SlowDown')
 # A cancelled upload leaves nothing.
 my $session = $node->session('postgres');
 my $pid = $node->session_pid($session);
-$store->fault('PUT /bkt/cancelled', 'hang', 1000000);
+$store->fault('PUT .bkt/cancelled', 'hang', 1000000);
 $node->start_query($session, "SELECT lsm_test_store_put('s', 'cancelled', 20000000)");
 $node->wait_until('postgres',
 	"SELECT wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = $pid");
 psql("SELECT pg_cancel_backend($pid)");
 like(($node->finish_query($session))[1], qr/canceling statement/, 'an upload is cancelled');
-ok(scalar($store->requests('DELETE /bkt/cancelled')), 'and given up');
+ok(scalar($store->requests('DELETE .bkt/cancelled')), 'and given up');
 $store->fault('', undef);
 is(psql("SELECT lsm_test_store_head('s', 'cancelled') IS NULL"), 't', 'nothing is there');
 $session->quit;
