@@ -501,7 +501,7 @@ lsm_http_remove(LsmHttpRequest *request)
 }
 
 /* Text from the network, for a message: printable ASCII only. */
-static void
+void
 lsm_http_clean(char *to, const char *from, size_t size)
 {
 	size_t		i;

@@ -85,6 +85,9 @@ extern void lsm_http_end(LsmHttpBatch *batch);
  */
 extern void lsm_http_detach(LsmHttpBatch *batch);
 
+/* Copy text from the network for a message: what is not printable ASCII is replaced. */
+extern void lsm_http_clean(char *to, const char *from, size_t size);
+
 extern void lsm_http_init(void);
 
 #endif							/* LSM_STORE_HTTP_H */

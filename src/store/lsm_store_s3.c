@@ -254,7 +254,7 @@ lsm_s3_complete_element(void *arg, const char *path, const char *content)
 
 	if (content != NULL && strcmp(path, "Error/Code") == 0)
 	{
-		strlcpy(error->code, content, sizeof(error->code));
+		lsm_http_clean(error->code, content, sizeof(error->code));
 		error->class = LSM_STORE_REFUSED;
 	}
 }
