@@ -894,12 +894,12 @@ lsm_http_end(LsmHttpBatch *batch)
 }
 
 void
-lsm_http_detach(LsmHttpBatch *batch)
+lsm_http_detach(LsmHttpBatch *batch, int wait_ms)
 {
-	int64		until = lsm_store_clock_us() + LSM_HTTP_WAIT_MS * 1000;
+	int64		until = lsm_store_clock_us() + (int64) wait_ms * 1000;
 
 	batch->owner = NULL;
-	while (batch->unfinished > 0 && lsm_store_clock_us() < until)
+	while (batch->unfinished > 0 && !InterruptPending && lsm_store_clock_us() < until)
 	{
 		lsm_http_start_due();
 		lsm_http_perform();

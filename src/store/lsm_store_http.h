@@ -80,10 +80,10 @@ extern void lsm_http_free(LsmHttpRequest *request);
 extern void lsm_http_end(LsmHttpBatch *batch);
 
 /*
- * Let the requests go on without a batch that anybody waits for, for 100 ms, and later
- * while others are waited for.
+ * Let the requests go on without a batch that anybody waits for: for so long, unless
+ * there is an interrupt, and later while others are waited for.  Raises no interrupts.
  */
-extern void lsm_http_detach(LsmHttpBatch *batch);
+extern void lsm_http_detach(LsmHttpBatch *batch, int wait_ms);
 
 /* Copy text from the network for a message: what is not printable ASCII is replaced. */
 extern void lsm_http_clean(char *to, const char *from, size_t size);

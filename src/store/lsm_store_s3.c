@@ -27,6 +27,8 @@
 
 /* Parts of one object that are under way at a time, each in memory. */
 #define LSM_S3_PARTS			4
+#define LSM_S3_GIVE_UP_MS		5000
+#define LSM_S3_CANCELLED_MS		100
 #define LSM_S3_MAX_PARTS		10000
 #define LSM_S3_MAX_LIST			(8 * 1024 * 1024)
 #define LSM_S3_MAX_ANSWER		(64 * 1024)
@@ -297,9 +299,12 @@ lsm_s3_complete_upload(LsmS3Upload *upload, LsmHttpBatch *batch, LsmStoreSource 
 	lsm_http_free(request);
 }
 
-/* Tell the service to forget an upload, without waiting for it for long. */
+/*
+ * Tell the service to forget an upload.  Who has been cancelled does not wait for that
+ * for long; nor does anybody else who is cancelled meanwhile.
+ */
 static void
-lsm_s3_give_up(LsmS3Upload *upload)
+lsm_s3_give_up(LsmS3Upload *upload, bool cancelled)
 {
 	LsmHttpBatch *batch = lsm_http_begin(upload->store);
 	LsmHttpRequest *request = lsm_s3_request(batch, upload->store, LSM_STORE_MULTIPART,
@@ -309,7 +314,7 @@ lsm_s3_give_up(LsmS3Upload *upload)
 	request->query = psprintf("uploadId=%s", upload->id);
 	MemoryContextSwitchTo(old);
 	lsm_http_add(request);
-	lsm_http_detach(batch);
+	lsm_http_detach(batch, cancelled ? LSM_S3_CANCELLED_MS : LSM_S3_GIVE_UP_MS);
 }
 
 /* Send the part at hand, and all that the source has. */
@@ -372,13 +377,14 @@ lsm_s3_put(LsmStore *store, const char *key, LsmStoreSource *source)
 		{
 			MemoryContext errors = MemoryContextSwitchTo(old);
 
-			lsm_s3_give_up(&upload);
+			lsm_s3_give_up(&upload,
+						   ERRCODE_TO_CATEGORY(geterrcode()) == ERRCODE_OPERATOR_INTERVENTION);
 			MemoryContextSwitchTo(errors);
 			PG_RE_THROW();
 		}
 		PG_END_TRY();
 		if (source->conflict.class != LSM_STORE_OK)
-			lsm_s3_give_up(&upload);
+			lsm_s3_give_up(&upload, false);
 	}
 	lsm_http_end(batch);
 }
