@@ -173,9 +173,9 @@ PROVE_TESTS = \
 	src/test/t/034_single_user.pl \
 	src/test/t/035_autovacuum_settles.pl \
 	src/test/t/040_reader.pl \
-	src/test/t/040_store_file.pl \
-	src/test/t/041_store_s3.pl \
-	src/test/t/042_store_faults.pl
+	src/test/t/050_store_file.pl \
+	src/test/t/051_store_s3.pl \
+	src/test/t/052_store_faults.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm

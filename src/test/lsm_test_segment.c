@@ -533,7 +533,7 @@ lsm_test_check_roots(LsmBlock *block, int64 n)
 
 	for (int i = 0; i < 3 * rows + 40; i++)
 	{
-		int			row = i < rows ? i : (int) (lsm_test_random(&state) % rows);
+		int			row = i < rows ? i : (int) (lsm_test_random(&state) % (uint64) rows);
 		LsmTid		root = lsm_test_root(n + row);
 
 		if (lsm_block_root(block, row) != root || lsm_block_find(block, root) != row ||
