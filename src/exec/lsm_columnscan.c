@@ -19,7 +19,6 @@
 #include "lsm_columnscan.h"
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
-#include "utils/memutils.h"
 
 /* ---- making ---- */
 
@@ -191,6 +190,14 @@ lsm_columnscan_select(LsmColumnScan *cscan)
 	int			left = batch->nseen;
 	int			n = 0;
 
+	if (batch->nrows > cscan->room)
+	{
+		if (cscan->selected != NULL)
+			pfree(cscan->selected);
+		cscan->room = Max(batch->nrows, 2 * cscan->room);
+		cscan->selected = MemoryContextAlloc(cscan->ps->state->es_query_cxt,
+											 cscan->room * sizeof(uint16));
+	}
 	for (int i = 0; i < cscan->npredicates && left > 0 && !cscan->recheck; i++)
 	{
 		LsmCondition *condition = &cscan->predicates[i]->condition;

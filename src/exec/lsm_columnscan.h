@@ -11,7 +11,6 @@
 
 #include "access/parallel.h"
 #include "lsm_am.h"
-#include "lsm_codec.h"
 #include "lsm_predicate.h"
 #include "nodes/execnodes.h"
 
@@ -52,7 +51,8 @@ typedef struct LsmColumnScan
 	bool		simple;			/* columns say all about its rows */
 	bool		recheck;		/* conditions have to be checked by row */
 	int			nselected;		/* rows that are left, or to be checked */
-	uint16		selected[LSM_BLOCK_MAX_ROWS];
+	int			room;			/* rows that there is memory for */
+	uint16	   *selected;
 	/* next row of the unit */
 	int			at;				/* page: of its rows; block: of selected */
 	int			changed_at;

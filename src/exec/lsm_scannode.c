@@ -42,7 +42,8 @@ typedef struct LsmScanState
 	LsmScanColumn *columns;
 	bool		by_row;			/* it was turned around */
 	bool		done;
-	LsmTid		roots[LSM_BLOCK_MAX_ROWS];
+	int			room;			/* of roots */
+	LsmTid	   *roots;			/* of the block's rows */
 } LsmScanState;
 
 /* ---- begin ---- */
@@ -106,6 +107,14 @@ lsm_scannode_decode(LsmScanState *node)
 	LsmBlock   *block = cscan->batch.block;
 	bool		whole = cscan->nselected >= cscan->batch.nrows / LSM_SPARSE;
 
+	if (node->room < cscan->room)
+	{
+		if (node->roots != NULL)
+			pfree(node->roots);
+		node->room = cscan->room;
+		node->roots = MemoryContextAlloc(node->css.ss.ps.state->es_query_cxt,
+										 node->room * sizeof(LsmTid));
+	}
 	lsm_block_roots(block, node->roots);
 	for (int i = 0; i < node->ncolumns && cscan->simple; i++)
 	{

@@ -37,13 +37,16 @@ sub shared_megabytes
 $node->stop;
 foreach my $connections (20, 1000)
 {
-	foreach my $memtable (4, 64)
+	foreach my $sizes ([ 4, 128 ], [ 64, 0 ])
 	{
+		my ($memtable, $cache) = @$sizes;
 		my $without = shared_megabytes('', "max_connections=$connections");
-		my $with = shared_megabytes('lsm', "max_connections=$connections", "lsm.memtable_size=${memtable}MB");
+		my $with = shared_megabytes('lsm', "max_connections=$connections", "lsm.memtable_size=${memtable}MB",
+			"lsm.block_cache_size=${cache}MB");
 
-		cmp_ok($with - $without, '<=', $memtable + 8, "shared memory: $connections connections, lsm.memtable_size ${memtable}MB");
-		cmp_ok($with - $without, '>=', $memtable, 'and it is what the setting says, at least');
+		cmp_ok($with - $without, '<=', $memtable + 1.02 * $cache + 8,
+			"shared memory: $connections connections, lsm.memtable_size ${memtable}MB, lsm.block_cache_size ${cache}MB");
+		cmp_ok($with - $without, '>=', $memtable + $cache, 'and it is what the settings say, at least');
 	}
 }
 $node->start;

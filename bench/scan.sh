@@ -1,0 +1,92 @@
+#!/bin/bash
+#
+# scan.sh [SCALE [ROUNDS]]		(1, 5)
+#	  Queries over all of TPC-H lineitem, warm and without parallelism: lsm beside
+#	  heap.
+#
+# Heap and the access method under test run in turn, heap first in one round and
+# last in the next; each figure is the median of the rounds, as queries a second.
+# The answers of both must be equal.  "After updates" is the same with one row in a
+# hundred changed, and not compacted.
+#
+# Environment: see lib.sh, and
+#	  LINEITEM_FILE	rows to load instead of generated ones
+
+. "$(dirname "$0")/lib.sh"
+. "$BENCH_SRC/compare.sh"
+
+scale=${1:-1}
+rounds=${2:-5}
+
+names=(count "sum of an int" "min and max" Q6 Q1 "1 % range" "LIKE and equality" "all columns" "point reads")
+floors=(50 2 told 3 told 20 told 0.9 0.9)
+queries=(
+	"SELECT count(*) FROM lineitem"
+	"SELECT sum(l_linenumber) FROM lineitem"
+	"SELECT min(l_shipdate), max(l_extendedprice) FROM lineitem"
+	"SELECT sum(l_extendedprice * l_discount) FROM lineitem
+	 WHERE l_shipdate >= date '1994-01-01' AND l_shipdate < date '1994-01-01' + interval '1' year
+		AND l_discount BETWEEN 0.06 - 0.01 AND 0.06 + 0.01 AND l_quantity < 24"
+	"SELECT l_returnflag, l_linestatus, sum(l_quantity), sum(l_extendedprice), sum(l_extendedprice * (1 - l_discount)),
+		sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)), avg(l_quantity), avg(l_extendedprice), avg(l_discount), count(*)
+	 FROM lineitem WHERE l_shipdate <= date '1998-12-01' - interval '90' day GROUP BY 1, 2 ORDER BY 1, 2"
+	"SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off;
+	 SELECT count(*), sum(l_quantity) FROM lineitem WHERE l_orderkey BETWEEN (SELECT max(l_orderkey) * 50 / 100 FROM lineitem) AND (SELECT max(l_orderkey) * 51 / 100 FROM lineitem)"
+	"SELECT count(*) FROM lineitem WHERE l_shipmode = 'AIR' AND l_comment LIKE '%express%'"
+	"COPY (SELECT * FROM lineitem) TO '/dev/null'"
+	"DO \$\$ DECLARE x numeric; BEGIN FOR i IN 1 .. 20000 LOOP SELECT l_extendedprice INTO x FROM lineitem WHERE l_orderkey = (i * 7919::bigint) % 1000 * 32 + 1 AND l_linenumber = 1; END LOOP; END \$\$")
+
+# run_query SIDE QUERY: its answer in answer, seconds in took.
+run_query()
+{
+	local start
+
+	start=$EPOCHREALTIME
+	answer=$(bench_sql "scan_$1" "SET max_parallel_workers_per_gather = 0; $2")
+	took=$(bench_calc %.6f "$EPOCHREALTIME - $start")
+}
+
+# measure STAGE FACTOR: the floors are taken times that factor.
+measure()
+{
+	local i side round answers floor
+
+	bench_section "$1"
+	for i in "${!queries[@]}"; do
+		for ((round = 0; round <= rounds; round++)); do
+			answers=()
+			for side in $(compare_sides "$round"); do
+				run_query "$side" "${queries[$i]}"
+				answers+=("$answer")
+				[ "$round" = 0 ] ||
+					compare_record "${names[$i]}, $1" "$side" "$round" "$(bench_calc %.6g "1 / $took")"
+			done
+			[ "${answers[0]}" = "${answers[1]}" ] || bench_fail "${names[$i]}, $1: the answers differ"
+		done
+		floor=${floors[$i]}
+		if [ "$floor" = told ]; then
+			compare_judge "${names[$i]}, $1" /s told -
+		else
+			compare_judge "${names[$i]}, $1" /s least "$(bench_calc %.3g "$floor * $2")"
+		fi
+	done
+}
+
+bench_start
+file=$(realpath "${LINEITEM_FILE:-$(bench_lineitem_file "$scale")}")
+bench_say "rows:     $(wc -l <"$file"), rounds: $rounds"
+compare_make_databases scan
+for side in heap test; do
+	bench_sql "scan_$side" "$(bench_lineitem_ddl lineitem "$(compare_am $side)")"
+	bench_lineitem_copy "scan_$side" lineitem "$file"
+	bench_sql "scan_$side" "ALTER TABLE lineitem ADD PRIMARY KEY (l_orderkey, l_linenumber)"
+	bench_sql "scan_$side" "ALTER TABLE lineitem SET (autovacuum_enabled = off)"
+	bench_sql "scan_$side" "VACUUM ANALYZE lineitem"
+done
+measure "at rest" 1
+for side in heap test; do
+	bench_sql "scan_$side" "UPDATE lineitem SET l_quantity = l_quantity + 1 WHERE (l_orderkey::bigint * 7 + l_linenumber) % 100 = 3"
+done
+measure "after updates" 0.5
+compare_print_results
+bench_finish
