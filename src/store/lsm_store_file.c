@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -77,8 +78,8 @@ static void
 lsm_file_check(LsmStore *store, Oid userid)
 {
 	const char *directory = store->options.directory;
-	char		real[MAXPGPATH];
-	char		data[MAXPGPATH];
+	char		real[PATH_MAX];	/* what realpath() may write */
+	char		data[PATH_MAX];
 
 	if (!has_privs_of_role(userid, ROLE_PG_READ_SERVER_FILES) ||
 		!has_privs_of_role(userid, ROLE_PG_WRITE_SERVER_FILES))
