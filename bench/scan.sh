@@ -30,20 +30,25 @@ queries=(
 	"SELECT l_returnflag, l_linestatus, sum(l_quantity), sum(l_extendedprice), sum(l_extendedprice * (1 - l_discount)),
 		sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)), avg(l_quantity), avg(l_extendedprice), avg(l_discount), count(*)
 	 FROM lineitem WHERE l_shipdate <= date '1998-12-01' - interval '90' day GROUP BY 1, 2 ORDER BY 1, 2"
-	"SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off;
-	 SELECT count(*), sum(l_quantity) FROM lineitem WHERE l_orderkey BETWEEN (SELECT max(l_orderkey) * 50 / 100 FROM lineitem) AND (SELECT max(l_orderkey) * 51 / 100 FROM lineitem)"
+	"SELECT count(*), sum(l_quantity) FROM lineitem WHERE l_orderkey BETWEEN :low AND :high"
 	"SELECT count(*) FROM lineitem WHERE l_shipmode = 'AIR' AND l_comment LIKE '%express%'"
 	"COPY (SELECT * FROM lineitem) TO '/dev/null'"
 	"DO \$\$ DECLARE x numeric; BEGIN FOR i IN 1 .. 20000 LOOP SELECT l_extendedprice INTO x FROM lineitem WHERE l_orderkey = (i * 7919::bigint) % 1000 * 32 + 1 AND l_linenumber = 1; END LOOP; END \$\$")
 
-# run_query SIDE QUERY: its answer in answer, seconds in took.
+# for the query with that number: a range without its index
+settings=([5]="SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off;
+	SELECT max(l_orderkey) * 50 / 100 AS low, max(l_orderkey) * 51 / 100 AS high FROM lineitem \\gset")
+
+# run_query SIDE QUERY [SETTINGS]: its answer in answer, milliseconds in took: of the
+# second time in a session.
 run_query()
 {
-	local start
+	local out
 
-	start=$EPOCHREALTIME
-	answer=$(bench_sql "scan_$1" "SET max_parallel_workers_per_gather = 0; $2")
-	took=$(bench_calc %.6f "$EPOCHREALTIME - $start")
+	out=$(printf '%s\n' "SET max_parallel_workers_per_gather = 0;" "${3:-}" "$2;" '\timing on' "$2;" |
+		bench_psql "scan_$1" -At)
+	answer=$(sed '/^Time: /d' <<<"$out")
+	took=$(sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' <<<"$out" | tail -n 1)
 }
 
 # measure STAGE FACTOR: the floors are taken times that factor.
@@ -56,10 +61,10 @@ measure()
 		for ((round = 0; round <= rounds; round++)); do
 			answers=()
 			for side in $(compare_sides "$round"); do
-				run_query "$side" "${queries[$i]}"
+				run_query "$side" "${queries[$i]}" "${settings[$i]:-}"
 				answers+=("$answer")
 				[ "$round" = 0 ] ||
-					compare_record "${names[$i]}, $1" "$side" "$round" "$(bench_calc %.6g "1 / $took")"
+					compare_record "${names[$i]}, $1" "$side" "$round" "$(bench_calc %.6g "1000 / $took")"
 			done
 			[ "${answers[0]}" = "${answers[1]}" ] || bench_fail "${names[$i]}, $1: the answers differ"
 		done
