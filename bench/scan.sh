@@ -5,7 +5,8 @@
 #	  heap.
 #
 # Heap and the access method under test run in turn, heap first in one round and
-# last in the next; each figure is the median of the rounds, as queries a second.
+# last in the next; each figure is the median of the rounds, as queries a second, of
+# the second run of a query in a session.
 # The answers of both must be equal.  "After updates" is the same with one row in a
 # hundred changed, and not compacted.
 #
