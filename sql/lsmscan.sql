@@ -174,6 +174,18 @@ SET ROLE regress_lz;
 SELECT id FROM lz WHERE lz_leak(s) AND d >= '2000-01-01' ORDER BY id;
 RESET ROLE;
 ALTER TABLE lz DISABLE ROW LEVEL SECURITY;
+-- a test that fails for some values is made for rows that are asked for only
+CREATE TABLE lt (id int, active bool, pattern text, always text, few text) USING lsm WITH (autovacuum_enabled = off);
+BEGIN;
+INSERT INTO lt SELECT i, false, '(' || i, '[', CASE WHEN i % 2 = 0 THEN '(' ELSE '{1' END FROM generate_series(1, 300) i;
+INSERT INTO lt SELECT i, true, 'a' || i % 7, 'a', 'a' FROM generate_series(301, 900) i;
+COMMIT;
+SELECT count(*) AS flush FROM lsm_flush('lt');
+SELECT count(*) FROM lt WHERE active AND 'a1' ~ pattern AND 'ba' ~ few AND 'a' ~ always;
+SELECT count(*) FROM lt WHERE 'a1' ~ pattern;
+DELETE FROM lt WHERE NOT active;
+SELECT count(*), count(few) FROM lt WHERE 'a1' ~ pattern AND 'a' ~ few AND 'a' ~ always;
+DROP TABLE lt;
 -- in a parallel plan
 SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET max_parallel_workers_per_gather = 2;
 EXPLAIN (COSTS off) SELECT count(*), sum(id + 0) FROM lz WHERE id BETWEEN 1000 AND 1999;

@@ -340,12 +340,12 @@ lsm_predicate_make(Expr *clause, Index varno)
 void
 lsm_predicate_init(LsmPredicate *predicate, PlanState *parent)
 {
+	predicate->scratch = AllocSetContextCreate(CurrentMemoryContext, "lsm predicate test",
+											   ALLOCSET_SMALL_SIZES);
 	if (predicate->expr == NULL)
 		return;
 	predicate->state = ExecInitExpr(predicate->expr, parent);
 	predicate->context = AllocSetContextCreate(CurrentMemoryContext, "lsm predicate",
-											   ALLOCSET_SMALL_SIZES);
-	predicate->scratch = AllocSetContextCreate(CurrentMemoryContext, "lsm predicate test",
 											   ALLOCSET_SMALL_SIZES);
 }
 
@@ -658,8 +658,6 @@ lsm_predicate_select(LsmPredicate *predicate, LsmBlock *block, uint8 *mask)
 		memset(mask, 0, lsm_block_rows(block));
 		return 0;
 	}
-	if (predicate->scratch == NULL)
-		return lsm_block_select(block, &predicate->condition, mask);
 	caller = MemoryContextSwitchTo(predicate->scratch);
 	left = lsm_block_select(block, &predicate->condition, mask);
 	MemoryContextSwitchTo(caller);
@@ -767,13 +765,10 @@ lsm_predicate_may_match(LsmPredicate *predicate, LsmSegmentReader *reader, uint3
 		return false;
 	if (!predicate->zones || lsm_segment_column_type(reader, attnum) != predicate->coltype)
 		return true;
-	caller = CurrentMemoryContext;
-	if (predicate->scratch != NULL)
-		MemoryContextSwitchTo(predicate->scratch);
+	caller = MemoryContextSwitchTo(predicate->scratch);
 	if (lsm_segment_zone(reader, blockno, attnum, &zone))
 		matches = lsm_predicate_zone_matches(predicate, &zone);
 	MemoryContextSwitchTo(caller);
-	if (predicate->scratch != NULL)
-		MemoryContextReset(predicate->scratch);
+	MemoryContextReset(predicate->scratch);
 	return matches;
 }

@@ -101,47 +101,54 @@ lsm_select_numbers(const LsmCondition *condition, int64 *values, int n, uint8 *p
 
 /* ---- vectors ---- */
 
-/* pass[i]: does value i of the vector meet the condition? */
+/*
+ * pass[i]: does value i of the vector meet the condition?  A test is made only for
+ * values with wanted[i] (NULL: all): it may raise an error, which must not come from a
+ * row that nobody asks for.
+ */
 static void
 lsm_select_vector(LsmChunk *chunk, const LsmVector *v, LsmCondition *condition, bool numbers,
-				  uint8 *pass)
+				  const uint8 *wanted, uint8 *pass)
 {
+	uint8	   *child_pass;
+	uint8	   *child_wanted;
+	int			i = 0;
+
 	switch (v->encoding)
 	{
 		case LSM_ENC_RLE:
-			{
-				uint8	   *runs = palloc(v->child->n);
-				int			i = 0;
-
-				lsm_select_vector(chunk, v->child, condition, numbers, runs);
-				for (int run = 0; run < v->child->n; run++)
-				{
-					int			end = lsm_vector_run_end(chunk, v, run);
-
-					if (end > i)
-						memset(pass + i, runs[run], end - i);
-					i = Max(i, end);
-				}
-				pfree(runs);
-				return;
-			}
+			child_pass = palloc(v->child->n);
+			child_wanted = palloc0(v->child->n);
+			for (int run = 0; run < v->child->n; run++)
+				for (int end = lsm_vector_run_end(chunk, v, run); i < end; i++)
+					child_wanted[run] |= wanted == NULL || wanted[i];
+			lsm_select_vector(chunk, v->child, condition, numbers, child_wanted, child_pass);
+			i = 0;
+			for (int run = 0; run < v->child->n; run++)
+				for (int end = lsm_vector_run_end(chunk, v, run); i < end; i++)
+					pass[i] = child_pass[run];
+			pfree(child_pass);
+			pfree(child_wanted);
+			return;
 		case LSM_ENC_DICT:
-			{
-				uint8	   *distinct = palloc(v->child->n);
-
-				lsm_select_vector(chunk, v->child, condition, numbers, distinct);
-				for (int i = 0; i < v->n; i++)
-					pass[i] = distinct[lsm_vector_code(chunk, v, i)];
-				pfree(distinct);
-				return;
-			}
+			child_pass = palloc(v->child->n);
+			child_wanted = palloc0(v->child->n);
+			for (i = 0; i < v->n; i++)
+				child_wanted[lsm_vector_code(chunk, v, i)] |= wanted == NULL || wanted[i];
+			lsm_select_vector(chunk, v->child, condition, numbers, child_wanted, child_pass);
+			for (i = 0; i < v->n; i++)
+				pass[i] = child_pass[lsm_vector_code(chunk, v, i)];
+			pfree(child_pass);
+			pfree(child_wanted);
+			return;
 		case LSM_ENC_CONST:
 			if (v->n > 1)
 			{
 				LsmVector	one = *v;
+				uint8		any = wanted == NULL || memchr(wanted, 1, v->n) != NULL;
 
 				one.n = 1;
-				lsm_select_vector(chunk, &one, condition, numbers, pass);
+				lsm_select_vector(chunk, &one, condition, numbers, &any, pass);
 				memset(pass + 1, pass[0], v->n - 1);
 				return;
 			}
@@ -156,8 +163,9 @@ lsm_select_vector(LsmChunk *chunk, const LsmVector *v, LsmCondition *condition, 
 		pfree(values);
 		return;
 	}
-	for (int i = 0; i < v->n; i++)
-		pass[i] = condition->test(condition, lsm_vector_datum(chunk, v, i));
+	for (i = 0; i < v->n; i++)
+		pass[i] = (wanted == NULL || wanted[i]) &&
+			condition->test(condition, lsm_vector_datum(chunk, v, i));
 }
 
 /* ---- rows ---- */
@@ -170,6 +178,18 @@ lsm_select_count(const uint8 *mask, int rows)
 	for (int i = 0; i < rows; i++)
 		n += mask[i];
 	return n;
+}
+
+/* Which values belong to rows of the mask? */
+static uint8 *
+lsm_select_wanted(const LsmChunk *chunk, const uint8 *mask)
+{
+	uint8	   *wanted = palloc(chunk->vector.n);
+
+	for (int row = 0, i = 0; row < chunk->rows; row++)
+		if (chunk->present == NULL || (chunk->present[row >> 3] >> (row & 7) & 1))
+			wanted[i++] = mask[row];
+	return wanted;
 }
 
 /* Join what was found for the values with the rows that have one. */
@@ -224,12 +244,15 @@ lsm_block_select(LsmBlock *block, LsmCondition *condition, uint8 *mask)
 	{
 		bool		numbers = condition->kind != LSM_COND_TEST && !chunk->vector.strings;
 		uint8	   *pass = palloc(chunk->vector.n);
+		uint8	   *wanted = numbers ? NULL : lsm_select_wanted(chunk, mask);
 
 		if (numbers && chunk->numeric)
 			condition->rescale(condition, chunk->scale & ~LSM_NUMERIC_LONG_HEADER);
-		lsm_select_vector(chunk, &chunk->vector, condition, numbers, pass);
+		lsm_select_vector(chunk, &chunk->vector, condition, numbers, wanted, pass);
 		lsm_select_spread(chunk, pass, mask);
 		pfree(pass);
+		if (wanted != NULL)
+			pfree(wanted);
 	}
 	return lsm_select_count(mask, rows);
 }
