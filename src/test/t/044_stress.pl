@@ -135,7 +135,11 @@ CREATE PROCEDURE compare(what text) LANGUAGE plpgsql AS $$
 DECLARE
 	d bigint;
 	c text;
-	differs bool;
+	q text;
+	l text;
+	h text;
+	line text;
+	plan text := '';
 BEGIN
 	d := differences();
 	IF d > 0 THEN
@@ -143,13 +147,15 @@ BEGIN
 	END IF;
 	-- conditions and aggregates
 	FOREACH c IN ARRAY ARRAY['true', 'v > 500000', 'k = 7', 'id BETWEEN 300 AND 400', 'k IN (3, 5)', 'v = 0', 'pad < md5(''a'')'] LOOP
-		EXECUTE format('SELECT (SELECT row(count(*), sum(v::int8), min(id), max(n), max(v))::text FROM sl WHERE %1$s)
-			IS DISTINCT FROM (SELECT row(count(*), sum(v::int8), min(id), max(n), max(v))::text FROM sh WHERE %1$s)
-			OR (SELECT count(*) FROM sl WHERE %1$s) <> (SELECT count(*) FROM sh WHERE %1$s)', c)
-			INTO differs;
-		IF differs THEN
-			RAISE EXCEPTION 'DIFFER: where %, %', c, what;
-		END IF;
+		FOREACH q IN ARRAY ARRAY['row(count(*), sum(v::int8), min(id), max(n), max(v))::text', 'count(*)::text'] LOOP
+			EXECUTE format('SELECT %s FROM sl WHERE %s', q, c) INTO l;
+			EXECUTE format('SELECT %s FROM sh WHERE %s', q, c) INTO h;
+			CONTINUE WHEN l IS NOT DISTINCT FROM h;
+			FOR line IN EXECUTE format('EXPLAIN SELECT %s FROM sl WHERE %s', q, c) LOOP
+				plan := plan || E'\n' || line;
+			END LOOP;
+			RAISE EXCEPTION 'DIFFER: % where %: % beside %, %', q, c, l, h, what || plan;
+		END LOOP;
 	END LOOP;
 END $$;
 CREATE PROCEDURE compare_by_index() LANGUAGE plpgsql AS $$
