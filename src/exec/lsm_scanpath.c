@@ -15,6 +15,11 @@
  *	  the order of rows: with 1, the fraction of the rows that its conditions
  *	  let pass; with 0, none; between these by its square, as for index scans.
  *
+ *	  Where few blocks are read, the scan competes with index scans, and what is not
+ *	  read costs too: the look at the zone map of each block, the rows of these
+ *	  blocks that have changed, each of which is looked up, and the place on disk
+ *	  where reading begins.
+ *
  * SECURITY
  *	  Conditions are looked at by column before all others, so one of a user's must
  *	  not come before one of a security barrier: only those are taken that are of the
@@ -24,6 +29,7 @@
  */
 #include "postgres.h"
 
+#include "access/table.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_statistic.h"
 #include "lsm_am.h"
@@ -45,6 +51,10 @@
 /* What finding a row in a block costs, of cpu_tuple_cost, and what making it. */
 #define LSM_FIND_FACTOR			0.1
 #define LSM_MAKE_FACTOR			0.5
+
+/* What passing over a page by its zone map costs, and looking a row up, of the same. */
+#define LSM_SKIP_FACTOR			2.0
+#define LSM_LOOK_UP_FACTOR		5.0
 
 /* What a range of rows reads more than its own pages: zones are as long, about. */
 #define LSM_ZONE_PAGES			4.0
@@ -113,6 +123,17 @@ lsm_scanpath_correlation(PlannerInfo *root, RelOptInfo *rel, AttrNumber attnum)
 	return square;
 }
 
+/* Rows that are looked up, whatever the zone maps say. */
+static double
+lsm_scanpath_changed(Oid relid)
+{
+	Relation	relation = table_open(relid, NoLock);	/* the planner has locked it */
+	double		changed = lsm_estimate_changed(relation);
+
+	table_close(relation, NoLock);
+	return changed;
+}
+
 /*
  * Conditions of one column are taken together, for a range between two bounds has
  * two of them.
@@ -134,6 +155,9 @@ lsm_scanpath_zones(PlannerInfo *root, RelOptInfo *rel, List **by_column, LsmScan
 		fraction = Min(fraction + LSM_ZONE_PAGES / Max(rel->pages, 1.0), 1);
 		cost->read = Min(cost->read, square * fraction + (1 - square));
 	}
+	if (cost->read < 1)
+		cost->changed = (1 - cost->read) *
+			lsm_scanpath_changed(planner_rt_fetch(rel->relid, root)->relid);
 }
 
 void
@@ -176,10 +200,15 @@ Cost
 lsm_scanpath_find_cost(RelOptInfo *rel, const LsmScanCost *cost, Cost *disk)
 {
 	double		page_cost;
+	double		first_cost;
 
-	get_tablespace_page_costs(rel->reltablespace, NULL, &page_cost);
+	get_tablespace_page_costs(rel->reltablespace, &first_cost, &page_cost);
 	*disk = page_cost * rel->pages * cost->read;
-	return rel->pages * cpu_operator_cost + /* zone maps */
+	if (cost->read < 1)
+		*disk += Max(first_cost - page_cost, 0);
+	return rel->pages * (1 - cost->read) * cpu_tuple_cost * LSM_SKIP_FACTOR +
+		cost->changed * cpu_tuple_cost * LSM_LOOK_UP_FACTOR +
+		rel->pages * cpu_operator_cost + /* zone maps */
 		rel->tuples * cost->read * (cpu_tuple_cost * LSM_FIND_FACTOR +
 									cost->batch.per_tuple * LSM_BATCH_FACTOR);
 }
