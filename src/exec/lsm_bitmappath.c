@@ -107,6 +107,17 @@ lsm_bitmappath_take(PlannerInfo *root, RelOptInfo *rel, List **paths, List **ind
 	return taken;
 }
 
+static bool
+lsm_bitmappath_any(List *paths)
+{
+	ListCell   *cell;
+
+	foreach(cell, paths)
+		if (IsA(lfirst(cell), BitmapHeapPath))
+		return true;
+	return false;
+}
+
 static void
 lsm_set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
@@ -117,8 +128,8 @@ lsm_set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntr
 
 	if (previous_set_rel_pathlist)
 		previous_set_rel_pathlist(root, rel, rti, rte);
-	if (rel->indexlist == NIL || rte->rtekind != RTE_RELATION || rte->inh || IS_DUMMY_REL(rel) ||
-		!lsm_relid_is_lsm(rte->relid))
+	if (!(lsm_bitmappath_any(rel->pathlist) || lsm_bitmappath_any(rel->partial_pathlist)) ||
+		rte->rtekind != RTE_RELATION || rte->inh || !lsm_relid_is_lsm(rte->relid))
 		return;
 
 	taken = lsm_bitmappath_take(root, rel, &rel->pathlist, &indexes);

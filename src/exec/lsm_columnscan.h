@@ -33,13 +33,17 @@ typedef struct LsmScanShared
 	pg_atomic_uint64 counters[LSM_SCAN_COUNTERS];
 } LsmScanShared;
 
-typedef struct LsmColumnScan
+typedef struct LsmColumnScan LsmColumnScan;
+
+struct LsmColumnScan
 {
 	PlanState  *ps;				/* the node's */
 	Relation	rel;
 	int			npredicates;
 	LsmPredicate **predicates;
 	ExprState  *qual;			/* all of them as an expression */
+	/* adds them before the first look at columns, if that has not been done */
+	void		(*prepare) (LsmColumnScan *cscan);
 	Bitmapset  *columns;		/* columns that are asked for, besides theirs */
 	bool		system_columns; /* other than ctid and tableoid are asked for */
 	/* the scan, when it runs */
@@ -57,7 +61,7 @@ typedef struct LsmColumnScan
 	int			at;				/* page: of its rows; block: of selected */
 	int			changed_at;
 	LsmScanCounters counters;
-} LsmColumnScan;
+};
 
 /*
  * Begin to make one: conditions are added, then it is finished; the clauses' Vars
