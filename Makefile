@@ -68,6 +68,7 @@ REGRESS = \
 	prepared \
 	vacuum \
 	relpages \
+	estimates \
 	visibility_map \
 	ring \
 	segment \

@@ -259,8 +259,9 @@ lsm_change_append(LsmChange *change, LsmNewRecord *insert, LsmNewRecord *version
 	{
 		/* the new root's locks first: who follows MOVED must find them */
 		if (locks_follow)
-			lsm_memindex_publish(index, new_node, insert->tid, versions[nversions - 1].tid);
-		lsm_memindex_publish(index, node, root, versions[0].tid);
+			lsm_memindex_publish(index, new_node, insert->tid, versions[nversions - 1].tid,
+								 LSM_REC_LOCK);
+		lsm_memindex_publish(index, node, root, versions[0].tid, kind);
 		done = true;
 	}
 

@@ -29,6 +29,8 @@ typedef struct LsmScanCost
 	double		passed;			/* fraction of the rows that the former let
 								 * pass */
 	double		read;			/* fraction of the blocks that have to be read */
+	double		changed;		/* rows that have to be looked up in blocks that
+								 * are not read */
 } LsmScanCost;
 
 extern void lsm_scanpath_install(void);
@@ -36,6 +38,9 @@ extern bool lsm_scanpath_applies(RelOptInfo *rel, RangeTblEntry *rte);
 extern void lsm_scanpath_conditions(PlannerInfo *root, RelOptInfo *rel, List *restrictions,
 									LsmScanCost *cost);
 extern Cost lsm_scanpath_find_cost(RelOptInfo *rel, const LsmScanCost *cost, Cost *disk);
+
+/* ---- lsm_bitmappath.c ---- */
+extern void lsm_bitmappath_install(void);
 
 /* ---- lsm_aggnode.c ---- */
 extern void lsm_aggnode_install(void);

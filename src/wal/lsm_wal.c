@@ -165,7 +165,8 @@ lsm_redo_append_index(XLogReaderState *record, int block_id, LsmTableShared *sha
 			lsm_memindex_reset(index, LSM_INDEX_ABSENT, 0);
 			return;
 		}
-		lsm_memindex_publish(index, node, row->root, LSM_TID(xlpage->lb, xlpage->first + i));
+		lsm_memindex_publish(index, node, row->root, LSM_TID(xlpage->lb, xlpage->first + i),
+							 LSM_REC_KIND(row->info));
 	}
 }
 
