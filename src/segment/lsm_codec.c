@@ -775,6 +775,36 @@ lsm_chunk_value(LsmChunk *chunk, int row, bool *isnull)
  * All values
  * --------------------------------------------------------------------- */
 
+/* Codes that are whole bytes, in loops that the compiler makes vectors of; false: they are not. */
+static bool
+lsm_vector_bytes(const LsmVector *v, uint64 *out)
+{
+	const uint8 *codes = v->codes;
+
+	if (v->multiplier > PG_UINT16_MAX)
+		return false;
+	if (v->width == 8)
+	{
+		for (int i = 0; i < v->n; i++)
+			out[i] = v->base + (uint32) v->multiplier * (uint32) codes[i];
+		return true;
+	}
+#ifndef WORDS_BIGENDIAN
+	if (v->width == 16)
+	{
+		for (int i = 0; i < v->n; i++)
+		{
+			uint16		code;
+
+			memcpy(&code, codes + i * sizeof(code), sizeof(code));
+			out[i] = v->base + (uint32) v->multiplier * (uint32) code;
+		}
+		return true;
+	}
+#endif
+	return false;
+}
+
 static void
 lsm_vector_all_ints(const LsmChunk *chunk, const LsmVector *v, uint64 *out)
 {
@@ -794,6 +824,8 @@ lsm_vector_all_ints(const LsmChunk *chunk, const LsmVector *v, uint64 *out)
 					out[i] = v->base + v->multiplier * lsm_bits_load(v->codes + (Size) i * 8);
 				break;
 			}
+			if (lsm_vector_bytes(v, out))
+				break;
 			for (int i = 0; i < v->n; i++)
 			{
 				uint64		code = lsm_bits_load(v->codes + (bit >> 3)) >> (bit & 7);
@@ -1089,6 +1121,33 @@ lsm_vector_ints(const LsmChunk *chunk, const LsmVector *v, int64 *out)
 {
 	Assert(!v->strings);
 	lsm_vector_all_ints(chunk, v, (uint64 *) out);
+}
+
+bool
+lsm_vector_bounds(const LsmVector *v, int64 *min, int64 *max)
+{
+	int128		last;
+
+	switch (v->encoding)
+	{
+		case LSM_ENC_CONST:
+			*min = *max = (int64) v->base;
+			return true;
+		case LSM_ENC_FOR:
+			if (v->multiplier > PG_INT32_MAX || v->mask > PG_INT64_MAX)
+				return false;
+			last = (int128) (int64) v->base + (int128) v->multiplier * v->mask;
+			if (last > PG_INT64_MAX)
+				return false;
+			*min = (int64) v->base;
+			*max = (int64) last;
+			return true;
+		case LSM_ENC_RLE:
+		case LSM_ENC_DICT:
+			return lsm_vector_bounds(v->child, min, max);
+		default:
+			return false;
+	}
 }
 
 Datum

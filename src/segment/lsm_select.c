@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "segment/lsm_codec.h"
+#include "segment/lsm_numbers.h"
 #include "segment/lsm_select.h"
 
 /* ---- numbers ---- */
@@ -55,17 +56,12 @@ lsm_select_order(LsmNumberOrder order, int64 *values, int n)
 static void
 lsm_select_range(const LsmCondition *condition, const int64 *values, int n, uint8 *pass)
 {
-	uint64		lo = (uint64) condition->lo;
-	uint64		width = (uint64) condition->hi - lo;
 	uint8		outside = condition->outside;
 
 	if (condition->lo > condition->hi)
-	{
 		memset(pass, outside, n);
-		return;
-	}
-	for (int i = 0; i < n; i++)
-		pass[i] = (uint8) ((uint64) values[i] - lo <= width) ^ outside;
+	else
+		lsm_numbers_inside(values, n, condition->lo, condition->hi, outside, pass);
 }
 
 static void
@@ -100,6 +96,26 @@ lsm_select_numbers(const LsmCondition *condition, int64 *values, int n, uint8 *p
 }
 
 /* ---- vectors ---- */
+
+/* Do bounds of all numbers tell which of them meet a range?  All or none, then. */
+static bool
+lsm_select_settled(const LsmCondition *condition, const LsmVector *v, uint8 *pass)
+{
+	int64		min;
+	int64		max;
+
+	if (condition->kind != LSM_COND_RANGE ||
+		(condition->order != LSM_NUMBER_SIGNED && condition->order != LSM_NUMBER_SCALED) ||
+		!lsm_vector_bounds(v, &min, &max))
+		return false;
+	if (condition->lo <= min && max <= condition->hi)
+		memset(pass, !condition->outside, v->n);
+	else if (max < condition->lo || min > condition->hi || condition->lo > condition->hi)
+		memset(pass, condition->outside, v->n);
+	else
+		return false;
+	return true;
+}
 
 /*
  * pass[i]: does value i of the vector meet the condition?  A test is made only for
@@ -154,6 +170,8 @@ lsm_select_vector(LsmChunk *chunk, const LsmVector *v, LsmCondition *condition, 
 			}
 			break;
 	}
+	if (numbers && lsm_select_settled(condition, v, pass))
+		return;
 	if (numbers)
 	{
 		int64	   *values = palloc(v->n * sizeof(int64));
@@ -257,32 +275,106 @@ lsm_block_select(LsmBlock *block, LsmCondition *condition, uint8 *mask)
 	return lsm_select_count(mask, rows);
 }
 
-bool
-lsm_block_numbers(LsmBlock *block, int attnum, int64 *values, uint8 *mask, int *scale)
+/* Spread the values that there are over the rows that have one, from the end, in place. */
+static void
+lsm_select_spread_numbers(const LsmChunk *chunk, LsmNumbers *numbers)
 {
-	LsmChunk   *chunk = lsm_block_column_chunk(block, attnum);
 	int			i = chunk->vector.n;
 
-	*scale = chunk->numeric ? chunk->scale & ~LSM_NUMERIC_LONG_HEADER : 0;
-	if (chunk->vector.encoding == LSM_ENC_NULLS)
-	{
-		memset(mask, 0, chunk->rows);
-		memset(values, 0, chunk->rows * sizeof(int64));
-		return true;
-	}
-	if (chunk->vector.strings)
-		return false;
-	lsm_vector_ints(chunk, &chunk->vector, values);
-	if (chunk->present == NULL)
-		return true;
-
-	/* spread them from the end, in place */
 	for (int row = chunk->rows - 1; row >= 0; row--)
 	{
 		bool		present = chunk->present[row >> 3] >> (row & 7) & 1;
 
-		values[row] = present ? values[--i] : 0;
-		mask[row] &= present;
+		numbers->present[row] = present;
+		numbers->values[row] = present ? numbers->values[--i] : 0;
 	}
+}
+
+void
+lsm_block_no_numbers(LsmBlock *block, LsmNumbers *numbers)
+{
+	int			rows = lsm_block_rows(block);
+
+	memset(numbers->values, 0, rows * sizeof(int64));
+	memset(numbers->present, 0, rows);
+	numbers->nulls = true;
+	numbers->scale = 0;
+	numbers->min = numbers->max = 0;
+}
+
+bool
+lsm_block_numbers(LsmBlock *block, int attnum, LsmNumbers *numbers)
+{
+	LsmChunk   *chunk = lsm_block_column_chunk(block, attnum);
+	LsmVector  *v = &chunk->vector;
+
+	if (v->encoding == LSM_ENC_NULLS)
+	{
+		lsm_block_no_numbers(block, numbers);
+		return true;
+	}
+	if (v->strings)
+		return false;
+	lsm_vector_ints(chunk, v, numbers->values);
+	if (!lsm_vector_bounds(v, &numbers->min, &numbers->max))
+		lsm_numbers_bounds(numbers->values, v->n, &numbers->min, &numbers->max);
+	numbers->scale = chunk->numeric ? chunk->scale & ~LSM_NUMERIC_LONG_HEADER : 0;
+	numbers->nulls = chunk->present != NULL;
+	if (numbers->nulls)
+		lsm_select_spread_numbers(chunk, numbers);
 	return true;
+}
+
+/* ---- codes ---- */
+
+/* Codes of the values that there are, from 1; returns how many there are, or -1. */
+static int
+lsm_select_codes(const LsmChunk *chunk, const LsmVector *v, uint16 *codes)
+{
+	int			i = 0;
+
+	switch (v->encoding)
+	{
+		case LSM_ENC_CONST:
+			for (; i < v->n; i++)
+				codes[i] = 1;
+			return 1;
+		case LSM_ENC_RLE:
+			for (int run = 0; run < v->child->n; run++)
+				for (int end = lsm_vector_run_end(chunk, v, run); i < end; i++)
+					codes[i] = run + 1;
+			return v->child->n;
+		case LSM_ENC_DICT:
+			for (; i < v->n; i++)
+				codes[i] = lsm_vector_code(chunk, v, i) + 1;
+			return v->child->n;
+		case LSM_ENC_FOR:
+			if (v->mask >= LSM_BLOCK_MAX_ROWS)
+				return -1;
+			for (; i < v->n; i++)
+				codes[i] = (uint16) lsm_bits_get(v->codes, v->width, v->mask, i) + 1;
+			return (int) v->mask + 1;
+		default:
+			return -1;
+	}
+}
+
+int
+lsm_block_codes(LsmBlock *block, int attnum, uint16 *codes)
+{
+	LsmChunk   *chunk = lsm_block_column_chunk(block, attnum);
+	int			i = chunk->vector.n;
+	int			n;
+
+	if (chunk->vector.encoding == LSM_ENC_NULLS)
+	{
+		memset(codes, 0, chunk->rows * sizeof(uint16));
+		return 1;
+	}
+	n = lsm_select_codes(chunk, &chunk->vector, codes);
+	if (n < 0)
+		return -1;
+	for (int row = chunk->rows - 1; row >= 0 && chunk->present != NULL; row--)
+		codes[row] = chunk->present[row >> 3] >> (row & 7) & 1 ? codes[--i] : 0;
+	return n + 1;
 }
