@@ -212,8 +212,9 @@ lsm_aggnode_add_block(LsmAggState *node)
 	}
 	if (n == 0)
 		return;
-	lsm_aggregates_begin_block(&node->aggregates, &rows);
 	rows.selected = cscan->selected;
+	rows.n = n;
+	lsm_aggregates_begin_block(&node->aggregates, &rows);
 	for (;;)
 	{
 		LsmTid		root;

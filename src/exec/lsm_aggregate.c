@@ -285,7 +285,7 @@ lsm_aggregates_add(LsmAggregates *aggregates, const Aggref *aggref, Index varno)
 			return true;
 		}
 	}
-	result->aggregate = aggregates->n;
+	result->aggregate = aggregate->number = aggregates->n;
 	aggregates->all[aggregates->n++] = aggregate;
 	aggregates->ordered |= aggregate->ordered;
 	return true;
@@ -609,12 +609,33 @@ lsm_aggregate_filter(LsmAggregates *aggregates, LsmAggregate *aggregate,
 	}
 }
 
-/* Of rows->block, which all ranges of it are going to be added of. */
+/* If all rows of the block are one group, their sum may be had without their numbers. */
+static bool
+lsm_aggregate_sum_all(LsmAggregate *aggregate, const LsmAggregateRows *rows)
+{
+	LsmAggregateState *state = &rows->states[0][aggregate->number];
+	int128		sum;
+	int			count;
+	int			scale;
+
+	if (aggregate->kind != LSM_AGG_SUM || aggregate->attnum == 0 || aggregate->nfilters > 0 ||
+		rows->group != NULL || rows->n < rows->rows ||
+		aggregate->attnum > lsm_block_natts(rows->block) ||
+		!lsm_block_sum(rows->block, aggregate->attnum, &sum, &count, &scale))
+		return false;
+	lsm_aggregate_add_sum(aggregate, state, count, sum, scale);
+	return true;
+}
+
+/*
+ * Of rows->block, which all ranges of it are going to be added of; selected and n are
+ * of all these.
+ */
 void
 lsm_aggregates_begin_block(LsmAggregates *aggregates, LsmAggregateRows *rows)
 {
 	lsm_aggregates_make_room(aggregates, rows->rows);
-	lsm_expressions_forget(&aggregates->expressions);
+	lsm_expressions_begin_block(&aggregates->expressions, rows->block, rows->selected, rows->n);
 	for (int i = 0; i < aggregates->n; i++)
 	{
 		LsmAggregate *aggregate = aggregates->all[i];
@@ -623,8 +644,9 @@ lsm_aggregates_begin_block(LsmAggregates *aggregates, LsmAggregateRows *rows)
 		aggregate->use = NULL;
 		if (aggregate->nfilters > 0)
 			lsm_aggregate_filter(aggregates, aggregate, rows);
-		if (aggregate->expression == NULL ||
-			!lsm_expression_compute(&aggregates->expressions, aggregate->expression, rows->block))
+		aggregate->summed = lsm_aggregate_sum_all(aggregate, rows);
+		if (aggregate->expression == NULL || aggregate->summed ||
+			!lsm_expression_compute(&aggregates->expressions, aggregate->expression))
 			continue;
 		numbers = &aggregate->expression->numbers;
 		if (!numbers->nulls)
@@ -919,6 +941,8 @@ lsm_aggregates_add_rows(LsmAggregates *aggregates, LsmAggregateRows *rows)
 				break;
 			case LSM_AGG_SUM:
 			case LSM_AGG_BEST:
+				if (aggregate->summed)
+					break;
 				if (known && aggregate->kind == LSM_AGG_SUM)
 					lsm_aggregate_add_sums(aggregates, i, rows);
 				else if (known)

@@ -43,6 +43,7 @@ typedef struct LsmAggregateState
 typedef struct LsmAggregate
 {
 	LsmAggregateKind kind;
+	int			number;			/* among the node's */
 	bool		ordered;		/* the order of rows matters */
 	bool		least;			/* BEST: else the greatest */
 	Oid			type;			/* of the argument, domains taken off */
@@ -56,6 +57,7 @@ typedef struct LsmAggregate
 	ExprState  *arg_state;
 	ExprState  *filter_state;
 	uint8	   *use;			/* rows of the block with filter and value */
+	bool		summed;			/* all rows of the block have been added */
 	uint8	   *use_memory;
 	int			room;
 	/* the server's transition function */

@@ -239,10 +239,14 @@ lsm_expression_make(LsmExpressions *expressions, Node *node, Index varno)
 /* ---- computing ---- */
 
 void
-lsm_expressions_forget(LsmExpressions *expressions)
+lsm_expressions_begin_block(LsmExpressions *expressions, LsmBlock *block, const uint16 *wanted,
+							int n)
 {
 	ListCell   *cell;
 
+	expressions->block = block;
+	expressions->wanted = wanted;
+	expressions->nwanted = n;
 	foreach(cell, expressions->all)
 	{
 		LsmExpression *expression = lfirst(cell);
@@ -363,20 +367,22 @@ lsm_expression_join_nulls(LsmExpression *expression, int rows)
 }
 
 static bool
-lsm_expression_try(LsmExpressions *expressions, LsmExpression *expression, LsmBlock *block)
+lsm_expression_try(LsmExpressions *expressions, LsmExpression *expression)
 {
+	LsmBlock   *block = expressions->block;
 	int			rows = lsm_block_rows(block);
 
 	lsm_expression_make_room(expressions, expression, rows);
 	if (expression->kind == LSM_EXPR_COLUMN)
 	{
 		if (expression->attnum <= lsm_block_natts(block))
-			return lsm_block_numbers(block, expression->attnum, &expression->numbers);
+			return lsm_block_numbers(block, expression->attnum, expressions->wanted,
+									 expressions->nwanted, &expression->numbers);
 		lsm_block_no_numbers(block, &expression->numbers);
 		return true;
 	}
-	if (!lsm_expression_compute(expressions, expression->left, block) ||
-		!lsm_expression_compute(expressions, expression->right, block))
+	if (!lsm_expression_compute(expressions, expression->left) ||
+		!lsm_expression_compute(expressions, expression->right))
 		return false;
 	if (!(expression->kind == LSM_EXPR_MULTIPLY ? lsm_expression_multiply(expression, rows) :
 		  lsm_expression_add(expression, rows)))
@@ -387,10 +393,10 @@ lsm_expression_try(LsmExpressions *expressions, LsmExpression *expression, LsmBl
 }
 
 bool
-lsm_expression_compute(LsmExpressions *expressions, LsmExpression *expression, LsmBlock *block)
+lsm_expression_compute(LsmExpressions *expressions, LsmExpression *expression)
 {
 	if (expression->state == LSM_EXPR_UNKNOWN)
-		expression->state = lsm_expression_try(expressions, expression, block) ?
+		expression->state = lsm_expression_try(expressions, expression) ?
 			LSM_EXPR_KNOWN : LSM_EXPR_FAILED;
 	return expression->state == LSM_EXPR_KNOWN;
 }

@@ -52,6 +52,10 @@ typedef struct LsmExpressions
 {
 	MemoryContext context;
 	List	   *all;			/* of LsmExpression */
+	/* the block */
+	LsmBlock   *block;
+	const uint16 *wanted;		/* rows */
+	int			nwanted;
 } LsmExpressions;
 
 /* The column of varno that a node is, 0 if it is none; *type: domains taken off. */
@@ -64,9 +68,12 @@ extern LsmExpression *lsm_expression_make(LsmExpressions *expressions, Node *nod
 extern LsmExpression *lsm_expression_make_column(LsmExpressions *expressions, AttrNumber attnum,
 												 Oid type);
 
-/* There is another block; then one of them is wanted.  False: it has to be computed by row. */
-extern void lsm_expressions_forget(LsmExpressions *expressions);
-extern bool lsm_expression_compute(LsmExpressions *expressions, LsmExpression *expression,
-								   LsmBlock *block);
+/*
+ * There is another block, of which n rows are wanted; then expressions are.  False: it has to
+ * be computed by row.
+ */
+extern void lsm_expressions_begin_block(LsmExpressions *expressions, LsmBlock *block,
+										const uint16 *wanted, int n);
+extern bool lsm_expression_compute(LsmExpressions *expressions, LsmExpression *expression);
 
 #endif							/* LSM_EXPRESSION_H */

@@ -35,12 +35,6 @@
 
 /* ---- making ---- */
 
-static bool
-lsm_groups_is_string(Oid type)
-{
-	return type == TEXTOID || type == VARCHAROID || type == BPCHAROID;
-}
-
 /* Types whose equality is that of their bytes, or of bytes without blanks at the end. */
 bool
 lsm_groups_can(Oid type, Oid collation, Oid equality)
@@ -89,7 +83,7 @@ lsm_groups_init(LsmGroups *groups, TupleDesc tupdesc, List *columns, LsmAggregat
 		key->typlen = att->attlen;
 		key->typbyval = att->attbyval;
 		key->blanks = getBaseType(att->atttypid) == BPCHAROID;
-		Assert(key->typbyval || lsm_groups_is_string(getBaseType(att->atttypid)));
+		Assert(key->typbyval || key->typlen == -1);
 	}
 	groups->context = AllocSetContextCreate(CurrentMemoryContext, "lsm groups",
 											ALLOCSET_DEFAULT_SIZES);

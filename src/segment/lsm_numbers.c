@@ -66,6 +66,16 @@ lsm_numbers_inside(const int64 *values, int n, int64 lo, int64 hi, bool outside,
 }
 
 void
+lsm_numbers_codes_inside(const uint32 *codes, int n, uint32 lo, uint32 hi, bool outside,
+						 uint8 *pass)
+{
+	uint8		flip = !outside;
+
+	for (int i = 0; i < n; i++)
+		pass[i] = (uint8) (((codes[i] - lo) | (hi - codes[i])) >> 31) ^ flip;
+}
+
+void
 lsm_numbers_bounds(const int64 *values, int n, int64 *min, int64 *max)
 {
 	int64		least = values[0];

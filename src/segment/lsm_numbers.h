@@ -20,6 +20,10 @@ extern void lsm_numbers_and(uint8 *mask, const uint8 *other, int n);
 extern void lsm_numbers_inside(const int64 *values, int n, int64 lo, int64 hi, bool outside,
 							   uint8 *pass);
 
+/* The same of small numbers: below 2^31. */
+extern void lsm_numbers_codes_inside(const uint32 *codes, int n, uint32 lo, uint32 hi,
+									 bool outside, uint8 *pass);
+
 /* The least and the greatest; n is not 0. */
 extern void lsm_numbers_bounds(const int64 *values, int n, int64 *min, int64 *max);
 

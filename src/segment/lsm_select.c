@@ -17,6 +17,10 @@
 #include "segment/lsm_numbers.h"
 #include "segment/lsm_select.h"
 
+/* If one row in so many is left, and no more than these, others are not looked at. */
+#define LSM_SELECT_SPARSE		8
+#define LSM_SELECT_MAX_FEW		256
+
 /* ---- numbers ---- */
 
 /* Make what a chunk stores comparable as signed integers, in place. */
@@ -97,6 +101,39 @@ lsm_select_numbers(const LsmCondition *condition, int64 *values, int n, uint8 *p
 
 /* ---- vectors ---- */
 
+/*
+ * A range of numbers as one of the codes that stand for them: numbers are compared as
+ * they are stored, without being made.  False: the encoding has no such codes.
+ */
+static bool
+lsm_select_codes_inside(const LsmCondition *condition, const LsmVector *v, uint8 *pass)
+{
+	int64		min;
+	int64		max;
+	uint64		lo;
+	uint64		hi;
+	uint32	   *codes;
+
+	if (condition->kind != LSM_COND_RANGE || v->encoding != LSM_ENC_FOR || v->width > 30 ||
+		(condition->order != LSM_NUMBER_SIGNED && condition->order != LSM_NUMBER_SCALED) ||
+		!lsm_vector_bounds(v, &min, &max))
+		return false;
+	/* lsm_select_settled() has seen that the range and the bounds overlap */
+	lo = condition->lo <= min ? 0 :
+		((uint64) condition->lo - (uint64) min + v->multiplier - 1) / v->multiplier;
+	hi = condition->hi >= max ? v->mask : ((uint64) condition->hi - (uint64) min) / v->multiplier;
+	if (lo > hi)
+	{
+		memset(pass, condition->outside, v->n);
+		return true;
+	}
+	codes = palloc(v->n * sizeof(uint32));
+	(void) lsm_vector_codes(v, codes);
+	lsm_numbers_codes_inside(codes, v->n, (uint32) lo, (uint32) hi, condition->outside, pass);
+	pfree(codes);
+	return true;
+}
+
 /* Do bounds of all numbers tell which of them meet a range?  All or none, then. */
 static bool
 lsm_select_settled(const LsmCondition *condition, const LsmVector *v, uint8 *pass)
@@ -170,7 +207,8 @@ lsm_select_vector(LsmChunk *chunk, const LsmVector *v, LsmCondition *condition, 
 			}
 			break;
 	}
-	if (numbers && lsm_select_settled(condition, v, pass))
+	if (numbers && (lsm_select_settled(condition, v, pass) ||
+					lsm_select_codes_inside(condition, v, pass)))
 		return;
 	if (numbers)
 	{
@@ -188,14 +226,28 @@ lsm_select_vector(LsmChunk *chunk, const LsmVector *v, LsmCondition *condition, 
 
 /* ---- rows ---- */
 
-static int
-lsm_select_count(const uint8 *mask, int rows)
+/* The numbers of a mask's rows. */
+static void
+lsm_select_list(const uint8 *mask, int n, uint16 *rows)
 {
-	int			n = 0;
+	int			count = 0;
+	int			row = 0;
 
-	for (int i = 0; i < rows; i++)
-		n += mask[i];
-	return n;
+	while (row < n)
+	{
+		uint64		word = 0;
+		int			end = Min(row + 8, n);
+
+		memcpy(&word, mask + row, end - row);
+		if (word == 0)
+		{
+			row = end;
+			continue;
+		}
+		for (; row < end; row++)
+			if (mask[row])
+				rows[count++] = row;
+	}
 }
 
 /* Which values belong to rows of the mask? */
@@ -216,8 +268,7 @@ lsm_select_spread(const LsmChunk *chunk, const uint8 *pass, uint8 *mask)
 {
 	if (chunk->present == NULL)
 	{
-		for (int row = 0; row < chunk->rows; row++)
-			mask[row] &= pass[row];
+		lsm_numbers_and(mask, pass, chunk->rows);
 		return;
 	}
 	for (int row = 0, i = 0; row < chunk->rows; row++)
@@ -248,6 +299,32 @@ lsm_select_nulls(const LsmChunk *chunk, bool null, uint8 *mask)
 		mask[row] &= (chunk->present[row >> 3] >> (row & 7) & 1) ^ null;
 }
 
+/*
+ * Look only at rows that are left, if these are few; false: all values are to be looked
+ * at.
+ */
+static bool
+lsm_select_few(LsmChunk *chunk, LsmCondition *condition, uint8 *mask)
+{
+	LsmVector  *v = &chunk->vector;
+	uint16		rows[LSM_SELECT_MAX_FEW];
+	int64		values[LSM_SELECT_MAX_FEW];
+	uint8		pass[LSM_SELECT_MAX_FEW];
+	int			few = Min(chunk->rows / LSM_SELECT_SPARSE, LSM_SELECT_MAX_FEW);
+	int			n = lsm_numbers_count(mask, chunk->rows);
+
+	if (v->encoding != LSM_ENC_FOR || chunk->present != NULL || n > few)
+		return false;
+	lsm_select_list(mask, chunk->rows, rows);
+	for (int i = 0; i < n; i++)
+		values[i] = (int64) (v->base + v->multiplier *
+							 lsm_bits_get(v->codes, v->width, v->mask, rows[i]));
+	lsm_select_numbers(condition, values, n, pass);
+	for (int i = 0; i < n; i++)
+		mask[rows[i]] = pass[i];
+	return true;
+}
+
 int
 lsm_block_select(LsmBlock *block, LsmCondition *condition, uint8 *mask)
 {
@@ -261,18 +338,22 @@ lsm_block_select(LsmBlock *block, LsmCondition *condition, uint8 *mask)
 	else
 	{
 		bool		numbers = condition->kind != LSM_COND_TEST && !chunk->vector.strings;
-		uint8	   *pass = palloc(chunk->vector.n);
-		uint8	   *wanted = numbers ? NULL : lsm_select_wanted(chunk, mask);
+		uint8	   *pass;
+		uint8	   *wanted;
 
 		if (numbers && chunk->numeric)
 			condition->rescale(condition, chunk->scale & ~LSM_NUMERIC_LONG_HEADER);
+		if (numbers && lsm_select_few(chunk, condition, mask))
+			return lsm_numbers_count(mask, rows);
+		pass = palloc(chunk->vector.n);
+		wanted = numbers ? NULL : lsm_select_wanted(chunk, mask);
 		lsm_select_vector(chunk, &chunk->vector, condition, numbers, wanted, pass);
 		lsm_select_spread(chunk, pass, mask);
 		pfree(pass);
 		if (wanted != NULL)
 			pfree(wanted);
 	}
-	return lsm_select_count(mask, rows);
+	return lsm_numbers_count(mask, rows);
 }
 
 /* Spread the values that there are over the rows that have one, from the end, in place. */
@@ -303,7 +384,7 @@ lsm_block_no_numbers(LsmBlock *block, LsmNumbers *numbers)
 }
 
 bool
-lsm_block_numbers(LsmBlock *block, int attnum, LsmNumbers *numbers)
+lsm_block_numbers(LsmBlock *block, int attnum, const uint16 *wanted, int n, LsmNumbers *numbers)
 {
 	LsmChunk   *chunk = lsm_block_column_chunk(block, attnum);
 	LsmVector  *v = &chunk->vector;
@@ -315,13 +396,38 @@ lsm_block_numbers(LsmBlock *block, int attnum, LsmNumbers *numbers)
 	}
 	if (v->strings)
 		return false;
+	numbers->scale = chunk->numeric ? chunk->scale & ~LSM_NUMERIC_LONG_HEADER : 0;
+	numbers->nulls = chunk->present != NULL;
+	if (n < chunk->rows / LSM_SELECT_SPARSE && !numbers->nulls &&
+		v->encoding == LSM_ENC_FOR && lsm_vector_bounds(v, &numbers->min, &numbers->max))
+	{
+		memset(numbers->values, 0, chunk->rows * sizeof(int64));
+		(void) lsm_vector_some(v, wanted, n, numbers->values);
+		return true;
+	}
 	lsm_vector_ints(chunk, v, numbers->values);
 	if (!lsm_vector_bounds(v, &numbers->min, &numbers->max))
 		lsm_numbers_bounds(numbers->values, v->n, &numbers->min, &numbers->max);
-	numbers->scale = chunk->numeric ? chunk->scale & ~LSM_NUMERIC_LONG_HEADER : 0;
-	numbers->nulls = chunk->present != NULL;
 	if (numbers->nulls)
 		lsm_select_spread_numbers(chunk, numbers);
+	return true;
+}
+
+bool
+lsm_block_sum(LsmBlock *block, int attnum, int128 *sum, int *count, int *scale)
+{
+	LsmChunk   *chunk = lsm_block_column_chunk(block, attnum);
+	LsmVector  *v = &chunk->vector;
+
+	*sum = 0;
+	*count = 0;
+	*scale = 0;
+	if (v->encoding == LSM_ENC_NULLS)
+		return true;
+	if (v->strings || !lsm_vector_sum(chunk, v, sum))
+		return false;
+	*count = v->n;
+	*scale = chunk->numeric ? chunk->scale & ~LSM_NUMERIC_LONG_HEADER : 0;
 	return true;
 }
 

@@ -76,13 +76,20 @@ typedef struct LsmNumbers
 } LsmNumbers;
 
 /*
- * The caller has set values and present, which have room for the block's rows.
- * False: the chunk has no numbers.
+ * The caller has set values and present, which have room for the block's rows, and
+ * wants to know those of n rows; others may get any number.  False: the chunk has no numbers.
  */
-extern bool lsm_block_numbers(LsmBlock *block, int attnum, LsmNumbers *numbers);
+extern bool lsm_block_numbers(LsmBlock *block, int attnum, const uint16 *wanted, int n,
+							  LsmNumbers *numbers);
 
 /* The same, of a column that the block does not store. */
 extern void lsm_block_no_numbers(LsmBlock *block, LsmNumbers *numbers);
+
+/*
+ * The sum of all numbers of a column, of which there are *count, without making them.
+ * False: that cannot be done.
+ */
+extern bool lsm_block_sum(LsmBlock *block, int attnum, int128 *sum, int *count, int *scale);
 
 /*
  * Number what a column stores: rows with the same number have the same value (not
