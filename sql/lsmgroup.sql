@@ -21,6 +21,8 @@ INSERT INTO lg_asked (what) VALUES
 	('sum(i4 * i4)'), ('sum(i8 * 1000000000)'), ('sum(wide + wide)'), ('sum(wide + 100000)'), ('sum(i2 * 200::int2)'), ('sum(wide - 1), avg(wide)'),
 	('sum(f8), avg(f8), sum(f4), avg(f4), min(f8), max(f8), bool_and(ok), bool_or(ok), every(ok), bit_or(i4), bit_and(nul), min(status), max(kind), min(rtrim(b)), max(flag)'),
 	('min(status), max(kind), rtrim(min(b)), max(flag)'),
+	('count(*)'), ('count(*), count(nul), count(price), count(ok)'), ('min(i4), max(i8), min(d), max(price), count(*), count(nul)'), ('max(id)'), ('min(price), max(tax), min(ts)'),
+	('count(*), max(id), min(wide)'), ('min(n), max(n), min(f8), max(f4)'), ('min(nul), max(nul)'),
 	('round(stddev(i4), 6), round(variance(price), 6), stddev(f8) > 0, variance(i8) > 0, stddev(i2) > 1'),
 	('count(*) FILTER (WHERE i2 > 0), sum(price) FILTER (WHERE status = ''F''), avg(i4) FILTER (WHERE nul IS NULL AND id > 100), min(d) FILTER (WHERE ok), max(f8) FILTER (WHERE kind IN (''k1'', ''k2'')), sum(price * disc) FILTER (WHERE i2 < 0), count(nul) FILTER (WHERE id < 0)');
 INSERT INTO lg_asked (what, tail) VALUES
@@ -32,7 +34,7 @@ INSERT INTO lg_asked (what, tail) VALUES
 	('sum(i4 * i4), flag', 'GROUP BY flag'), ('max(status), kind, flag', 'GROUP BY kind, flag'), ('count(*)', 'HAVING count(*) > 5'), ('count(*)', 'HAVING sum(price) < 0'),
 	('n, count(*)', 'GROUP BY n'), ('id % 5, count(*)', 'GROUP BY id % 5'), ('flag, count(DISTINCT i2)', 'GROUP BY flag'), ('flag, status, count(*)', 'GROUP BY ROLLUP (flag, status)');
 CREATE TABLE lg_where (w text);
-INSERT INTO lg_where VALUES ('true'), ('id BETWEEN 100 AND 900'), ('id < 0'), ('disc BETWEEN 0.05 AND 0.07 AND small < 2'), ('i4 < 40000'), ('status = ''F''');
+INSERT INTO lg_where VALUES ('true'), ('id BETWEEN 100 AND 900'), ('id < 0'), ('disc BETWEEN 0.05 AND 0.07 AND small < 2'), ('i4 < 40000'), ('status = ''F'''), ('id >= 1'), ('price >= 0 AND wide IS NOT NULL'), ('disc <> 5 AND status COLLATE "C" <= ''P''');
 CREATE FUNCTION lg_answer(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	a text;
@@ -124,6 +126,30 @@ SELECT count(*), sum(s), min(n), max(n), count(DISTINCT b) FROM (SELECT a, b, su
 SELECT x, (SELECT count(*) FROM (SELECT a, count(*) FROM lm WHERE a < x GROUP BY a) q) FROM generate_series(0, 4000, 2000) x;
 RESET work_mem;
 RESET hash_mem_multiplier;
+-- what zone maps tell is not read
+CREATE TABLE lz (id int, r int, p numeric(10,2), s text, nul int) USING lsm WITH (autovacuum_enabled = off);
+INSERT INTO lz SELECT i, i * 7919 % 20011, i * 7919 % 10007 / 100.0, md5(i::text), CASE WHEN i > 15000 THEN i END FROM generate_series(1, 20000) i;
+VACUUM ANALYZE lz;
+SELECT lg_explain('SELECT count(*), min(id), max(id), count(nul) FILTER (WHERE true) FROM lz');
+SELECT lg_explain('SELECT count(*), max(p), count(s) FROM lz WHERE id > 0 AND id <= 20000 AND p < 1000 AND r <> -1 AND s IS NOT NULL');
+SELECT lg_explain('SELECT count(*) FROM lz WHERE id > 7000');
+SELECT lg_explain('SELECT min(r + 0), max(p) FROM lz');
+SELECT count(*), max(p), count(s) FROM lz WHERE id > 0 AND id <= 20000 AND p < 1000 AND r <> -1 AND s IS NOT NULL;
+SELECT count(*), count(nul), min(r), max(r), min(p), max(p), min(nul) FROM lz WHERE id > 7000;
+SELECT count(*), count(nul), min(r), max(r), min(p), max(p), min(nul) FROM lz WHERE (id + 0) > 7000;
+SELECT min(p), max(p), min(r) FROM lz;
+UPDATE lz SET p = 5000 WHERE id = 10;
+DELETE FROM lz WHERE p IN (0, 100.06);
+SELECT min(p), max(p), min(r), max(id), min(id) FROM lz;
+DELETE FROM lz WHERE id IN (1, 10, 20000);
+SELECT min(p), max(p), min(r), max(id), min(id), count(*) FROM lz;
+SELECT min(p), max(p), min(r), max(id), min(id), count(*) FROM lz WHERE (id + 0) > 0;
+ALTER TABLE lz ADD COLUMN more int DEFAULT 7, ADD COLUMN none int;
+SELECT count(more), min(more), max(more), count(none), min(none), count(*) FROM lz WHERE more > 0;
+SELECT count(*), max(id) FROM lz WHERE none IS NULL;
+SELECT count(*) AS major FROM lsm_major_compact('lz');
+SELECT count(more), min(more), max(more), count(none), min(none), count(*), min(p), max(id) FROM lz WHERE more > 0;
+SELECT id > 15000 AS g, count(*), count(nul), max(r) FROM lz GROUP BY id > 15000 ORDER BY 1;
 -- sums of floats in the order of rows
 CREATE TABLE lf (id int, g int, f4 float4, f8 float8) USING lsm WITH (autovacuum_enabled = off);
 INSERT INTO lf SELECT i, i % 3, sin(i), exp((i % 100) - 50) * sin(i) FROM generate_series(1, 5000) i;
@@ -192,6 +218,6 @@ BEGIN ISOLATION LEVEL SERIALIZABLE;
 SELECT flag, count(*) FROM lg WHERE id < 50 GROUP BY flag ORDER BY flag;
 SELECT mode FROM pg_locks WHERE mode = 'SIReadLock' AND relation = 'lg'::regclass;
 COMMIT;
-DROP TABLE lg, lg_heap, lg_asked, lg_where, lm, lf, lf_result, lt, lp;
+DROP TABLE lg, lg_heap, lg_asked, lg_where, lm, lf, lf_result, lt, lp, lz;
 DROP ROLE regress_lg;
 DROP FUNCTION lg_fill, lg_answer, lg_check, lg_explain, lg_plan, lf_all;

@@ -3,8 +3,9 @@
  * lsm_aggnode.c
  *	  LsmAgg: aggregates over a scan, computed inside it.
  *
- * No row is made of what blocks have; and where only the number of rows is asked for,
- * blocks are not even read that all see and that have no changed rows.  Rows that
+ * No row is made of what blocks have; and where only the number of rows or values is asked
+ * for, or the best of them, blocks are not even read that all see and that have no
+ * changed rows, if zone maps settle the conditions for all of them.  Rows that
  * blocks do not tell all about are added one by one.  What the plan looks like:
  * lsm_aggpath.c.
  *
@@ -44,7 +45,6 @@ typedef struct LsmAggState
 	LsmGroups	groups;
 	ExprState  *having;
 	bool		partial;		/* groups need not be complete */
-	bool		count_rows;		/* only the number of all rows is asked for */
 	bool		running;		/* the scan has begun, and has not ended */
 	bool		emitting;		/* groups are being given out */
 	bool		done;
@@ -114,6 +114,50 @@ lsm_aggnode_begin_aggregates(LsmAggState *node)
 	}
 }
 
+static bool
+lsm_aggnode_known(void *arg, LsmSegmentReader *reader, uint32 blockno)
+{
+	LsmAggState *node = arg;
+
+	return lsm_aggregates_known(&node->aggregates, reader, blockno);
+}
+
+static void
+lsm_aggnode_take(void *arg, LsmSegmentReader *reader, uint32 blockno, uint32 rows)
+{
+	LsmAggState *node = arg;
+
+	lsm_aggregates_take(&node->aggregates, node->groups.all[0]->states, reader, blockno, rows);
+}
+
+static bool
+lsm_aggnode_beaten(void *arg, LsmSegmentReader *reader, uint32 blockno)
+{
+	LsmAggState *node = arg;
+
+	return lsm_aggregates_beaten(&node->aggregates, node->groups.all[0]->states, reader,
+								 blockno);
+}
+
+/* Without groups, what zone maps tell may be enough. */
+static void
+lsm_aggnode_use_zones(LsmAggState *node)
+{
+	LsmColumnScan *cscan = &node->cscan;
+	bool		bounds;
+	bool		beatable;
+
+	cscan->arg = node;
+	if (lsm_aggregates_use_zones(&node->aggregates, &bounds, &beatable))
+	{
+		cscan->known = lsm_aggnode_known;
+		cscan->take = lsm_aggnode_take;
+		cscan->zones_asked = bounds || cscan->npredicates > 0;
+	}
+	if (beatable)
+		cscan->beaten = lsm_aggnode_beaten;
+}
+
 static void
 lsm_aggnode_begin(CustomScanState *css, EState *estate, int eflags)
 {
@@ -129,11 +173,10 @@ lsm_aggnode_begin(CustomScanState *css, EState *estate, int eflags)
 	foreach(cell, keys)
 		node->cscan.columns = bms_add_member(node->cscan.columns, lfirst_int(cell));
 	lsm_groups_init(&node->groups, tupdesc, keys, &node->aggregates);
-	lsm_aggregates_begin(&node->aggregates, &css->ss.ps, node->groups.context);
+	lsm_aggregates_begin(&node->aggregates, &css->ss.ps, tupdesc, node->groups.context);
 	node->partial = intVal(list_nth(plan->custom_private, LSM_AGG_PARTIAL));
-	node->count_rows = keys == NIL && node->cscan.npredicates == 0 && node->aggregates.n == 1 &&
-		node->aggregates.all[0]->kind == LSM_AGG_COUNT_ROWS &&
-		node->aggregates.all[0]->filter == NULL;
+	if (keys == NIL)
+		lsm_aggnode_use_zones(node);
 	node->width = node->groups.end_hash;
 }
 
@@ -283,7 +326,6 @@ lsm_aggnode_start_scan(LsmAggState *node)
 {
 	lsm_columnscan_start(&node->cscan);
 	lsm_aggregates_start(&node->aggregates, node->css.ss.ps.ps_ExprContext);
-	node->cscan.batch.count_only = node->count_rows;
 	node->running = true;
 	node->passes++;
 }
@@ -328,11 +370,6 @@ lsm_aggnode_run(LsmAggState *node)
 		}
 	}
 	MemoryContextSwitchTo(caller);
-	if (node->count_rows)
-	{
-		node->groups.all[0]->states[0].count += node->cscan.batch.rows_counted;
-		node->cscan.batch.rows_counted = 0;
-	}
 }
 
 /* Have groups to give out; false: there are no more. */

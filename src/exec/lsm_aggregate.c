@@ -44,6 +44,7 @@
 #include "utils/memutils.h"
 #include "utils/numeric.h"
 #include "utils/syscache.h"
+#include "utils/typcache.h"
 
 /* Sums of as many numbers as a block has stay in 64 bits below this. */
 #define LSM_AGG_NARROW			(PG_INT64_MAX / LSM_BLOCK_MAX_ROWS)
@@ -308,14 +309,42 @@ lsm_aggregates_context_node(MemoryContext context)
 	return (fmNodePtr) node;
 }
 
+/*
+ * What zone maps tell of a column.  Its values are bounds as they are written if they
+ * are passed by value and not floats, or numerics of one scale.
+ */
+static void
+lsm_aggregate_use_zones(LsmAggregate *aggregate, TupleDesc tupdesc)
+{
+	Form_pg_attribute att;
+
+	if (aggregate->attnum == 0)
+		return;
+	att = TupleDescAttr(tupdesc, aggregate->attnum - 1);
+	if (att->atthasmissing || att->atttypid != aggregate->type)
+		return;
+	if (aggregate->kind == LSM_AGG_COUNT)
+		aggregate->exact = true;
+	if (aggregate->kind != LSM_AGG_BEST)
+		return;
+	aggregate->compare = &lookup_type_cache(aggregate->type,
+											TYPECACHE_CMP_PROC_FINFO)->cmp_proc_finfo;
+	aggregate->exact = aggregate->type == NUMERICOID ? att->atttypmod >= 0 :
+		aggregate->type != FLOAT4OID && aggregate->type != FLOAT8OID;
+}
+
 void
-lsm_aggregates_begin(LsmAggregates *aggregates, PlanState *ps, MemoryContext context)
+lsm_aggregates_begin(LsmAggregates *aggregates, PlanState *ps, TupleDesc tupdesc,
+					 MemoryContext context)
 {
 	aggregates->context_node = lsm_aggregates_context_node(context);
+	aggregates->scratch = AllocSetContextCreate(CurrentMemoryContext, "lsm bounds",
+												ALLOCSET_SMALL_SIZES);
 	for (int i = 0; i < aggregates->n; i++)
 	{
 		LsmAggregate *aggregate = aggregates->all[i];
 
+		lsm_aggregate_use_zones(aggregate, tupdesc);
 		aggregate->call->context = aggregates->context_node;
 		if (aggregate->arg != NULL && aggregate->attnum == 0)
 			aggregate->arg_state = ExecInitExpr((Expr *) aggregate->arg, ps);
@@ -550,6 +579,116 @@ lsm_aggregates_add_row(LsmAggregates *aggregates, LsmAggregateState *states,
 			value = ExecEvalExpr(aggregate->arg_state, econtext, &isnull);
 		lsm_aggregate_value(aggregate, &states[i], value, isnull);
 	}
+}
+
+/* ---------------------------------------------------------------------
+ * Zone maps
+ * --------------------------------------------------------------------- */
+
+bool
+lsm_aggregates_use_zones(LsmAggregates *aggregates, bool *bounds, bool *beatable)
+{
+	bool		known = true;
+
+	*bounds = false;
+	*beatable = aggregates->n > 0;
+	for (int i = 0; i < aggregates->n; i++)
+	{
+		LsmAggregate *aggregate = aggregates->all[i];
+
+		if (aggregate->filter != NULL ||
+			(aggregate->kind != LSM_AGG_COUNT_ROWS && !aggregate->exact))
+			known = false;
+		if (aggregate->compare == NULL)
+			*beatable = false;
+		if (aggregate->kind != LSM_AGG_COUNT_ROWS)
+			*bounds = true;
+	}
+	return known && aggregates->n > 0;
+}
+
+static bool
+lsm_aggregate_zone(LsmAggregate *aggregate, LsmSegmentReader *reader, uint32 blockno,
+				   LsmZone *zone)
+{
+	return lsm_segment_column_type(reader, aggregate->attnum) == aggregate->type &&
+		lsm_segment_zone(reader, blockno, aggregate->attnum, zone);
+}
+
+bool
+lsm_aggregates_known(LsmAggregates *aggregates, LsmSegmentReader *reader, uint32 blockno)
+{
+	MemoryContext caller = MemoryContextSwitchTo(aggregates->scratch);
+	bool		known = true;
+
+	for (int i = 0; i < aggregates->n && known; i++)
+	{
+		LsmAggregate *aggregate = aggregates->all[i];
+		LsmZone		zone;
+
+		if (aggregate->kind == LSM_AGG_COUNT_ROWS)
+			continue;
+		known = lsm_aggregate_zone(aggregate, reader, blockno, &zone);
+		if (known && aggregate->kind == LSM_AGG_COUNT)
+			known = !zone.has_null || !zone.has_value;
+	}
+	MemoryContextSwitchTo(caller);
+	MemoryContextReset(aggregates->scratch);
+	return known;
+}
+
+void
+lsm_aggregates_take(LsmAggregates *aggregates, LsmAggregateState *states,
+					LsmSegmentReader *reader, uint32 blockno, uint32 rows)
+{
+	MemoryContext caller = MemoryContextSwitchTo(aggregates->scratch);
+
+	for (int i = 0; i < aggregates->n; i++)
+	{
+		LsmAggregate *aggregate = aggregates->all[i];
+		LsmZone		zone;
+
+		if (aggregate->kind == LSM_AGG_COUNT_ROWS)
+			states[i].count += rows;
+		else if (!lsm_aggregate_zone(aggregate, reader, blockno, &zone))
+			elog(ERROR, "a zone is not there any more");
+		else if (!zone.has_value)
+			continue;
+		else if (aggregate->kind == LSM_AGG_COUNT)
+			states[i].count += rows;
+		else
+			lsm_aggregate_value(aggregate, &states[i], aggregate->least ? zone.min : zone.max,
+								false);
+	}
+	MemoryContextSwitchTo(caller);
+	MemoryContextReset(aggregates->scratch);
+}
+
+bool
+lsm_aggregates_beaten(LsmAggregates *aggregates, LsmAggregateState *states,
+					  LsmSegmentReader *reader, uint32 blockno)
+{
+	MemoryContext caller = MemoryContextSwitchTo(aggregates->scratch);
+	bool		beaten = true;
+
+	for (int i = 0; i < aggregates->n && beaten; i++)
+	{
+		LsmAggregate *aggregate = aggregates->all[i];
+		LsmZone		zone;
+		int			order;
+
+		beaten = lsm_aggregate_zone(aggregate, reader, blockno, &zone) &&
+			(!states[i].isnull || !zone.has_value);
+		if (!beaten || !zone.has_value)
+			continue;
+		order = DatumGetInt32(FunctionCall2(aggregate->compare,
+											aggregate->least ? zone.min : zone.max,
+											states[i].value));
+		beaten = aggregate->least ? order > 0 : order < 0;
+	}
+	MemoryContextSwitchTo(caller);
+	MemoryContextReset(aggregates->scratch);
+	return beaten;
 }
 
 /* ---------------------------------------------------------------------

@@ -51,6 +51,9 @@ typedef struct LsmAggregate
 	LsmExpression *expression;	/* it has numbers, or NULL */
 	Node	   *arg;			/* NULL: rows */
 	Node	   *filter;
+	bool		exact;			/* bounds of zone maps are values, as they are
+								 * written */
+	FmgrInfo   *compare;		/* BEST of a column: of bounds, or NULL */
 	int			nfilters;
 	LsmPredicate **filters;		/* the same */
 	/* when it runs */
@@ -93,6 +96,7 @@ typedef struct LsmAggregates
 	bool		ordered;
 	/* when they run */
 	fmNodePtr	context_node;	/* tells transition functions where states live */
+	MemoryContext scratch;		/* of bounds */
 	int64	   *counts;			/* of the groups of a block */
 	int64	   *sums;
 	int128	   *wide_sums;
@@ -126,8 +130,22 @@ extern void lsm_aggregates_init(LsmAggregates *aggregates, int max);
 extern bool lsm_aggregates_add(LsmAggregates *aggregates, const Aggref *aggref, Index varno);
 
 /* Before the first row: states live in that context. */
-extern void lsm_aggregates_begin(LsmAggregates *aggregates, PlanState *ps, MemoryContext context);
+extern void lsm_aggregates_begin(LsmAggregates *aggregates, PlanState *ps, TupleDesc tupdesc,
+								 MemoryContext context);
 extern void lsm_aggregates_start(LsmAggregates *aggregates, ExprContext *econtext);
+
+/*
+ * What zone maps tell.  Can it be that no block has to be read, or that some may be left
+ * out?  Are all results known of a block whose rows all count, without reading it; what
+ * they are; and can it be left out because it has no value better than those there are?
+ */
+extern bool lsm_aggregates_use_zones(LsmAggregates *aggregates, bool *bounds, bool *beatable);
+extern bool lsm_aggregates_known(LsmAggregates *aggregates, LsmSegmentReader *reader,
+								 uint32 blockno);
+extern void lsm_aggregates_take(LsmAggregates *aggregates, LsmAggregateState *states,
+								LsmSegmentReader *reader, uint32 blockno, uint32 rows);
+extern bool lsm_aggregates_beaten(LsmAggregates *aggregates, LsmAggregateState *states,
+								  LsmSegmentReader *reader, uint32 blockno);
 
 /* States of a group, without a row. */
 extern void lsm_aggregates_clear(LsmAggregates *aggregates, LsmAggregateState *states);
