@@ -517,7 +517,7 @@ lsm_aggnode_explain(CustomScanState *css, List *ancestors, ExplainState *es)
 	LsmAggState *node = (LsmAggState *) css;
 	CustomScan *plan = (CustomScan *) css->ss.ps.plan;
 	List	   *context = set_deparse_context_plan(es->deparse_cxt, (Plan *) plan, ancestors);
-	bool		prefix = list_length(es->rtable) > 1 || es->verbose;
+	bool		prefix = lsm_compat_explain_relations(es) > 1 || es->verbose;
 	List	   *keys = NIL;
 	List	   *aggregates = NIL;
 	ListCell   *cell;
