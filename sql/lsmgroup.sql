@@ -207,6 +207,7 @@ EXECUTE lg_of (NULL, NULL);
 RESET plan_cache_mode;
 SELECT x.s, q.* FROM (VALUES ('F'), ('none'), ('O')) x (s), LATERAL (SELECT count(*), sum(i4 + i2), max(d) FROM lg WHERE status = x.s) q;
 SELECT x.s, q.* FROM (VALUES ('F'), ('none'), ('O')) x (s) LEFT JOIN LATERAL (SELECT flag, count(*) FROM lg WHERE status = x.s GROUP BY flag) q ON true ORDER BY 1, 2;
+SELECT x.v, (SELECT count(*) FILTER (WHERE i2 > x.v) FROM lg), (SELECT max(i4) FILTER (WHERE i2 > (SELECT x.v + 100)) FROM lg) FROM (VALUES (0), (40), (140)) x (v);
 CREATE ROLE regress_lg;
 CREATE POLICY lg_policy ON lg TO regress_lg USING (small = 1);
 ALTER TABLE lg ENABLE ROW LEVEL SECURITY;

@@ -19,7 +19,9 @@
  * COSTS
  *	  Those of an LsmScan without its rows, and for each row that is left
  *	  LSM_ADD_FACTOR of an operator for each operation of each aggregate, and
- *	  LSM_GROUP_FACTOR for each column that rows are grouped by.
+ *	  LSM_GROUP_FACTOR for each column that rows are grouped by.  Where zone maps tell
+ *	  all that is asked for, the part of the table that is visible to all costs
+ *	  LSM_KNOWN_FACTOR of that.
  *
  *-------------------------------------------------------------------------
  */
@@ -47,6 +49,9 @@
 #define LSM_ADD_FACTOR			0.1
 #define LSM_GROUP_FACTOR		0.3
 
+/* Of a block: what looking at its zone costs. */
+#define LSM_KNOWN_FACTOR		0.05
+
 /* What a group has in memory besides the states, about. */
 #define LSM_GROUP_BYTES			200
 
@@ -64,6 +69,7 @@ typedef struct LsmAggPlanning
 	GroupPathExtraData *extra;
 	List	   *keys;			/* columns */
 	List	   *key_exprs;
+	bool		known;			/* zone maps may tell all that is asked for */
 	LsmScanCost cost;
 	double		groups;
 } LsmAggPlanning;
@@ -72,9 +78,12 @@ static create_upper_paths_hook_type previous_create_upper_paths;
 
 /* ---- what the node can do ---- */
 
-/* The aggregates of expressions; false: there is something that is none of ours. */
+/*
+ * The aggregates of expressions; false: there is something that is none of ours.  *known
+ * is cleared if zone maps cannot tell all that is asked for.
+ */
 static bool
-lsm_aggpath_aggregates(Node *exprs, Index relid, List *keys, List **aggrefs)
+lsm_aggpath_aggregates(Node *exprs, Index relid, List *keys, List **aggrefs, bool *known)
 {
 	List	   *found = pull_var_clause(exprs, PVC_INCLUDE_AGGREGATES | PVC_INCLUDE_WINDOWFUNCS |
 										PVC_INCLUDE_PLACEHOLDERS);
@@ -92,6 +101,8 @@ lsm_aggpath_aggregates(Node *exprs, Index relid, List *keys, List **aggrefs)
 				 !list_member_int(keys, ((Var *) node)->varattno))
 			return false;
 	}
+	if (keys != NIL || (found != NIL && !lsm_aggregates_may_use_zones(&aggregates)))
+		*known = false;
 	return true;
 }
 
@@ -149,9 +160,9 @@ lsm_aggpath_applies(LsmAggPlanning *planning)
 		!lsm_aggpath_has_pseudoconstant(input->baserestrictinfo) &&
 		lsm_aggpath_keys(planning) &&
 		lsm_aggpath_aggregates((Node *) planning->output->reltarget->exprs, input->relid,
-							   planning->keys, &aggrefs) &&
+							   planning->keys, &aggrefs, &planning->known) &&
 		lsm_aggpath_aggregates(planning->extra->havingQual, input->relid, planning->keys,
-							   &aggrefs);
+							   &aggrefs, &planning->known);
 }
 
 /* ---- plans ---- */
@@ -183,6 +194,7 @@ lsm_aggpath_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path, List
 	Relation	table = table_open(rte->relid, NoLock);
 	int			natts = RelationGetNumberOfAttributes(table);
 	List	   *aggrefs = NIL;
+	bool		known;
 	ListCell   *cell;
 
 	for (int i = 1; i <= natts; i++)
@@ -190,8 +202,8 @@ lsm_aggpath_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path, List
 										  lsm_aggpath_column(table, input->relid, i));
 	table_close(table, NoLock);
 	(void) lsm_aggpath_aggregates((Node *) best_path->path.pathtarget->exprs, input->relid, keys,
-								  &aggrefs);
-	(void) lsm_aggpath_aggregates((Node *) having, input->relid, keys, &aggrefs);
+								  &aggrefs, &known);
+	(void) lsm_aggpath_aggregates((Node *) having, input->relid, keys, &aggrefs, &known);
 	foreach(cell, aggrefs)
 		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist,
 										  makeTargetEntry(lfirst(cell), ++natts, NULL, false));
@@ -258,6 +270,13 @@ lsm_aggpath_run_cost(LsmAggPlanning *planning, PathTarget *target, int workers)
 		(ops.operations * LSM_ADD_FACTOR + list_length(planning->keys) * LSM_GROUP_FACTOR);
 	if (workers > 0 && parallel_leader_participation)
 		divisor += Max(1.0 - 0.3 * workers, 0);
+	if (planning->known && input->baserestrictinfo == NIL)
+	{
+		double		read = 1 - input->allvisfrac * (1 - LSM_KNOWN_FACTOR);
+
+		cpu *= read;
+		disk *= read;
+	}
 	return planning->cost.batch.startup + target->cost.startup + cpu / divisor + disk;
 }
 
@@ -307,6 +326,7 @@ lsm_aggpath_add_parallel(LsmAggPlanning *planning)
 	CustomPath *path;
 	Path	   *gather;
 	List	   *aggrefs = NIL;
+	bool		known;
 	double		groups;
 	int			workers;
 
@@ -318,7 +338,7 @@ lsm_aggpath_add_parallel(LsmAggPlanning *planning)
 	partial = fetch_upper_rel(root, UPPERREL_PARTIAL_GROUP_AGG, planning->output->relids);
 	if (workers == 0 || !partial->consider_parallel || partial->reltarget->exprs == NIL ||
 		!lsm_aggpath_aggregates((Node *) partial->reltarget->exprs, input->relid, planning->keys,
-								&aggrefs))
+								&aggrefs, &known))
 		return;
 	path = lsm_aggpath_make(planning, partial, workers);
 	groups = path->path.rows * (workers + 1);
@@ -341,6 +361,7 @@ lsm_create_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *i
 		.input = input,
 		.output = output,
 		.extra = extra,
+		.known = true,
 		.groups = 1
 	};
 

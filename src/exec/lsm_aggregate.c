@@ -586,6 +586,22 @@ lsm_aggregates_add_row(LsmAggregates *aggregates, LsmAggregateState *states,
  * --------------------------------------------------------------------- */
 
 bool
+lsm_aggregates_may_use_zones(const LsmAggregates *aggregates)
+{
+	for (int i = 0; i < aggregates->n; i++)
+	{
+		const LsmAggregate *aggregate = aggregates->all[i];
+
+		if (aggregate->filter != NULL ||
+			(aggregate->kind != LSM_AGG_COUNT_ROWS &&
+			 (aggregate->attnum == 0 ||
+			  (aggregate->kind != LSM_AGG_COUNT && aggregate->kind != LSM_AGG_BEST))))
+			return false;
+	}
+	return aggregates->n > 0;
+}
+
+bool
 lsm_aggregates_use_zones(LsmAggregates *aggregates, bool *bounds, bool *beatable)
 {
 	bool		known = true;
@@ -706,6 +722,7 @@ lsm_aggregates_make_room(LsmAggregates *aggregates, int rows)
 	if (aggregates->room > 0)
 	{
 		pfree(aggregates->counts);
+		pfree(aggregates->use_counts);
 		pfree(aggregates->sums);
 		pfree(aggregates->wide_sums);
 		pfree(aggregates->bests);
@@ -714,6 +731,7 @@ lsm_aggregates_make_room(LsmAggregates *aggregates, int rows)
 	}
 	/* there may be as many groups as rows */
 	aggregates->counts = palloc(rows * sizeof(int64));
+	aggregates->use_counts = palloc(rows * sizeof(int64));
 	aggregates->sums = palloc(rows * sizeof(int64));
 	aggregates->wide_sums = palloc(rows * sizeof(int128));
 	aggregates->bests = palloc(rows * sizeof(int64));
@@ -796,13 +814,16 @@ lsm_aggregates_begin_block(LsmAggregates *aggregates, LsmAggregateRows *rows)
 	}
 }
 
-/* How many rows of each group are added; use: those of that mask only. */
-static void
+/* How many rows of each group are added; use: of that mask only. */
+static const int64 *
 lsm_aggregate_count_groups(LsmAggregates *aggregates, const LsmAggregateRows *rows,
 						   const uint8 *use)
 {
-	int64	   *counts = aggregates->counts;
+	int64	   *counts = use == NULL ? aggregates->counts : aggregates->use_counts;
 
+	if (use == NULL && aggregates->counted)
+		return counts;
+	aggregates->counted |= use == NULL;
 	memset(counts, 0, rows->ngroups * sizeof(int64));
 	if (use == NULL && rows->group == NULL)
 		counts[0] = rows->n;
@@ -818,6 +839,7 @@ lsm_aggregate_count_groups(LsmAggregates *aggregates, const LsmAggregateRows *ro
 		for (int i = 0; i < rows->n; i++)
 			counts[rows->group[rows->selected[i]]] += use[rows->selected[i]];
 	}
+	return counts;
 }
 
 /* Sums of the numbers of each group's rows. */
@@ -871,11 +893,11 @@ lsm_aggregate_add_sums(LsmAggregates *aggregates, int number, const LsmAggregate
 	LsmAggregate *aggregate = aggregates->all[number];
 	const LsmNumbers *numbers = &aggregate->expression->numbers;
 	bool		narrow = numbers->min > -LSM_AGG_NARROW && numbers->max < LSM_AGG_NARROW;
+	const int64 *counts = lsm_aggregate_count_groups(aggregates, rows, aggregate->use);
 
-	lsm_aggregate_count_groups(aggregates, rows, aggregate->use);
 	lsm_aggregate_sum_groups(aggregates, rows, numbers, aggregate->use, narrow);
 	for (int i = 0; i < rows->ngroups; i++)
-		lsm_aggregate_add_sum(aggregate, &rows->states[i][number], aggregates->counts[i],
+		lsm_aggregate_add_sum(aggregate, &rows->states[i][number], counts[i],
 							  aggregates->wide_sums[i], numbers->scale);
 }
 
@@ -1029,9 +1051,11 @@ lsm_aggregate_add_values(LsmAggregates *aggregates, int number, const LsmAggrega
 static void
 lsm_aggregate_add_counts(LsmAggregates *aggregates, int number, const LsmAggregateRows *rows)
 {
-	lsm_aggregate_count_groups(aggregates, rows, aggregates->all[number]->use);
+	const int64 *counts = lsm_aggregate_count_groups(aggregates, rows,
+													 aggregates->all[number]->use);
+
 	for (int i = 0; i < rows->ngroups; i++)
-		rows->states[i][number].count += aggregates->counts[i];
+		rows->states[i][number].count += counts[i];
 }
 
 /* count(column): nulls are told by the column's bitmap. */
@@ -1040,6 +1064,7 @@ lsm_aggregate_add_present(LsmAggregates *aggregates, int number, const LsmAggreg
 {
 	LsmAggregate *aggregate = aggregates->all[number];
 	LsmCondition condition = {.attnum = aggregate->attnum,.kind = LSM_COND_NOT_NULL};
+	const int64 *counts;
 	uint8	   *present;
 
 	if (aggregate->attnum > lsm_block_natts(rows->block))
@@ -1047,9 +1072,9 @@ lsm_aggregate_add_present(LsmAggregates *aggregates, int number, const LsmAggreg
 	present = palloc(rows->rows);
 	memcpy(present, aggregate->use != NULL ? aggregate->use : rows->mask, rows->rows);
 	(void) lsm_block_select(rows->block, &condition, present);
-	lsm_aggregate_count_groups(aggregates, rows, present);
+	counts = lsm_aggregate_count_groups(aggregates, rows, present);
 	for (int i = 0; i < rows->ngroups; i++)
-		rows->states[i][number].count += aggregates->counts[i];
+		rows->states[i][number].count += counts[i];
 	pfree(present);
 }
 
@@ -1059,6 +1084,7 @@ lsm_aggregates_add_rows(LsmAggregates *aggregates, LsmAggregateRows *rows)
 {
 	Bitmapset  *left = NULL;
 
+	aggregates->counted = false;
 	for (int i = 0; i < aggregates->n; i++)
 	{
 		LsmAggregate *aggregate = aggregates->all[i];

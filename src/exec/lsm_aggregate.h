@@ -97,7 +97,9 @@ typedef struct LsmAggregates
 	/* when they run */
 	fmNodePtr	context_node;	/* tells transition functions where states live */
 	MemoryContext scratch;		/* of bounds */
-	int64	   *counts;			/* of the groups of a block */
+	int64	   *counts;			/* of the groups of a block: of all rows, */
+	int64	   *use_counts;		/* and of those that an aggregate uses */
+	bool		counted;		/* the former are those of the rows at hand */
 	int64	   *sums;
 	int128	   *wide_sums;
 	int64	   *bests;
@@ -135,10 +137,11 @@ extern void lsm_aggregates_begin(LsmAggregates *aggregates, PlanState *ps, Tuple
 extern void lsm_aggregates_start(LsmAggregates *aggregates, ExprContext *econtext);
 
 /*
- * What zone maps tell.  Can it be that no block has to be read, or that some may be left
- * out?  Are all results known of a block whose rows all count, without reading it; what
+ * What zone maps tell.  Can it be that no block has to be read (for the planner: perhaps),
+ * or that some may be left out?  Are all results known of a block whose rows all count, without reading it; what
  * they are; and can it be left out because it has no value better than those there are?
  */
+extern bool lsm_aggregates_may_use_zones(const LsmAggregates *aggregates);
 extern bool lsm_aggregates_use_zones(LsmAggregates *aggregates, bool *bounds, bool *beatable);
 extern bool lsm_aggregates_known(LsmAggregates *aggregates, LsmSegmentReader *reader,
 								 uint32 blockno);
