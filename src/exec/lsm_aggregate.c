@@ -1089,7 +1089,7 @@ lsm_aggregates_add_rows(LsmAggregates *aggregates, LsmAggregateRows *rows)
 	{
 		LsmAggregate *aggregate = aggregates->all[i];
 		bool		known = aggregate->expression != NULL &&
-			aggregate->expression->state == LSM_EXPR_KNOWN;
+		aggregate->expression->state == LSM_EXPR_KNOWN;
 
 		switch (aggregate->kind)
 		{
@@ -1201,7 +1201,10 @@ lsm_aggregate_partial_sum(LsmAggregates *aggregates, LsmAggregate *aggregate,
 		return (Datum) 0;
 	if (aggregate->type == INT8OID)
 	{
-		/* as many values as there were, with the same sum: floor(avg) or one more */
+		/*
+		 * as many values as there were, with the same sum: floor(avg) or one
+		 * more
+		 */
 		int64		each = (int64) (state->sum / state->count);
 		int64		more;
 

@@ -80,7 +80,8 @@ typedef struct LsmAggregateResult
 	Oid			function;
 	bool		average;
 	bool		partial;		/* the server's transition state is asked for */
-	Oid			final;			/* the function that makes the result of a state */
+	Oid			final;			/* the function that makes the result of a
+								 * state */
 	FmgrInfo	final_info;
 } LsmAggregateResult;
 
@@ -95,7 +96,8 @@ typedef struct LsmAggregates
 	LsmAggregateResult *results;
 	bool		ordered;
 	/* when they run */
-	fmNodePtr	context_node;	/* tells transition functions where states live */
+	fmNodePtr	context_node;	/* tells transition functions where states
+								 * live */
 	MemoryContext scratch;		/* of bounds */
 	int64	   *counts;			/* of the groups of a block: of all rows, */
 	int64	   *use_counts;		/* and of those that an aggregate uses */

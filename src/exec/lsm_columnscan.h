@@ -42,9 +42,9 @@ typedef struct LsmColumnScan
 	ExprState  *qual;			/* all of them as an expression */
 
 	/*
-	 * can rows of a block be left out though they meet the conditions?  And what batch
-	 * scans know without reading a block, if the conditions are met by all rows of its
-	 * zone.  May be NULL.
+	 * can rows of a block be left out though they meet the conditions?  And
+	 * what batch scans know without reading a block, if the conditions are
+	 * met by all rows of its zone.  May be NULL.
 	 */
 	bool		(*beaten) (void *arg, LsmSegmentReader *reader, uint32 blockno);
 	bool		(*known) (void *arg, LsmSegmentReader *reader, uint32 blockno);
