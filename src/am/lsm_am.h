@@ -46,8 +46,8 @@ typedef struct LsmScanRow
 	uint16		at;				/* item of the page, or row of the block */
 	bool		changed;		/* has other records than the bottom one */
 	bool		seen;			/* if not changed: does the snapshot see it? */
-	int32		change;			/* changed in the memtable: where in changes;
-								 * else -1 */
+	int32		change;			/* changed in the memtable: where in changes; else
+								 * -1 */
 } LsmScanRow;
 
 /* What the scan's snapshot sees of a row that the memtable has records of. */
@@ -65,9 +65,8 @@ typedef struct LsmScanChange
 {
 	LsmTid		root;
 	LsmTid		record;			/* next record to look at, or the one copied */
-	LsmTid		older;			/* newest record in the generation being
-								 * flushed, if the chain begins in the active
-								 * one */
+	LsmTid		older;			/* newest record in the generation being flushed,
+								 * if the chain begins in the active one */
 	int			row;			/* in rows */
 	LsmChangeState state;
 	bool		increments;		/* increments have records of it too */
@@ -86,8 +85,8 @@ typedef struct LsmScanData
 	LsmTid		end;			/* inclusive */
 	bool		some;			/* of one LB: rows with these offsets only */
 	uint64		offsets[LSM_MAX_OFFSET / 64 + 1];	/* a bit for each */
-	LsmTid		position;		/* forward: first root not yet looked at;
-								 * backward: last one */
+	LsmTid		position;		/* forward: first root not yet looked at; backward:
+								 * last one */
 	LsmTid		current;		/* last root looked at, 0 before and after all */
 	bool		started;
 	bool		forward;
@@ -125,8 +124,7 @@ typedef struct LsmScanData
 	LsmScanRow *picked;
 	int			npicked;
 	int			picked_at;		/* next one to deliver */
-	struct LsmBitmapQueue *queue;	/* bitmap, from 18 on: pages that come
-									 * next */
+	struct LsmBitmapQueue *queue;	/* bitmap, from 18 on: pages that come next */
 	bool		recheck;		/* bitmap: what the bitmap says of them */
 	bool		prefetch_off;	/* bitmap: see lsm_executor.c */
 	BlockNumber sample_lb;		/* sample: InvalidBlockNumber before the first */
@@ -199,19 +197,15 @@ typedef struct LsmBatchScan
 {
 	LsmScan		scan;			/* the owner's */
 
-	/*
-	 * has that block no row that is wanted, but for changed ones?  May be
-	 * NULL
-	 */
+	/* has that block no row that is wanted, but for changed ones?  May be NULL */
 	bool		(*skip) (void *arg, LsmSegmentReader *reader, const LsmManifestEntry *entry,
 						 uint32 blockno);
 	void	   *arg;
 
 	/*
-	 * Of blocks whose rows all see: is all that is wanted known without
-	 * reading it, if no row from *lo to *hi, which are the block's, has other
-	 * records?  It may ask for more rows than these.  Then that is taken.
-	 * May be NULL.
+	 * Of blocks whose rows all see: is all that is wanted known without reading it, if
+	 * no row from *lo to *hi, which are the block's, has other records?  It may ask for more
+	 * rows than these.  Then that is taken.  May be NULL.
 	 */
 	bool		(*known) (void *arg, LsmSegmentReader *reader, uint32 blockno, LsmTid *lo,
 						  LsmTid *hi);
@@ -219,8 +213,7 @@ typedef struct LsmBatchScan
 
 	/* the unit */
 	LsmBlock   *block;			/* NULL: rows, or skipped */
-	bool		by_row;			/* rows: of a page, or a block with many
-								 * changes */
+	bool		by_row;			/* rows: of a page, or a block with many changes */
 	int			nrows;			/* of the block */
 	int			nseen;			/* of them, those with mask[row] = 1 */
 	uint8	   *mask;			/* rows that the snapshot sees as the block
