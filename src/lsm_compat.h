@@ -230,6 +230,20 @@ lsm_compat_truncate_main(SMgrRelation reln, BlockNumber old_nblocks, BlockNumber
 #define lsm_compat_disable_path(path, enabled) ((path)->disabled_nodes = (enabled) ? 0 : 1)
 #endif
 
+/* How many relations EXPLAIN has to tell apart. */
+#if PG_VERSION_NUM < 180000
+#define lsm_compat_explain_relations(es) list_length((es)->rtable)
+#else
+#define lsm_compat_explain_relations(es) ((es)->rtable_size)
+#endif
+
+/* What rows are grouped by, without columns that follow from others. */
+#if PG_VERSION_NUM < 170000
+#define lsm_compat_group_clause(root) ((root)->parse->groupClause)
+#else
+#define lsm_compat_group_clause(root) ((root)->processed_groupClause)
+#endif
+
 /* May the user call a function? */
 #if PG_VERSION_NUM < 170000
 #define lsm_compat_function_aclcheck(function) \

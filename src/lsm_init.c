@@ -219,7 +219,7 @@ _PG_init(void)
 	lsm_executor_install();
 	lsm_scanpath_install();
 	lsm_bitmappath_install();
-	lsm_aggnode_install();
+	lsm_aggpath_install();
 	lsm_ddl_install_hooks();
 	lsm_launcher_register();
 }

@@ -203,10 +203,13 @@ typedef struct LsmBatchScan
 	void	   *arg;
 
 	/*
-	 * rows of blocks that all see, and that have no other records, are only counted,
-	 * in rows_counted
+	 * Of blocks whose rows all see: is all that is wanted known without reading it, if
+	 * no row from *lo to *hi, which are the block's, has other records?  It may ask for more
+	 * rows than these.  Then that is taken.  May be NULL.
 	 */
-	bool		count_only;
+	bool		(*known) (void *arg, LsmSegmentReader *reader, uint32 blockno, LsmTid *lo,
+						  LsmTid *hi);
+	void		(*take) (void *arg, LsmSegmentReader *reader, uint32 blockno, uint32 rows);
 
 	/* the unit */
 	LsmBlock   *block;			/* NULL: rows, or skipped */
@@ -222,8 +225,7 @@ typedef struct LsmBatchScan
 	uint64		units;
 	uint64		blocks_read;
 	uint64		blocks_skipped;
-	uint64		blocks_counted;
-	uint64		rows_counted;
+	uint64		blocks_counted; /* not read because all was known */
 
 	/* private */
 	int			max_mask;

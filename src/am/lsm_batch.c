@@ -34,13 +34,18 @@ lsm_batch_skip_ahead(void *arg, const LsmManifestEntry *entry, uint32 blockno)
 	LsmBatchScan *batch = arg;
 	LsmScan		scan = batch->scan;
 	LsmSegmentReader *reader;
+	LsmTid		lo = 0;
+	LsmTid		hi = 0;
 
-	if (batch->count_only && (entry->flags & LSM_SEGFLAG_ALL_VISIBLE))
-		return true;
-	if (batch->skip == NULL)
+	if (batch->skip == NULL && batch->known == NULL)
 		return false;
 	reader = lsm_reader_get(scan->base.rs_rd, scan->table, entry);
-	return reader != NULL && batch->skip(batch->arg, reader, entry, blockno);
+	if (reader == NULL)
+		return false;
+	if (batch->known != NULL && (entry->flags & LSM_SEGFLAG_ALL_VISIBLE) &&
+		batch->known(batch->arg, reader, blockno, &lo, &hi))
+		return true;
+	return batch->skip != NULL && batch->skip(batch->arg, reader, entry, blockno);
 }
 
 void
@@ -345,6 +350,8 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 	bool		skipped;
 	LsmTid		lo;
 	LsmTid		hi;
+	LsmTid		known_lo;
+	LsmTid		known_hi;
 	int			n;
 
 	if (reader == NULL)
@@ -358,15 +365,18 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 	lo = first;
 	hi = Min(last, scan->end);
 	skipped = batch->skip != NULL && batch->skip(batch->arg, reader, entry, blockno);
-	if (!skipped && batch->count_only && (entry->flags & LSM_SEGFLAG_ALL_VISIBLE) &&
-		lo <= block_first && hi == last)
+	known_lo = lo;
+	known_hi = hi;
+	if (!skipped && batch->known != NULL && (entry->flags & LSM_SEGFLAG_ALL_VISIBLE) &&
+		lo <= block_first && hi == last &&
+		batch->known(batch->arg, reader, blockno, &known_lo, &known_hi))
 	{
-		n = lsm_batch_collect(batch, view, lo, hi);
+		n = lsm_batch_collect(batch, view, known_lo, known_hi);
 		if (n < 0)
 			return false;
 		if (n == 0)
 		{
-			batch->rows_counted += rows;
+			batch->take(batch->arg, reader, blockno, rows);
 			batch->blocks_counted++;
 			lsm_compat_count_returned(rel, rows);
 			return true;

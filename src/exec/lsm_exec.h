@@ -42,8 +42,16 @@ extern Cost lsm_scanpath_find_cost(RelOptInfo *rel, const LsmScanCost *cost, Cos
 /* ---- lsm_bitmappath.c ---- */
 extern void lsm_bitmappath_install(void);
 
+/* ---- lsm_aggpath.c ---- */
+
+/* What a plan of LsmAgg has in custom_private, by place. */
+#define LSM_AGG_CONDITIONS		0	/* so many of the qual are of the scan */
+#define LSM_AGG_KEYS			1	/* columns that rows are grouped by */
+#define LSM_AGG_PARTIAL			2	/* groups need not be complete */
+
+extern void lsm_aggpath_install(void);
+
 /* ---- lsm_aggnode.c ---- */
-extern void lsm_aggnode_install(void);
 extern const CustomScanMethods lsm_agg_methods;
 
 /* ---- lsm_scannode.c ---- */

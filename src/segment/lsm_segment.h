@@ -237,6 +237,10 @@ typedef struct LsmZone
 	Datum		max;
 } LsmZone;
 extern bool lsm_segment_zone(LsmSegmentReader *reader, uint32 blockno, int attnum, LsmZone *zone);
+
+/* The roots, from first to last, of all blocks of that group. */
+extern void lsm_segment_zone_roots(LsmSegmentReader *reader, uint32 blockno, LsmTid *first,
+								   LsmTid *last);
 extern Oid	lsm_segment_column_type(LsmSegmentReader *reader, int attnum);
 extern int	lsm_segment_column_length(LsmSegmentReader *reader, int attnum);
 
