@@ -169,6 +169,30 @@ SELECT g, sum(f4), avg(f4), sum(f8), min(f8), max(f8) FROM lf WHERE g > 3 GROUP 
 INSERT INTO lf VALUES (4, 9, 0, 1.7e308);
 SELECT sum(f8) FROM lf WHERE g = 9;
 SELECT g, sum(f8) FROM lf WHERE g > 7 GROUP BY g;
+-- other types, beside the server's own nodes
+CREATE TABLE lx (id int, iv interval, m money, o oid, c "char", b bool, n numeric, i8 int8, t text) USING lsm WITH (autovacuum_enabled = off);
+INSERT INTO lx SELECT i, i * interval '1 hour', i::text::money, i * 2000000::bigint, (chr(65 + i % 5))::"char", i % 3 = 0, i / 3.0, i::int8 << 40, 't' || i % 9 FROM generate_series(1, 2000) i;
+SELECT count(*) AS flush FROM lsm_flush('lx');
+UPDATE lx SET iv = iv * 2, m = m * 2, n = -n WHERE id % 50 = 0;
+DELETE FROM lx WHERE id % 61 = 0;
+CREATE FUNCTION lx_all() RETURNS text LANGUAGE sql AS $$
+	SELECT (SELECT q::text FROM (SELECT sum(iv), avg(iv), min(iv), max(iv), sum(m), min(m), max(m), min(o), max(o), min(t), sum(-i8), bit_or(i8), variance(i8), stddev(n) FROM lx) q) ||
+		(SELECT string_agg(q::text, ' ' ORDER BY q::text) FROM (SELECT c, b, sum(iv), avg(n), max(m), sum(i8) FROM lx GROUP BY c, b) q) ||
+		(SELECT string_agg(q::text, ' ' ORDER BY q::text) FROM (SELECT o, t, avg(iv), sum(n) FROM lx GROUP BY o, t) q)
+$$;
+CREATE TABLE lx_result AS SELECT lx_all() AS a;
+SET lsm.enable_lsmscan = off;
+SELECT lx_all() = a AS same FROM lx_result;
+RESET lsm.enable_lsmscan;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SET max_parallel_workers_per_gather = 2;
+SELECT lx_all() = a AS same FROM lx_result;
+RESET parallel_setup_cost;
+RESET parallel_tuple_cost;
+RESET min_parallel_table_scan_size;
+SET max_parallel_workers_per_gather = 0;
 -- of equal numerics and floats the last one counts
 CREATE TABLE lt (id int, n numeric, f float8) USING lsm WITH (autovacuum_enabled = off);
 INSERT INTO lt SELECT i, 1.0, 0 FROM generate_series(1, 100) i;
@@ -220,6 +244,6 @@ BEGIN ISOLATION LEVEL SERIALIZABLE;
 SELECT flag, count(*) FROM lg WHERE id < 50 GROUP BY flag ORDER BY flag;
 SELECT mode FROM pg_locks WHERE mode = 'SIReadLock' AND relation = 'lg'::regclass;
 COMMIT;
-DROP TABLE lg, lg_heap, lg_asked, lg_where, lm, lf, lf_result, lt, lp, lz;
+DROP TABLE lg, lg_heap, lg_asked, lg_where, lm, lf, lf_result, lx, lx_result, lt, lp, lz;
 DROP ROLE regress_lg;
-DROP FUNCTION lg_fill, lg_answer, lg_check, lg_explain, lg_plan, lf_all;
+DROP FUNCTION lg_fill, lg_answer, lg_check, lg_explain, lg_plan, lf_all, lx_all;

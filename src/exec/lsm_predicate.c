@@ -340,8 +340,9 @@ lsm_predicate_make(Expr *clause, Index varno)
 void
 lsm_predicate_init(LsmPredicate *predicate, PlanState *parent)
 {
+	/* what looking at a block takes fits in what is kept when it is reset */
 	predicate->scratch = AllocSetContextCreate(CurrentMemoryContext, "lsm predicate test",
-											   ALLOCSET_SMALL_SIZES);
+											   ALLOCSET_DEFAULT_SIZES);
 	if (predicate->expr == NULL)
 		return;
 	predicate->state = ExecInitExpr(predicate->expr, parent);
