@@ -22,6 +22,7 @@
 #include "access/xact.h"
 #include "catalog/pg_publication.h"
 #include "lsm_am.h"
+#include "lsm_load.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/bufmgr.h"
@@ -78,8 +79,16 @@ lsm_insert_append(Relation rel, LsmTable *table, LsmNewRecord *records, int n, b
 {
 	int			done = 0;
 
-	while ((done += lsm_rowlog_insert(rel, table, records + done, n - done, speculative)) < n)
+	for (;;)
+	{
+		if (speculative)
+			done += lsm_rowlog_insert(rel, table, records + done, n - done, NULL, true);
+		else
+			done += lsm_load_insert(rel, table, records + done, n - done);
+		if (done == n)
+			break;
 		lsm_record_renew(rel, table, &records[done]);
+	}
 }
 
 void
@@ -104,6 +113,17 @@ lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid
 	}
 	pfree(records);
 	pgstat_count_heap_insert(rel, nslots);
+}
+
+/*
+ * What is written into the place of another table, under whose name the transaction
+ * ends, gets into WAL here: it is not found by its own name any more.
+ */
+void
+lsm_finish_bulk_insert(Relation rel, int options)
+{
+	if (OidIsValid(rel->rd_rel->relrewrite))
+		lsm_load_seal(rel);
 }
 
 void
