@@ -25,7 +25,7 @@
 #define XLOG_LSM_CONFLICT		0x20	/* rows are removed from indexes */
 #define XLOG_LSM_SPECULATIVE	0x30	/* a speculative INSERT is decided */
 #define XLOG_LSM_VISIBLE		0x40	/* bits of the visibility map are set */
-#define XLOG_LSM_BEGIN			0x50	/* empty pages for a bulk load */
+#define XLOG_LSM_BEGIN			0x60	/* empty pages for a bulk load */
 
 /* Why a metapage changed; for rm_desc only. */
 #define LSM_OP_RANGE			2	/* new row-log range */
