@@ -57,6 +57,7 @@ REGRESS = \
 	tablesample \
 	lsmscan \
 	lsmagg \
+	lsmgroup \
 	alter_table \
 	columns \
 	truncate \
@@ -69,6 +70,7 @@ REGRESS = \
 	prepared \
 	vacuum \
 	relpages \
+	estimates \
 	visibility_map \
 	ring \
 	segment \
@@ -118,6 +120,7 @@ ISOLATION = \
 	lock-strengths \
 	lock-update \
 	lost-update \
+	lsmscan-major \
 	major-parts \
 	job-order \
 	major-race \
@@ -177,6 +180,7 @@ PROVE_TESTS = \
 	src/test/t/035_autovacuum_settles.pl \
 	src/test/t/040_reader.pl \
 	src/test/t/041_bulk_load.pl \
+	src/test/t/044_stress.pl \
 	src/test/t/050_store_file.pl \
 	src/test/t/051_store_s3.pl \
 	src/test/t/052_store_faults.pl
@@ -211,6 +215,10 @@ ifeq ($(PGXS),)
 $(error "$(PG_CONFIG)" does not tell where PGXS is: install the server's development files and set PG_CONFIG)
 endif
 include $(PGXS)
+
+# Loops over the numbers of a block are worth vectors; -O2 of gcc makes few.
+src/segment/lsm_codec.o src/segment/lsm_numbers.o src/segment/lsm_select.o: \
+	override CFLAGS += $(CFLAGS_VECTORIZE)
 
 # PGXS knows no dependencies on headers.  .build-flags changes with the server
 # and with the flags, so that objects of two servers never meet in one library.

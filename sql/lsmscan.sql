@@ -123,10 +123,10 @@ INSERT INTO lz SELECT i, '2000-01-01'::date + i / 100, md5(i::text) FROM generat
 VACUUM ANALYZE lz;
 SELECT ls_explain('SELECT s FROM lz WHERE id BETWEEN 100 AND 105');
 SELECT ls_explain('SELECT * FROM lz WHERE d = ''2000-03-01'' AND length(s) = 32');
-SELECT ls_explain('SELECT count(*) FROM lz WHERE id < 0');
-SELECT ls_explain('SELECT sum(id + 0) FROM lz');
+SELECT ls_explain('SELECT sum(id % 10) FROM lz WHERE id < 0');
+SELECT ls_explain('SELECT sum(id % 10) FROM lz');
 UPDATE lz SET id = -1 WHERE id = 15000;
-SELECT ls_explain('SELECT count(*) FROM lz WHERE id < 0');
+SELECT ls_explain('SELECT sum(id % 10) FROM lz WHERE id < 0');
 -- values known only when it runs: parameters, outer rows, subqueries
 SET plan_cache_mode = force_generic_plan;
 PREPARE lz_by (int, int) AS SELECT count(*), min(id), max(id) FROM lz WHERE id BETWEEN $1 AND $2;
@@ -134,7 +134,7 @@ EXECUTE lz_by (500, 700);
 EXECUTE lz_by (19990, 30000);
 EXECUTE lz_by (NULL, 1);
 RESET plan_cache_mode;
-SELECT ls_explain('SELECT count(*) FROM lz WHERE id = (SELECT 5 * 5)');
+SELECT ls_explain('SELECT sum(id % 10) FROM lz WHERE id = (SELECT 5 * 5)');
 SELECT x, (SELECT count(*) FROM lz WHERE id BETWEEN x AND x + 10) FROM generate_series(0, 20000, 5000) x;
 SELECT x, y.n FROM generate_series(0, 20000, 10000) x, LATERAL (SELECT count(*) AS n FROM lz WHERE id < x) y;
 -- a cursor that is turned around, and one that changes rows
@@ -188,10 +188,10 @@ SELECT count(*), count(few) FROM lt WHERE 'a1' ~ pattern AND 'a' ~ few AND 'a' ~
 DROP TABLE lt;
 -- in a parallel plan
 SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET max_parallel_workers_per_gather = 2;
-EXPLAIN (COSTS off) SELECT count(*), sum(id + 0) FROM lz WHERE id BETWEEN 1000 AND 1999;
-SELECT count(*), sum(id + 0) FROM lz WHERE id BETWEEN 1000 AND 1999;
-SELECT count(*), sum(id + 0) FROM lz WHERE s LIKE 'a%';
-SELECT x FROM ls_explain('SELECT sum(id + 0) FROM lz WHERE id BETWEEN 1000 AND 1999') x WHERE x ~ 'LSM';
+EXPLAIN (COSTS off) SELECT count(*), sum(id % 10) FROM lz WHERE id BETWEEN 1000 AND 1999;
+SELECT count(*), sum(id % 10) FROM lz WHERE id BETWEEN 1000 AND 1999;
+SELECT count(*), sum(id % 10) FROM lz WHERE s LIKE 'a%';
+SELECT x FROM ls_explain('SELECT sum(id % 10) FROM lz WHERE id BETWEEN 1000 AND 1999') x WHERE x ~ 'LSM';
 -- run again by a join
 SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off;
 SELECT x, count(*) FROM (VALUES (1), (2)) v (x) JOIN lz ON lz.id % 1000 = x GROUP BY x ORDER BY x;

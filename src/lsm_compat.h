@@ -50,13 +50,69 @@
 #include "commands/vacuum.h"
 #include "executor/instrument.h"
 #include "miscadmin.h"
+#include "nodes/execnodes.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
+#include "replication/reorderbuffer.h"
 #include "storage/bufmgr.h"
 #include "storage/smgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
+
+/* A change that is being decoded, and its tuples. */
+#if PG_VERSION_NUM < 170000
+#define LSM_CHANGE_LOCATOR(change) ((change)->data.tp.relnode)
+#else
+#define LSM_CHANGE_LOCATOR(change) ((change)->data.tp.rlocator)
+#endif
+
+static inline ReorderBufferChange *
+lsm_compat_change_create(ReorderBuffer *reorder)
+{
+#if PG_VERSION_NUM < 180000
+	return ReorderBufferGetChange(reorder);
+#else
+	return ReorderBufferAllocChange(reorder);
+#endif
+}
+
+/* Make its old or new tuple, with room for len bytes behind the header. */
+static inline HeapTuple
+lsm_compat_change_tuple(ReorderBuffer *reorder, ReorderBufferChange *change, bool old, Size len)
+{
+#if PG_VERSION_NUM < 170000
+	ReorderBufferTupleBuf *buf = ReorderBufferGetTupleBuf(reorder, len);
+	HeapTuple	tuple = &buf->tuple;
+#elif PG_VERSION_NUM < 180000
+	HeapTuple	buf = ReorderBufferGetTupleBuf(reorder, len);
+	HeapTuple	tuple = buf;
+#else
+	HeapTuple	buf = ReorderBufferAllocTupleBuf(reorder, len);
+	HeapTuple	tuple = buf;
+#endif
+
+	if (old)
+		change->data.tp.oldtuple = buf;
+	else
+		change->data.tp.newtuple = buf;
+	return tuple;
+}
+
+/*
+ * Have the server make a custom scan's slot of that kind; false: it makes a virtual
+ * one, and what it has compiled for it has to be made anew.
+ */
+static inline bool
+lsm_compat_custom_scan_slot(CustomScanState *css, const TupleTableSlotOps *ops)
+{
+#if PG_VERSION_NUM < 170000
+	return false;
+#else
+	css->slotOps = ops;
+	return true;
+#endif
+}
 
 /* n pages of the table have been wanted, and found in memory. */
 static inline void
@@ -172,6 +228,20 @@ lsm_compat_truncate_main(SMgrRelation reln, BlockNumber old_nblocks, BlockNumber
 	 (path)->total_cost += (enabled) ? 0 : disable_cost)
 #else
 #define lsm_compat_disable_path(path, enabled) ((path)->disabled_nodes = (enabled) ? 0 : 1)
+#endif
+
+/* How many relations EXPLAIN has to tell apart. */
+#if PG_VERSION_NUM < 180000
+#define lsm_compat_explain_relations(es) list_length((es)->rtable)
+#else
+#define lsm_compat_explain_relations(es) ((es)->rtable_size)
+#endif
+
+/* What rows are grouped by, without columns that follow from others. */
+#if PG_VERSION_NUM < 170000
+#define lsm_compat_group_clause(root) ((root)->parse->groupClause)
+#else
+#define lsm_compat_group_clause(root) ((root)->processed_groupClause)
 #endif
 
 /* May the user call a function? */

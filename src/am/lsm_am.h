@@ -205,10 +205,13 @@ typedef struct LsmBatchScan
 	void	   *arg;
 
 	/*
-	 * rows of blocks that all see, and that have no other records, are only counted,
-	 * in rows_counted
+	 * Of blocks whose rows all see: is all that is wanted known without reading it, if
+	 * no row from *lo to *hi, which are the block's, has other records?  It may ask for more
+	 * rows than these.  Then that is taken.  May be NULL.
 	 */
-	bool		count_only;
+	bool		(*known) (void *arg, LsmSegmentReader *reader, uint32 blockno, LsmTid *lo,
+						  LsmTid *hi);
+	void		(*take) (void *arg, LsmSegmentReader *reader, uint32 blockno, uint32 rows);
 
 	/* the unit */
 	LsmBlock   *block;			/* NULL: rows, or skipped */
@@ -224,8 +227,7 @@ typedef struct LsmBatchScan
 	uint64		units;
 	uint64		blocks_read;
 	uint64		blocks_skipped;
-	uint64		blocks_counted;
-	uint64		rows_counted;
+	uint64		blocks_counted; /* not read because all was known */
 
 	/* private */
 	int			max_mask;
@@ -297,10 +299,15 @@ extern void lsm_vacuum_rel(Relation rel, struct VacuumParams *params,
 /* ---- lsm_handler.c ---- */
 extern void lsm_restore_prefetch(void);
 extern bool lsm_relation_is_lsm(Relation rel);
-extern void lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
-							  double *tuples, double *allvisfrac);
 extern bool lsm_am_is_lsm(Oid am);
 extern bool lsm_relid_is_lsm(Oid relid);
+
+/* ---- lsm_estimate.c ---- */
+extern double lsm_estimate_changed(Relation rel);
+extern void lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
+							  double *tuples, double *allvisfrac);
+extern void lsm_estimate_for_planner(Relation rel, int32 *attr_widths, BlockNumber *pages,
+									 double *tuples, double *allvisfrac);
 
 /* ---- lsm_ddl.c ---- */
 extern void lsm_ddl_install_hooks(void);

@@ -34,13 +34,18 @@ lsm_batch_skip_ahead(void *arg, const LsmManifestEntry *entry, uint32 blockno)
 	LsmBatchScan *batch = arg;
 	LsmScan		scan = batch->scan;
 	LsmSegmentReader *reader;
+	LsmTid		lo = 0;
+	LsmTid		hi = 0;
 
-	if (batch->count_only && (entry->flags & LSM_SEGFLAG_ALL_VISIBLE))
-		return true;
-	if (batch->skip == NULL)
+	if (batch->skip == NULL && batch->known == NULL)
 		return false;
 	reader = lsm_reader_get(scan->base.rs_rd, scan->table, entry);
-	return reader != NULL && batch->skip(batch->arg, reader, entry, blockno);
+	if (reader == NULL)
+		return false;
+	if (batch->known != NULL && (entry->flags & LSM_SEGFLAG_ALL_VISIBLE) &&
+		batch->known(batch->arg, reader, blockno, &lo, &hi))
+		return true;
+	return batch->skip != NULL && batch->skip(batch->arg, reader, entry, blockno);
 }
 
 void
@@ -308,12 +313,19 @@ lsm_batch_open(LsmBatchScan *batch, LsmManifestEntry *entry, LsmTid lo, LsmTid h
 /*
  * Make rows of what has been loaded, as for other scans, which has what they need
  * for many changed rows at hand; false: the view is old.
+ *
+ * The unit may begin with rows of the last one: a compaction draws the borders of
+ * blocks anew.
  */
 static bool
 lsm_batch_by_row(LsmBatchScan *batch, LsmView *view)
 {
 	LsmScan		scan = batch->scan;
+	int			had = lsm_scan_find_row(scan, scan->position, 0);
 
+	scan->nrows -= had;
+	if (had > 0)
+		memmove(scan->rows, scan->rows + had, scan->nrows * sizeof(LsmScanRow));
 	if (!lsm_scan_mark_changed(scan, view))
 		return false;
 	batch->by_row = true;
@@ -338,6 +350,8 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 	bool		skipped;
 	LsmTid		lo;
 	LsmTid		hi;
+	LsmTid		known_lo;
+	LsmTid		known_hi;
 	int			n;
 
 	if (reader == NULL)
@@ -351,15 +365,18 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 	lo = first;
 	hi = Min(last, scan->end);
 	skipped = batch->skip != NULL && batch->skip(batch->arg, reader, entry, blockno);
-	if (!skipped && batch->count_only && (entry->flags & LSM_SEGFLAG_ALL_VISIBLE) &&
-		lo <= block_first && hi == last)
+	known_lo = lo;
+	known_hi = hi;
+	if (!skipped && batch->known != NULL && (entry->flags & LSM_SEGFLAG_ALL_VISIBLE) &&
+		lo <= block_first && hi == last &&
+		batch->known(batch->arg, reader, blockno, &known_lo, &known_hi))
 	{
-		n = lsm_batch_collect(batch, view, lo, hi);
+		n = lsm_batch_collect(batch, view, known_lo, known_hi);
 		if (n < 0)
 			return false;
 		if (n == 0)
 		{
-			batch->rows_counted += rows;
+			batch->take(batch->arg, reader, blockno, rows);
 			batch->blocks_counted++;
 			lsm_compat_count_returned(rel, rows);
 			return true;

@@ -26,6 +26,9 @@
 #include "storage/predicate.h"
 #include "utils/memutils.h"
 
+/* Reading ahead, so many segments are looked at for a block that is wanted. */
+#define LSM_FEED_SEGMENTS		4
+
 #define LSM_CHANGED_BATCH		1024
 
 /* Where an LB ends in the order of TIDs. */
@@ -56,12 +59,15 @@ lsm_scan_set_range(LsmScan scan, LsmTid begin, LsmTid end)
 
 /*
  * The next block of a base segment from feed_tid on, up to a root, as far as the view
- * at hand tells; row-log pages lie in shared buffers.
+ * at hand tells; row-log pages lie in shared buffers.  Not beyond so many segments of
+ * which no block is wanted: who reads two rows does not look through the whole table.
  */
 bool
 lsm_scan_feed_block(LsmScan scan, LsmTid end, const LsmManifestEntry **entry, uint32 *blockno)
 {
 	LsmView    *view = scan->table->view;
+	int			last_base = -1;
+	int			nsegments = 0;
 
 	for (;;)
 	{
@@ -75,6 +81,9 @@ lsm_scan_feed_block(LsmScan scan, LsmTid end, const LsmManifestEntry **entry, ui
 
 		if (i >= view->nbase || Max(view->base[i]->first_tid, scan->feed_tid) > end)
 			return false;
+		if (i != last_base && nsegments++ >= LSM_FEED_SEGMENTS)
+			return false;
+		last_base = i;
 		*entry = view->base[i];
 		reader = lsm_reader_get(scan->base.rs_rd, scan->table, *entry);
 		if (reader == NULL)

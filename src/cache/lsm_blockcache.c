@@ -29,7 +29,8 @@
  * Opened segments take so much memory at most, if they are more than a few: the least
  * recently used is closed for another one.
  */
-#define LSM_LOCAL_READER_BYTES	((Size) 32 * 1024 * 1024)
+int			lsm_debug_reader_memory = 32 * 1024;	/* kB */
+
 #define LSM_LEAST_READERS		16
 
 /* What metadata of a segment goes by in the block cache, if it is not too long for that. */
@@ -60,6 +61,7 @@ typedef struct LsmSource
 	Size		preloaded_room;
 	uint64		preloaded_offset;
 	Size		preloaded_bytes;	/* 0: none */
+	bool		preloaded_proved;
 } LsmSource;
 
 typedef struct LsmBlockKey
@@ -85,10 +87,22 @@ static dlist_head lsm_readers_lru = DLIST_STATIC_INIT(lsm_readers_lru);
 static Size lsm_readers_bytes;
 static int	lsm_readers_open;
 
+/* The one that a block is read of, which may open others to read ahead. */
+static LsmOpenSegment *lsm_segment_in_use;
+
 static HTAB *lsm_blocks;
 static MemoryContext lsm_blocks_context;
 static dlist_head lsm_blocks_lru = DLIST_STATIC_INIT(lsm_blocks_lru);
 static Size lsm_blocks_bytes;
+
+/*
+ * Of the blocks that scans go through when the cache is full, one in so many is kept
+ * before older ones; the others make room for the next, whose memory is then in the
+ * processor's caches, and a table that does not fit finds a part of it the next time.
+ */
+#define LSM_PASSING_KEPT		16
+
+static uint32 lsm_passing_blocks;
 static int	lsm_pinned_blocks;	/* blocks with refcount > 0 */
 
 static void
@@ -125,12 +139,17 @@ lsm_segment_corrupt_entry(Relation rel, const LsmManifestEntry *entry, const cha
 static void
 lsm_readers_evict(Size need)
 {
-	while (lsm_readers_bytes + need > LSM_LOCAL_READER_BYTES &&
+	while (lsm_readers_bytes + need > (Size) lsm_debug_reader_memory * 1024 &&
 		   lsm_readers_open >= LSM_LEAST_READERS)
 	{
 		LsmOpenSegment *old = dlist_tail_element(LsmOpenSegment, lru, &lsm_readers_lru);
 
 		dlist_delete(&old->lru);
+		if (old == lsm_segment_in_use)
+		{
+			dlist_push_head(&lsm_readers_lru, &old->lru);
+			continue;
+		}
 		lsm_readers_bytes -= old->memory;
 		lsm_readers_open--;
 		MemoryContextDelete(old->context);
@@ -380,19 +399,6 @@ lsm_block_use(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
 	return lsm_block_take(cached);
 }
 
-/* Make a block of the bytes read ahead, which are given up. */
-static LsmBlock *
-lsm_block_decode(LsmOpenSegment *open, uint32 blockno)
-{
-	MemoryContext caller = MemoryContextSwitchTo(lsm_blocks_context);
-	LsmBlock   *block = lsm_block_read(open->reader, blockno);
-
-	MemoryContextSwitchTo(caller);
-	pfree(open->source->ahead);
-	open->source->ahead = NULL;
-	return block;
-}
-
 /* A block that is still in this backend, pinned; NULL if it is not. */
 static LsmCachedBlock *
 lsm_block_find_local(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
@@ -469,16 +475,23 @@ lsm_block_fetch_direct(Relation rel, LsmTable *table, LsmSegmentReader *reader,
 	return true;
 }
 
-/* Get the bytes of a block of an opened segment; false: the view is not the newest. */
+/*
+ * Get the bytes of a block of an opened segment, and whether their checksum has been
+ * looked at; false: the view is not the newest.
+ */
 static bool
 lsm_block_fetch(Relation rel, LsmTable *table, LsmOpenSegment *open,
-				const LsmAheadPlace *place, LsmReaderKind kind, LsmAheadFeed *feed, char *buf)
+				const LsmAheadPlace *place, LsmReaderKind kind, LsmAheadFeed *feed, char *buf,
+				bool *proved)
 {
 	uint32		span = lsm_segpages_span(place->offset, place->len);
 	bool		current;
 
+	lsm_segment_in_use = open;
+	*proved = true;
 	if (lsm_block_fetch_direct(rel, table, open->reader, place, kind, feed, buf))
 		return true;
+	*proved = false;
 	if (lsm_segpages_read(rel, place->entry, place->offset, place->len, buf))
 	{
 		lsm_iostat_add(kind, LSM_METHOD_BUFFERS, LSM_IO_REQUESTS, span);
@@ -537,10 +550,12 @@ lsm_block_preload(Relation rel, LsmTable *table, const LsmManifestEntry *entry, 
 		if (source->preloaded != NULL)
 			pfree(source->preloaded);
 		source->preloaded_room = 0;
+		source->preloaded = NULL;
 		source->preloaded = MemoryContextAlloc(open->context, place.len);
 		source->preloaded_room = place.len;
 	}
-	if (!lsm_block_fetch(rel, table, open, &place, feed->kind, feed, source->preloaded))
+	if (!lsm_block_fetch(rel, table, open, &place, feed->kind, feed, source->preloaded,
+						 &source->preloaded_proved))
 		return false;
 	source->preloaded_offset = place.offset;
 	source->preloaded_bytes = place.len;
@@ -559,6 +574,7 @@ lsm_block_find_or_read(Relation rel, LsmTable *table, const LsmManifestEntry *en
 	LsmAheadPlace place;
 	LsmBlock   *block;
 	char	   *bytes;
+	bool		proved;
 
 	cached = lsm_block_find_local(rel, table, entry, &key);
 	if (cached != NULL)
@@ -570,21 +586,23 @@ lsm_block_find_or_read(Relation rel, LsmTable *table, const LsmManifestEntry *en
 	source = open->source;
 	lsm_block_locate(open, blockno, &place);
 	lsm_block_evict((Size) place.len * 2);
-	bytes = palloc(place.len);
+	block = lsm_block_new(open->reader, blockno, &bytes);
 	if (source->preloaded_bytes == place.len && source->preloaded_offset == place.offset)
-		memcpy(bytes, source->preloaded, place.len);
-	else if (!lsm_block_fetch(rel, table, open, &place, kind, feed, bytes))
 	{
-		pfree(bytes);
+		memcpy(bytes, source->preloaded, place.len);
+		proved = source->preloaded_proved;
+	}
+	else if (!lsm_block_fetch(rel, table, open, &place, kind, feed, bytes, &proved))
+	{
+		lsm_block_free(block);
 		return NULL;
 	}
-	source->ahead = bytes;
-	source->ahead_offset = place.offset;
-	source->ahead_bytes = place.len;
-	block = lsm_block_decode(open, blockno);
+	lsm_block_begin(open->reader, block, proved);
 
 	cached = hash_search(lsm_blocks, &key, HASH_ENTER, NULL);
+	lsm_block_keep(block, lsm_blocks_context);
 	cached->block = block;
+	cached->passing = kind != LSM_READER_POINT;
 	cached->refcount = 1;
 	lsm_pinned_blocks++;
 	cached->xact = lsm_xact_number;
@@ -606,10 +624,16 @@ lsm_block_pin_any(Relation rel, LsmTable *table, const LsmManifestEntry *entry, 
 	lsm_stat_tick(&table->stat);
 	if (likely(cached != NULL && cached->uid == entry->uid && cached->blockno == blockno &&
 			   cached->block != NULL))
-		return lsm_block_use(rel, table, entry, cached);
-	cached = lsm_block_find_or_read(rel, table, entry, blockno, kind, feed);
-	if (cached != NULL)
+		lsm_block_use(rel, table, entry, cached);
+	else
+	{
+		cached = lsm_block_find_or_read(rel, table, entry, blockno, kind, feed);
+		if (cached == NULL)
+			return NULL;
 		*recent = cached;
+	}
+	if (kind == LSM_READER_POINT)
+		cached->passing = false;
 	return cached;
 }
 
@@ -647,7 +671,11 @@ lsm_block_unpin(LsmCachedBlock *cached, uint64 xact)
 	memory = lsm_block_memory(cached->block);
 	lsm_blocks_bytes += memory - cached->memory;
 	cached->memory = memory;
-	dlist_push_head(&lsm_blocks_lru, &cached->lru);
+	if (cached->passing && lsm_blocks_bytes > LSM_LOCAL_CACHE_BYTES / 8 * 7 &&
+		++lsm_passing_blocks % LSM_PASSING_KEPT != 0)
+		dlist_push_tail(&lsm_blocks_lru, &cached->lru);
+	else
+		dlist_push_head(&lsm_blocks_lru, &cached->lru);
 	lsm_block_evict(0);
 }
 

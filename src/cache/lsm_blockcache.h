@@ -17,6 +17,9 @@
 #include "lsm_table.h"
 #include "storage/buf.h"
 
+/* Memory of opened segments (kB); settable for tests. */
+extern int	lsm_debug_reader_memory;
+
 /* A block in the cache; pinned while refcount > 0. */
 typedef struct LsmCachedBlock
 {
@@ -30,6 +33,7 @@ typedef struct LsmCachedBlock
 	uint64		xact;			/* lsm_xact_number of the pins */
 	Size		memory;
 	uint32		npages;			/* that the block lies on */
+	bool		passing;		/* only scans have asked for it */
 	dlist_node	lru;			/* in the list while unpinned */
 } LsmCachedBlock;
 

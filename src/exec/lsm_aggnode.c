@@ -3,200 +3,57 @@
  * lsm_aggnode.c
  *	  LsmAgg: aggregates over a scan, computed inside it.
  *
- * It takes the place of an aggregate without groups over a sequential scan of one of
- * our tables, if it knows all aggregates (lsm_aggregate.c), and if all conditions
- * are looked at by column.  No row is made of what blocks have; and where only the
- * number of rows is asked for, blocks are not even read that all see and that have
- * no changed rows.
+ * No row is made of what blocks have; and where only the number of rows or values is asked
+ * for, or the best of them, blocks are not even read that all see and that have no
+ * changed rows, if zone maps settle the conditions for all of them.  Rows that
+ * blocks do not tell all about are added one by one.  What the plan looks like:
+ * lsm_aggpath.c.
  *
- * THE PLAN
- *	  custom_scan_tlist begins with the columns of the table, so that a column has
- *	  its number in the conditions (the plan's qual, for which the server then has
- *	  INDEX_VAR); the aggregates come after them.  The scan tuple is one row of them,
- *	  of which only the aggregates are set.
+ * ORDER
+ *	  Some results depend on the order of rows (lsm_aggregate.c).  Then a block is added
+ *	  in pieces, with its changed rows between them.
+ *
+ * PASSES
+ *	  If there is no memory for all groups, the scan begins anew for those of the lower
+ *	  half of hashes, and again for the others, as often as it takes.  The snapshot is
+ *	  the same, so each row is met in each pass.  In a parallel plan groups need not
+ *	  be complete: there those that are full go to the server's node above, and the scan
+ *	  goes on.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/table.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_proc.h"
 #include "executor/executor.h"
 #include "lsm_aggregate.h"
 #include "lsm_columnscan.h"
 #include "lsm_exec.h"
-#include "nodes/makefuncs.h"
-#include "nodes/nodeFuncs.h"
-#include "optimizer/cost.h"
-#include "optimizer/optimizer.h"
-#include "optimizer/pathnode.h"
-#include "optimizer/planner.h"
-#include "optimizer/restrictinfo.h"
-#include "optimizer/tlist.h"
+#include "lsm_group.h"
 #include "miscadmin.h"
-#include "parser/parsetree.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
-
-/* What adding a value costs, of cpu_operator_cost. */
-#define LSM_ADD_FACTOR			0.1
-
-static create_upper_paths_hook_type previous_create_upper_paths;
-
-/* ---------------------------------------------------------------------
- * Planning
- * --------------------------------------------------------------------- */
-
-/* The aggregates of the target; false: there is something that is none of ours. */
-static bool
-lsm_aggnode_aggregates(PathTarget *target, Index relid, List **aggrefs)
-{
-	List	   *found = pull_var_clause((Node *) target->exprs,
-										PVC_INCLUDE_AGGREGATES | PVC_INCLUDE_WINDOWFUNCS |
-										PVC_INCLUDE_PLACEHOLDERS);
-	ListCell   *cell;
-
-	*aggrefs = NIL;
-	foreach(cell, found)
-	{
-		if (!IsA(lfirst(cell), Aggref) ||
-			lsm_aggregate_make(lfirst_node(Aggref, cell), relid) == NULL)
-			return false;
-		*aggrefs = list_append_unique(*aggrefs, lfirst(cell));
-	}
-	return *aggrefs != NIL;
-}
-
-static TargetEntry *
-lsm_aggnode_column(Relation rel, Index relid, AttrNumber attnum)
-{
-	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attnum - 1);
-	Expr	   *expr;
-
-	if (att->attisdropped)
-		expr = (Expr *) makeNullConst(INT4OID, -1, InvalidOid);
-	else
-		expr = (Expr *) makeVar(relid, attnum, att->atttypid, att->atttypmod, att->attcollation,
-								0);
-	return makeTargetEntry(expr, attnum, pstrdup(NameStr(att->attname)), false);
-}
-
-static Plan *
-lsm_aggnode_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path, List *tlist,
-				 List *clauses, List *custom_plans)
-{
-	CustomScan *scan = makeNode(CustomScan);
-	RelOptInfo *input = linitial(best_path->custom_private);
-	RangeTblEntry *rte = planner_rt_fetch(input->relid, root);
-	Relation	table = table_open(rte->relid, NoLock);
-	int			natts = RelationGetNumberOfAttributes(table);
-	List	   *aggrefs;
-	ListCell   *cell;
-
-	for (int i = 1; i <= natts; i++)
-		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist,
-										  lsm_aggnode_column(table, input->relid, i));
-	table_close(table, NoLock);
-	(void) lsm_aggnode_aggregates(best_path->path.pathtarget, input->relid, &aggrefs);
-	foreach(cell, aggrefs)
-		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist,
-										  makeTargetEntry(lfirst(cell), ++natts, NULL, false));
-	scan->scan.scanrelid = input->relid;
-	scan->scan.plan.targetlist = tlist;
-	scan->scan.plan.qual = extract_actual_clauses(input->baserestrictinfo, false);
-	scan->flags = best_path->flags;
-	scan->methods = &lsm_agg_methods;
-	return &scan->scan.plan;
-}
-
-static const CustomPathMethods lsm_aggnode_path_methods = {
-	.CustomName = "LsmAgg",
-	.PlanCustomPath = lsm_aggnode_plan,
-};
-
-static bool
-lsm_aggnode_has_pseudoconstant(List *restrictions)
-{
-	ListCell   *cell;
-
-	foreach(cell, restrictions)
-		if (lfirst_node(RestrictInfo, cell)->pseudoconstant)
-		return true;
-	return false;
-}
-
-/* Can all of the query's grouping be done here? */
-static bool
-lsm_aggnode_applies(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output, List **aggrefs)
-{
-	Query	   *parse = root->parse;
-
-	return parse->groupClause == NIL && parse->groupingSets == NIL && parse->hasAggs &&
-		parse->havingQual == NULL && input->reloptkind == RELOPT_BASEREL &&
-		input->lateral_relids == NULL &&
-		lsm_scanpath_applies(input, planner_rt_fetch(input->relid, root)) &&
-		!lsm_aggnode_has_pseudoconstant(input->baserestrictinfo) &&
-		lsm_aggnode_aggregates(output->reltarget, input->relid, aggrefs);
-}
-
-static void
-lsm_create_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
-					   RelOptInfo *output, void *extra)
-{
-	CustomPath *path;
-	LsmScanCost cost;
-	List	   *aggrefs;
-	Cost		disk;
-
-	if (previous_create_upper_paths)
-		previous_create_upper_paths(root, stage, input, output, extra);
-	if (stage != UPPERREL_GROUP_AGG || !lsm_aggnode_applies(root, input, output, &aggrefs))
-		return;
-	lsm_scanpath_conditions(root, input, input->baserestrictinfo, &cost);
-	if (cost.nrest > 0)
-		return;
-
-	path = makeNode(CustomPath);
-	path->path.pathtype = T_CustomScan;
-	path->path.parent = output;
-	path->path.pathtarget = output->reltarget;
-	path->path.rows = 1;
-	path->path.startup_cost = cost.batch.startup + output->reltarget->cost.startup +
-		lsm_scanpath_find_cost(input, &cost, &disk) +
-		input->tuples * cost.passed * list_length(aggrefs) * cpu_operator_cost * LSM_ADD_FACTOR;
-	path->path.startup_cost += disk;
-	path->path.total_cost = path->path.startup_cost + cpu_tuple_cost +
-		output->reltarget->cost.per_tuple;
-	lsm_compat_disable_path(&path->path, enable_seqscan);
-	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
-	path->methods = &lsm_aggnode_path_methods;
-	path->custom_private = list_make1(input);
-	add_path(output, &path->path);
-}
-
-void
-lsm_aggnode_install(void)
-{
-	RegisterCustomScanMethods(&lsm_agg_methods);
-	previous_create_upper_paths = create_upper_paths_hook;
-	create_upper_paths_hook = lsm_create_upper_paths;
-}
-
-/* ---------------------------------------------------------------------
- * Running
- * --------------------------------------------------------------------- */
+#include "utils/ruleutils.h"
 
 typedef struct LsmAggState
 {
 	CustomScanState css;		/* must be first */
 	LsmColumnScan cscan;
 	TupleTableSlot *row;		/* rows that are fetched one by one */
-	int			naggregates;
-	LsmAggregate **aggregates;
-	bool		count_rows;		/* that is all, and of all rows */
+	LsmAggregates aggregates;
+	LsmGroups	groups;
+	ExprState  *having;
+	bool		partial;		/* groups need not be complete */
+	bool		running;		/* the scan has begun, and has not ended */
+	bool		emitting;		/* groups are being given out */
 	bool		done;
+	uint32		next;			/* group */
+	uint64		width;			/* of a pass, in hashes */
+	uint64		passes;			/* that were begun */
 } LsmAggState;
+
+/* ---- begin ---- */
 
 /* As the server does for its own node. */
 static void
@@ -209,17 +66,19 @@ lsm_aggnode_check_permission(const Aggref *aggref)
 	InvokeFunctionExecuteHook(aggref->aggfnoid);
 }
 
+/* Conditions of the scan, and of HAVING. */
 static void
-lsm_aggnode_begin(CustomScanState *css, EState *estate, int eflags)
+lsm_aggnode_begin_quals(LsmAggState *node)
 {
-	LsmAggState *node = (LsmAggState *) css;
-	PlanState  *ps = &css->ss.ps;
+	PlanState  *ps = &node->css.ss.ps;
 	CustomScan *plan = (CustomScan *) ps->plan;
-	Relation	rel = css->ss.ss_currentRelation;
+	List	   *qual = plan->scan.plan.qual;
+	int			nconditions = intVal(list_nth(plan->custom_private, LSM_AGG_CONDITIONS));
+	List	   *conditions = list_truncate(list_copy(qual), nconditions);
 	ListCell   *cell;
 
-	lsm_columnscan_init(&node->cscan, ps, rel, list_length(plan->scan.plan.qual));
-	foreach(cell, plan->scan.plan.qual)
+	lsm_columnscan_init(&node->cscan, ps, node->css.ss.ss_currentRelation, nconditions);
+	foreach(cell, conditions)
 		if (!lsm_columnscan_add(&node->cscan, lfirst(cell), INDEX_VAR))
 		elog(ERROR, "a condition of LsmAgg is not one by column");
 
@@ -228,27 +87,211 @@ lsm_aggnode_begin(CustomScanState *css, EState *estate, int eflags)
 	 * first
 	 */
 	ps->scanopsfixed = false;
-	node->cscan.qual = ExecInitQual(plan->scan.plan.qual, ps);
+	node->cscan.qual = ExecInitQual(conditions, ps);
+	node->having = ExecInitQual(list_copy_tail(qual, nconditions), ps);
 	ps->qual = NULL;
-	node->row = ExecAllocTableSlot(&estate->es_tupleTable, RelationGetDescr(rel), &LsmSlotOps);
+}
 
-	node->aggregates = palloc(list_length(plan->custom_scan_tlist) * sizeof(LsmAggregate *));
-	node->count_rows = node->cscan.npredicates == 0;
+static void
+lsm_aggnode_begin_aggregates(LsmAggState *node)
+{
+	CustomScan *plan = (CustomScan *) node->css.ss.ps.plan;
+	Index		varno = plan->scan.scanrelid;
+	ListCell   *cell;
+
+	lsm_aggregates_init(&node->aggregates, list_length(plan->custom_scan_tlist));
 	foreach(cell, plan->custom_scan_tlist)
 	{
-		Expr	   *expr = lfirst_node(TargetEntry, cell)->expr;
-		LsmAggregate *aggregate;
+		Aggref	   *aggref = (Aggref *) lfirst_node(TargetEntry, cell)->expr;
 
-		if (!IsA(expr, Aggref))
+		if (!IsA(aggref, Aggref))
 			continue;
-		lsm_aggnode_check_permission((Aggref *) expr);
-		aggregate = lsm_aggregate_make((Aggref *) expr, plan->scan.scanrelid);
-		if (aggregate == NULL)
+		lsm_aggnode_check_permission(aggref);
+		if (!lsm_aggregates_add(&node->aggregates, aggref, varno))
 			elog(ERROR, "an aggregate of LsmAgg is none of its own");
-		node->aggregates[node->naggregates++] = aggregate;
-		if (aggregate->kind != LSM_AGG_COUNT_ROWS)
-			node->count_rows = false;
-		lsm_columnscan_ask(&node->cscan, (Node *) ((Aggref *) expr)->args, plan->scan.scanrelid);
+		lsm_columnscan_ask(&node->cscan, (Node *) aggref->args, varno);
+		lsm_columnscan_ask(&node->cscan, (Node *) aggref->aggfilter, varno);
+	}
+}
+
+static bool
+lsm_aggnode_known(void *arg, LsmSegmentReader *reader, uint32 blockno)
+{
+	LsmAggState *node = arg;
+
+	return lsm_aggregates_known(&node->aggregates, reader, blockno);
+}
+
+static void
+lsm_aggnode_take(void *arg, LsmSegmentReader *reader, uint32 blockno, uint32 rows)
+{
+	LsmAggState *node = arg;
+
+	lsm_aggregates_take(&node->aggregates, node->groups.all[0]->states, reader, blockno, rows);
+}
+
+static bool
+lsm_aggnode_beaten(void *arg, LsmSegmentReader *reader, uint32 blockno)
+{
+	LsmAggState *node = arg;
+
+	return lsm_aggregates_beaten(&node->aggregates, node->groups.all[0]->states, reader,
+								 blockno);
+}
+
+/* Without groups, what zone maps tell may be enough. */
+static void
+lsm_aggnode_use_zones(LsmAggState *node)
+{
+	LsmColumnScan *cscan = &node->cscan;
+	bool		bounds;
+	bool		beatable;
+
+	cscan->arg = node;
+	if (lsm_aggregates_use_zones(&node->aggregates, &bounds, &beatable))
+	{
+		cscan->known = lsm_aggnode_known;
+		cscan->take = lsm_aggnode_take;
+		cscan->zones_asked = bounds || cscan->npredicates > 0;
+	}
+	if (beatable)
+		cscan->beaten = lsm_aggnode_beaten;
+}
+
+static void
+lsm_aggnode_begin(CustomScanState *css, EState *estate, int eflags)
+{
+	LsmAggState *node = (LsmAggState *) css;
+	CustomScan *plan = (CustomScan *) css->ss.ps.plan;
+	TupleDesc	tupdesc = RelationGetDescr(css->ss.ss_currentRelation);
+	List	   *keys = list_nth(plan->custom_private, LSM_AGG_KEYS);
+	ListCell   *cell;
+
+	lsm_aggnode_begin_quals(node);
+	lsm_aggnode_begin_aggregates(node);
+	node->row = ExecAllocTableSlot(&estate->es_tupleTable, tupdesc, &LsmSlotOps);
+	foreach(cell, keys)
+		node->cscan.columns = bms_add_member(node->cscan.columns, lfirst_int(cell));
+	lsm_groups_init(&node->groups, tupdesc, keys, &node->aggregates);
+	lsm_aggregates_begin(&node->aggregates, &css->ss.ps, tupdesc, node->groups.context);
+	node->partial = intVal(list_nth(plan->custom_private, LSM_AGG_PARTIAL));
+	if (keys == NIL)
+		lsm_aggnode_use_zones(node);
+	node->width = node->groups.end_hash;
+}
+
+/* ---- adding rows ---- */
+
+/* Add the row in node->row. */
+static void
+lsm_aggnode_add_row(LsmAggState *node, LsmAggregateState *states, const Bitmapset *only)
+{
+	ExprContext *econtext = node->css.ss.ps.ps_ExprContext;
+
+	if (states == NULL)
+	{
+		LsmGroup   *group = lsm_groups_find_row(&node->groups, node->row);
+
+		if (group == NULL)
+			return;
+		states = group->states;
+	}
+	econtext->ecxt_scantuple = node->row;
+	lsm_aggregates_add_row(&node->aggregates, states, econtext, only);
+}
+
+/* Add a range of the block's rows, some aggregates perhaps row by row. */
+static void
+lsm_aggnode_add_range(LsmAggState *node, LsmAggregateRows *rows)
+{
+	Bitmapset  *left = lsm_aggregates_add_rows(&node->aggregates, rows);
+
+	if (left == NULL)
+		return;
+	for (int i = 0; i < rows->n; i++)
+	{
+		int			row = rows->selected[i];
+		int			group = rows->group == NULL ? 0 : rows->group[row];
+
+		if (lsm_columnscan_store(&node->cscan, row, lsm_block_root(rows->block, row), node->row))
+			lsm_aggnode_add_row(node, rows->states[group], left);
+	}
+	bms_free(left);
+}
+
+/* Where the block's next changed row is among its rows. */
+static int
+lsm_aggnode_next_changed(LsmAggState *node)
+{
+	LsmBatchScan *batch = &node->cscan.batch;
+
+	if (!node->aggregates.ordered || node->cscan.changed_at >= batch->nchanged)
+		return batch->nrows;
+	return Min(batch->changed[node->cscan.changed_at].row, batch->nrows);
+}
+
+/* Add the selected rows of the block, and perhaps changed ones. */
+static void
+lsm_aggnode_add_block(LsmAggState *node)
+{
+	LsmColumnScan *cscan = &node->cscan;
+	LsmBatchScan *batch = &cscan->batch;
+	LsmGroups  *groups = &node->groups;
+	LsmAggregateRows rows = {.block = batch->block,.rows = batch->nrows,.mask = batch->mask};
+	int			n = cscan->nselected;
+	int			from = 0;
+
+	if (groups->nkeys > 0)
+	{
+		n = lsm_groups_map(groups, batch->block, cscan->selected, n, batch->mask);
+		rows.group = groups->group;
+		rows.ngroups = groups->nlocal;
+		rows.states = groups->states;
+	}
+	else
+	{
+		rows.ngroups = 1;
+		rows.states = &groups->all[0]->states;
+	}
+	if (n == 0)
+		return;
+	rows.selected = cscan->selected;
+	rows.n = n;
+	lsm_aggregates_begin_block(&node->aggregates, &rows);
+	for (;;)
+	{
+		LsmTid		root;
+
+		rows.from = rows.to;
+		rows.to = lsm_aggnode_next_changed(node);
+		rows.selected = cscan->selected + from;
+		for (rows.n = 0; from < n && cscan->selected[from] < rows.to; rows.n++)
+			from++;
+		rows.all = rows.n == rows.to - rows.from;
+		if (rows.n > 0)
+			lsm_aggnode_add_range(node, &rows);
+		if (rows.to == batch->nrows)
+			break;
+		while (lsm_columnscan_fetch(cscan, node->row, rows.to + 1, &root))
+			lsm_aggnode_add_row(node, NULL, NULL);
+	}
+}
+
+/* Add the block's rows one by one, in order with changed ones. */
+static void
+lsm_aggnode_add_block_by_row(LsmAggState *node)
+{
+	LsmColumnScan *cscan = &node->cscan;
+
+	for (int i = 0; i < cscan->nselected; i++)
+	{
+		int			row = cscan->selected[i];
+		LsmTid		root;
+
+		while (lsm_columnscan_fetch(cscan, node->row, row, &root))
+			lsm_aggnode_add_row(node, NULL, NULL);
+		if (lsm_columnscan_store(cscan, row, lsm_block_root(cscan->batch.block, row), node->row))
+			lsm_aggnode_add_row(node, NULL, NULL);
 	}
 }
 
@@ -257,81 +300,159 @@ static void
 lsm_aggnode_add_unit(LsmAggState *node)
 {
 	LsmColumnScan *cscan = &node->cscan;
-	LsmBatchScan *batch = &cscan->batch;
 	LsmTid		root;
 
 	if (cscan->nselected > 0 && cscan->simple)
-	{
-		for (int i = 0; i < node->naggregates; i++)
-			lsm_aggregate_block(node->aggregates[i], batch->block, batch->mask,
-								cscan->nselected);
-	}
+		lsm_aggnode_add_block(node);
 	else if (cscan->nselected > 0)
-	{
-		for (int i = 0; i < cscan->nselected; i++)
-		{
-			int			row = cscan->selected[i];
-
-			if (!lsm_columnscan_store(cscan, row, lsm_block_root(batch->block, row), node->row))
-				continue;
-			for (int j = 0; j < node->naggregates; j++)
-				lsm_aggregate_row(node->aggregates[j], node->row);
-		}
-	}
+		lsm_aggnode_add_block_by_row(node);
 	while (lsm_columnscan_fetch(cscan, node->row, -1, &root))
-		for (int i = 0; i < node->naggregates; i++)
-			lsm_aggregate_row(node->aggregates[i], node->row);
+		lsm_aggnode_add_row(node, NULL, NULL);
 }
 
+/* ---- passes ---- */
+
+static void
+lsm_aggnode_reset_groups(LsmAggState *node)
+{
+	lsm_groups_reset(&node->groups);
+	/* without columns to group by there is a group even if there is no row */
+	if (node->groups.nkeys == 0)
+		(void) lsm_groups_find_row(&node->groups, node->row);
+}
+
+static void
+lsm_aggnode_start_scan(LsmAggState *node)
+{
+	lsm_columnscan_start(&node->cscan);
+	lsm_aggregates_start(&node->aggregates, node->css.ss.ps.ps_ExprContext);
+	node->running = true;
+	node->passes++;
+}
+
+/* Begin the next pass, for hashes from first on. */
+static void
+lsm_aggnode_start_pass(LsmAggState *node, uint64 first)
+{
+	node->groups.first_hash = first;
+	node->groups.end_hash = Min(first + node->width, (uint64) PG_UINT32_MAX + 1);
+	lsm_columnscan_rescan(&node->cscan);
+	lsm_aggnode_start_scan(node);
+	lsm_aggnode_reset_groups(node);
+}
+
+/* Add units until there are none, or there is no more memory for groups. */
 static void
 lsm_aggnode_run(LsmAggState *node)
 {
 	ExprContext *econtext = node->css.ss.ps.ps_ExprContext;
 	MemoryContext caller;
 
-	lsm_columnscan_start(&node->cscan);
-	node->cscan.batch.count_only = node->count_rows;
 	caller = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
-	while (lsm_columnscan_next_unit(&node->cscan))
+	while (node->running)
 	{
+		node->running = lsm_columnscan_next_unit(&node->cscan);
+		if (!node->running)
+			break;
 		lsm_aggnode_add_unit(node);
 		ExecClearTuple(node->row);
 		ResetExprContext(econtext);
+		if (!lsm_groups_full(&node->groups))
+			continue;
+		if (node->partial)
+			break;
+		if (node->width > 1)
+		{
+			node->width = (node->groups.end_hash - node->groups.first_hash + 1) / 2;
+			MemoryContextSwitchTo(caller);
+			lsm_aggnode_start_pass(node, node->groups.first_hash);
+			MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
+		}
 	}
 	MemoryContextSwitchTo(caller);
-	if (node->count_rows)
-		for (int i = 0; i < node->naggregates; i++)
-			lsm_aggregate_rows(node->aggregates[i], node->cscan.batch.rows_counted);
+}
+
+/* Have groups to give out; false: there are no more. */
+static bool
+lsm_aggnode_next_groups(LsmAggState *node)
+{
+	if (node->done)
+		return false;
+	if (node->passes == 0)
+	{
+		lsm_aggnode_start_scan(node);
+		lsm_aggnode_reset_groups(node);
+	}
+	else if (node->running)
+		lsm_aggnode_reset_groups(node);
+	else if (node->groups.end_hash <= PG_UINT32_MAX)
+		lsm_aggnode_start_pass(node, node->groups.end_hash);
+	else
+	{
+		node->done = true;
+		lsm_columnscan_stop(&node->cscan);
+		return false;
+	}
+	lsm_aggnode_run(node);
+	node->emitting = true;
+	node->next = 0;
+	return true;
+}
+
+/* ---- results ---- */
+
+/* Make the scan tuple of a group. */
+static void
+lsm_aggnode_store(LsmAggState *node, LsmGroup *group)
+{
+	TupleTableSlot *slot = node->css.ss.ss_ScanTupleSlot;
+	int			natts = RelationGetNumberOfAttributes(node->css.ss.ss_currentRelation);
+	MemoryContext caller;
+
+	ExecClearTuple(slot);
+	memset(slot->tts_isnull, true, natts * sizeof(bool));
+	for (int i = 0; i < node->groups.nkeys; i++)
+	{
+		AttrNumber	attnum = node->groups.keys[i].attnum;
+
+		slot->tts_values[attnum - 1] = group->values[i];
+		slot->tts_isnull[attnum - 1] = group->isnull[i];
+	}
+	caller = MemoryContextSwitchTo(node->css.ss.ps.ps_ExprContext->ecxt_per_tuple_memory);
+	for (int i = 0; i < node->aggregates.nresults; i++)
+		slot->tts_values[natts + i] = lsm_aggregates_result(&node->aggregates, group->states, i,
+															&slot->tts_isnull[natts + i]);
+	MemoryContextSwitchTo(caller);
+	ExecStoreVirtualTuple(slot);
 }
 
 static TupleTableSlot *
 lsm_aggnode_exec(CustomScanState *css)
 {
 	LsmAggState *node = (LsmAggState *) css;
-	TupleTableSlot *slot = css->ss.ss_ScanTupleSlot;
 	ExprContext *econtext = css->ss.ps.ps_ExprContext;
-	int			natts = RelationGetNumberOfAttributes(css->ss.ss_currentRelation);
-	MemoryContext caller;
 
-	if (node->done)
-		return NULL;
-	node->done = true;
-	lsm_aggnode_run(node);
-	lsm_columnscan_stop(&node->cscan);
-
-	ResetExprContext(econtext);
-	ExecClearTuple(slot);
-	memset(slot->tts_isnull, true, natts * sizeof(bool));
-	caller = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
-	for (int i = 0; i < node->naggregates; i++)
-		slot->tts_values[natts + i] = lsm_aggregate_result(node->aggregates[i],
-														   &slot->tts_isnull[natts + i]);
-	MemoryContextSwitchTo(caller);
-	ExecStoreVirtualTuple(slot);
-	if (css->ss.ps.ps_ProjInfo == NULL)
-		return slot;
-	econtext->ecxt_scantuple = slot;
-	return ExecProject(css->ss.ps.ps_ProjInfo);
+	for (;;)
+	{
+		if (!node->emitting && !lsm_aggnode_next_groups(node))
+			return NULL;
+		while (node->next < node->groups.n)
+		{
+			CHECK_FOR_INTERRUPTS();
+			ResetExprContext(econtext);
+			lsm_aggnode_store(node, node->groups.all[node->next++]);
+			econtext->ecxt_scantuple = css->ss.ss_ScanTupleSlot;
+			if (!ExecQual(node->having, econtext))
+			{
+				InstrCountFiltered1(&css->ss, 1);
+				continue;
+			}
+			if (css->ss.ps.ps_ProjInfo == NULL)
+				return css->ss.ss_ScanTupleSlot;
+			return ExecProject(css->ss.ps.ps_ProjInfo);
+		}
+		node->emitting = false;
+	}
 }
 
 static void
@@ -346,15 +467,82 @@ lsm_aggnode_rescan(CustomScanState *css)
 	LsmAggState *node = (LsmAggState *) css;
 
 	lsm_columnscan_rescan(&node->cscan);
-	for (int i = 0; i < node->naggregates; i++)
-		lsm_aggregate_reset(node->aggregates[i]);
+	node->groups.first_hash = 0;
+	node->groups.end_hash = (uint64) PG_UINT32_MAX + 1;
+	node->width = node->groups.end_hash;
+	node->passes = 0;
+	node->running = false;
+	node->emitting = false;
 	node->done = false;
 }
+
+/* ---- parallel plans ---- */
+
+static Size
+lsm_aggnode_estimate_dsm(CustomScanState *css, ParallelContext *pcxt)
+{
+	return lsm_columnscan_estimate_dsm(css->ss.ss_currentRelation,
+									   css->ss.ps.state->es_snapshot);
+}
+
+static void
+lsm_aggnode_initialize_dsm(CustomScanState *css, ParallelContext *pcxt, void *coordinate)
+{
+	lsm_columnscan_initialize_dsm(&((LsmAggState *) css)->cscan, coordinate, false);
+}
+
+static void
+lsm_aggnode_reinitialize_dsm(CustomScanState *css, ParallelContext *pcxt, void *coordinate)
+{
+	lsm_columnscan_initialize_dsm(&((LsmAggState *) css)->cscan, coordinate, true);
+}
+
+static void
+lsm_aggnode_initialize_worker(CustomScanState *css, shm_toc *toc, void *coordinate)
+{
+	lsm_columnscan_initialize_worker(&((LsmAggState *) css)->cscan, coordinate);
+}
+
+static void
+lsm_aggnode_shutdown(CustomScanState *css)
+{
+	lsm_columnscan_shutdown(&((LsmAggState *) css)->cscan);
+}
+
+/* ---- EXPLAIN ---- */
 
 static void
 lsm_aggnode_explain(CustomScanState *css, List *ancestors, ExplainState *es)
 {
-	lsm_columnscan_explain(&((LsmAggState *) css)->cscan, es);
+	LsmAggState *node = (LsmAggState *) css;
+	CustomScan *plan = (CustomScan *) css->ss.ps.plan;
+	List	   *context = set_deparse_context_plan(es->deparse_cxt, (Plan *) plan, ancestors);
+	bool		prefix = lsm_compat_explain_relations(es) > 1 || es->verbose;
+	List	   *keys = NIL;
+	List	   *aggregates = NIL;
+	ListCell   *cell;
+
+	foreach(cell, list_nth(plan->custom_private, LSM_AGG_KEYS))
+	{
+		TargetEntry *entry = list_nth(plan->custom_scan_tlist, lfirst_int(cell) - 1);
+
+		keys = lappend(keys, deparse_expression((Node *) entry->expr, context, prefix, false));
+	}
+	foreach(cell, plan->custom_scan_tlist)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, cell);
+
+		if (IsA(entry->expr, Aggref))
+			aggregates = lappend(aggregates, deparse_expression((Node *) entry->expr, context,
+																prefix, false));
+	}
+	if (keys != NIL)
+		ExplainPropertyList("Group Key", keys, es);
+	if (aggregates != NIL)
+		ExplainPropertyList("LSM Aggregates", aggregates, es);
+	if (es->analyze && node->passes > 1)
+		ExplainPropertyInteger("LSM Passes", NULL, node->passes, es);
+	lsm_columnscan_explain(&node->cscan, es);
 }
 
 static const CustomExecMethods lsm_aggnode_methods = {
@@ -363,6 +551,11 @@ static const CustomExecMethods lsm_aggnode_methods = {
 	.ExecCustomScan = lsm_aggnode_exec,
 	.EndCustomScan = lsm_aggnode_end,
 	.ReScanCustomScan = lsm_aggnode_rescan,
+	.EstimateDSMCustomScan = lsm_aggnode_estimate_dsm,
+	.InitializeDSMCustomScan = lsm_aggnode_initialize_dsm,
+	.ReInitializeDSMCustomScan = lsm_aggnode_reinitialize_dsm,
+	.InitializeWorkerCustomScan = lsm_aggnode_initialize_worker,
+	.ShutdownCustomScan = lsm_aggnode_shutdown,
 	.ExplainCustomScan = lsm_aggnode_explain,
 };
 

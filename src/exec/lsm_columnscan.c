@@ -81,19 +81,66 @@ lsm_columnscan_ask(LsmColumnScan *cscan, Node *expr, Index varno)
 
 /* ---- running ---- */
 
+/* Get ready for looking at columns. */
+static void
+lsm_columnscan_prepare(LsmColumnScan *cscan)
+{
+	if (cscan->prepare == NULL)
+		return;
+	cscan->prepare(cscan);
+	cscan->prepare = NULL;
+	for (int i = 0; i < cscan->npredicates; i++)
+		lsm_predicate_start(cscan->predicates[i], cscan->ps->ps_ExprContext);
+}
+
 static bool
 lsm_columnscan_skip(void *arg, LsmSegmentReader *reader, const LsmManifestEntry *entry,
 					uint32 blockno)
 {
 	LsmColumnScan *cscan = arg;
 
+	/* a table of one block is read rather than prepared for */
+	if (cscan->prepare != NULL && cscan->batch.units == 0 &&
+		lsm_segment_reader_blocks(reader) == 1)
+		return false;
+	lsm_columnscan_prepare(cscan);
 	/* a serializable reader must meet rows that it does not see yet */
 	if (IsolationIsSerializable() && !(entry->flags & LSM_SEGFLAG_ALL_VISIBLE))
 		return false;
 	for (int i = 0; i < cscan->npredicates; i++)
 		if (!lsm_predicate_may_match(cscan->predicates[i], reader, blockno))
 			return true;
-	return false;
+	return cscan->beaten != NULL && cscan->beaten(cscan->arg, reader, blockno);
+}
+
+/* Is all known of a block, with all rows of its zone? */
+static bool
+lsm_columnscan_known(void *arg, LsmSegmentReader *reader, uint32 blockno, LsmTid *lo, LsmTid *hi)
+{
+	LsmColumnScan *cscan = arg;
+	LsmTid		first;
+	LsmTid		last;
+
+	for (int i = 0; i < cscan->npredicates; i++)
+		if (!lsm_predicate_must_match(cscan->predicates[i], reader, blockno))
+			return false;
+	if (!cscan->known(cscan->arg, reader, blockno))
+		return false;
+	if (cscan->zones_asked)
+	{
+		lsm_segment_zone_roots(reader, blockno, &first, &last);
+		*lo = Min(*lo, first);
+		*hi = Max(*hi, last);
+	}
+	return true;
+}
+
+static void
+lsm_columnscan_take(void *arg, LsmSegmentReader *reader, uint32 blockno, uint32 rows)
+{
+	LsmColumnScan *cscan = arg;
+
+	cscan->take(cscan->arg, reader, blockno, rows);
 }
 
 void
@@ -106,10 +153,13 @@ lsm_columnscan_start(LsmColumnScan *cscan)
 	for (int i = 0; i < cscan->npredicates; i++)
 		lsm_predicate_start(cscan->predicates[i], cscan->ps->ps_ExprContext);
 	lsm_batch_begin(&cscan->batch, (LsmScan) cscan->scan);
-	if (cscan->npredicates > 0)
-	{
+	cscan->batch.arg = cscan;
+	if (cscan->npredicates > 0 || cscan->prepare != NULL || cscan->beaten != NULL)
 		cscan->batch.skip = lsm_columnscan_skip;
-		cscan->batch.arg = cscan;
+	if (cscan->known != NULL)
+	{
+		cscan->batch.known = lsm_columnscan_known;
+		cscan->batch.take = lsm_columnscan_take;
 	}
 }
 
@@ -227,6 +277,7 @@ lsm_columnscan_next_unit(LsmColumnScan *cscan)
 		return false;
 	if (cscan->batch.block != NULL && cscan->batch.nseen > 0)
 	{
+		lsm_columnscan_prepare(cscan);
 		lsm_columnscan_examine(cscan);
 		lsm_columnscan_select(cscan);
 	}

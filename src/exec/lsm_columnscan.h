@@ -33,13 +33,28 @@ typedef struct LsmScanShared
 	pg_atomic_uint64 counters[LSM_SCAN_COUNTERS];
 } LsmScanShared;
 
-typedef struct LsmColumnScan
+typedef struct LsmColumnScan LsmColumnScan;
+
+struct LsmColumnScan
 {
 	PlanState  *ps;				/* the node's */
 	Relation	rel;
 	int			npredicates;
 	LsmPredicate **predicates;
 	ExprState  *qual;			/* all of them as an expression */
+	/* adds them before the first look at columns, if that has not been done */
+	void		(*prepare) (LsmColumnScan *cscan);
+
+	/*
+	 * can rows of a block be left out though they meet the conditions?  And
+	 * what batch scans know without reading a block, if the conditions are
+	 * met by all rows of its zone.  May be NULL.
+	 */
+	bool		(*beaten) (void *arg, LsmSegmentReader *reader, uint32 blockno);
+	bool		(*known) (void *arg, LsmSegmentReader *reader, uint32 blockno);
+	bool		zones_asked;	/* what is known is about all of the zone */
+	void		(*take) (void *arg, LsmSegmentReader *reader, uint32 blockno, uint32 rows);
+	void	   *arg;
 	Bitmapset  *columns;		/* columns that are asked for, besides theirs */
 	bool		system_columns; /* other than ctid and tableoid are asked for */
 	/* the scan, when it runs */
@@ -57,7 +72,7 @@ typedef struct LsmColumnScan
 	int			at;				/* page: of its rows; block: of selected */
 	int			changed_at;
 	LsmScanCounters counters;
-} LsmColumnScan;
+};
 
 /*
  * Begin to make one: conditions are added, then it is finished; the clauses' Vars

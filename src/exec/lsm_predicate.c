@@ -772,3 +772,72 @@ lsm_predicate_may_match(LsmPredicate *predicate, LsmSegmentReader *reader, uint3
 	MemoryContextReset(predicate->scratch);
 	return matches;
 }
+
+/* Does every value between bounds meet a comparison? */
+static bool
+lsm_predicate_zone_inside(LsmPredicate *predicate, const LsmZone *zone)
+{
+	int			min = lsm_predicate_compare_zone(predicate, zone->min, predicate->value);
+	int			max = lsm_predicate_compare_zone(predicate, zone->max, predicate->value);
+
+	switch (predicate->strategy)
+	{
+		case BTLessStrategyNumber:
+			return max < 0;
+		case BTLessEqualStrategyNumber:
+			return max <= 0;
+		case BTEqualStrategyNumber:
+			return min == 0 && max == 0;
+		case BTGreaterEqualStrategyNumber:
+			return min >= 0;
+		case BTGreaterStrategyNumber:
+			return min > 0;
+		case LSM_STRATEGY_NE:
+			return min > 0 || max < 0;
+		default:
+			return false;
+	}
+}
+
+static bool
+lsm_predicate_zone_settles(LsmPredicate *predicate, const LsmZone *zone)
+{
+	LsmCondition *condition = &predicate->condition;
+	int64		min;
+	int64		max;
+
+	if (condition->kind == LSM_COND_NULL)
+		return !zone->has_value;
+	if (zone->has_null || !zone->has_value)
+		return false;
+	if (condition->kind == LSM_COND_NOT_NULL)
+		return true;
+	if (predicate->array)
+		return false;
+	if (condition->order == LSM_NUMBER_NONE || condition->order == LSM_NUMBER_SCALED)
+		return lsm_predicate_zone_inside(predicate, zone);
+	min = lsm_predicate_number(predicate->coltype, zone->min);
+	max = lsm_predicate_number(predicate->coltype, zone->max);
+	if (condition->outside)
+		return max < condition->lo || min > condition->hi || condition->lo > condition->hi;
+	return min >= condition->lo && max <= condition->hi;
+}
+
+bool
+lsm_predicate_must_match(LsmPredicate *predicate, LsmSegmentReader *reader, uint32 blockno)
+{
+	int			attnum = predicate->condition.attnum;
+	MemoryContext caller;
+	LsmZone		zone;
+	bool		settled;
+
+	if (predicate->never || !predicate->zones ||
+		lsm_segment_column_type(reader, attnum) != predicate->coltype)
+		return false;
+	caller = MemoryContextSwitchTo(predicate->scratch);
+	settled = lsm_segment_zone(reader, blockno, attnum, &zone) &&
+		lsm_predicate_zone_settles(predicate, &zone);
+	MemoryContextSwitchTo(caller);
+	MemoryContextReset(predicate->scratch);
+	return settled;
+}

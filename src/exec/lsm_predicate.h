@@ -66,4 +66,8 @@ extern int	lsm_predicate_select(LsmPredicate *predicate, LsmBlock *block, uint8 
 extern bool lsm_predicate_may_match(LsmPredicate *predicate, LsmSegmentReader *reader,
 									uint32 blockno);
 
+/* True: all rows of the block, and of the others of its zone, meet it. */
+extern bool lsm_predicate_must_match(LsmPredicate *predicate, LsmSegmentReader *reader,
+									 uint32 blockno);
+
 #endif							/* LSM_PREDICATE_H */

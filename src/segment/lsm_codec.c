@@ -775,11 +775,104 @@ lsm_chunk_value(LsmChunk *chunk, int row, bool *isnull)
  * All values
  * --------------------------------------------------------------------- */
 
+static void lsm_vector_all_ints(const LsmChunk *chunk, const LsmVector *v, uint64 *out);
+
+/* Codes that are whole bytes, in loops that the compiler makes vectors of; false: they are not. */
+static bool
+lsm_vector_bytes(const LsmVector *v, uint64 *out)
+{
+	const uint8 *codes = v->codes;
+
+	if (v->multiplier > PG_UINT16_MAX)
+		return false;
+	if (v->width == 8)
+	{
+		for (int i = 0; i < v->n; i++)
+			out[i] = v->base + (uint32) v->multiplier * (uint32) codes[i];
+		return true;
+	}
+#ifndef WORDS_BIGENDIAN
+	if (v->width == 16)
+	{
+		for (int i = 0; i < v->n; i++)
+		{
+			uint16		code;
+
+			memcpy(&code, codes + i * sizeof(code), sizeof(code));
+			out[i] = v->base + (uint32) v->multiplier * (uint32) code;
+		}
+		return true;
+	}
+#endif
+	return false;
+}
+
+/* What is in *v is copied: for all the compiler knows, out points to it. */
+static void
+lsm_vector_for(const LsmVector *v, uint64 *out)
+{
+	const uint8 *codes = v->codes;
+	uint64		base = v->base;
+	uint64		multiplier = v->multiplier;
+	uint64		mask = v->mask;
+	uint64		bit = 0;
+	uint64		width = v->width;
+	int			n = v->n;
+
+	if (lsm_vector_bytes(v, out))
+		return;
+	if (width == 64)
+	{
+		for (int i = 0; i < n; i++)
+			out[i] = base + multiplier * lsm_bits_load(codes + (Size) i * 8);
+	}
+	else if (multiplier == 1)
+	{
+		for (int i = 0; i < n; i++)
+		{
+			out[i] = base + (lsm_bits_load(codes + (bit >> 3)) >> (bit & 7) & mask);
+			bit += width;
+		}
+	}
+	else
+	{
+		for (int i = 0; i < n; i++)
+		{
+			out[i] = base + multiplier * (lsm_bits_load(codes + (bit >> 3)) >> (bit & 7) & mask);
+			bit += width;
+		}
+	}
+}
+
+/* Runs of equal numbers, or (step is 1) of numbers that count up. */
+static void
+lsm_vector_all_runs(const LsmChunk *chunk, const LsmVector *v, uint64 step, uint64 *out)
+{
+	uint64	   *values = palloc(v->child->n * sizeof(uint64));
+	int			row = 0;
+
+	lsm_vector_all_ints(chunk, v->child, values);
+	for (int run = 0; run < v->child->n; run++)
+	{
+		uint64		value = values[run];
+		uint64		end = lsm_bits_get(v->codes, v->width, v->mask, run);
+
+		if (end > (uint64) v->n || end < (uint64) row)
+			lsm_codec_bad(chunk->place, "its runs do not add up");
+		for (; row < (int) end; row++)
+		{
+			out[row] = value;
+			value += step;
+		}
+	}
+	/* The end of the last run was checked when opening. */
+	Assert(row == v->n);
+	pfree(values);
+}
+
 static void
 lsm_vector_all_ints(const LsmChunk *chunk, const LsmVector *v, uint64 *out)
 {
-	uint64		bit = 0;
-	int			row = 0;
 
 	switch (v->encoding)
 	{
@@ -788,19 +881,7 @@ lsm_vector_all_ints(const LsmChunk *chunk, const LsmVector *v, uint64 *out)
 				out[i] = v->base;
 			break;
 		case LSM_ENC_FOR:
-			if (v->width == 64)
-			{
-				for (int i = 0; i < v->n; i++)
-					out[i] = v->base + v->multiplier * lsm_bits_load(v->codes + (Size) i * 8);
-				break;
-			}
-			for (int i = 0; i < v->n; i++)
-			{
-				uint64		code = lsm_bits_load(v->codes + (bit >> 3)) >> (bit & 7);
-
-				out[i] = v->base + v->multiplier * (code & v->mask);
-				bit += v->width;
-			}
+			lsm_vector_for(v, out);
 			break;
 		case LSM_ENC_LINEAR:
 			for (int i = 0; i < v->n; i++)
@@ -808,22 +889,7 @@ lsm_vector_all_ints(const LsmChunk *chunk, const LsmVector *v, uint64 *out)
 			break;
 		case LSM_ENC_RLE:
 		case LSM_ENC_RUNS:
-			for (int run = 0; run < v->child->n; run++)
-			{
-				uint64		value = lsm_vector_int(chunk, v->child, run);
-				uint64		end = lsm_bits_get(v->codes, v->width, v->mask, run);
-				uint64		step = v->encoding == LSM_ENC_RUNS;
-
-				if (end > (uint64) v->n || end < (uint64) row)
-					lsm_codec_bad(chunk->place, "its runs do not add up");
-				for (; row < (int) end; row++)
-				{
-					out[row] = value;
-					value += step;
-				}
-			}
-			/* The end of the last run was checked when opening. */
-			Assert(row == v->n);
+			lsm_vector_all_runs(chunk, v, v->encoding == LSM_ENC_RUNS, out);
 			break;
 		case LSM_ENC_DICT:
 			{
@@ -1089,6 +1155,149 @@ lsm_vector_ints(const LsmChunk *chunk, const LsmVector *v, int64 *out)
 {
 	Assert(!v->strings);
 	lsm_vector_all_ints(chunk, v, (uint64 *) out);
+}
+
+bool
+lsm_vector_bounds(const LsmVector *v, int64 *min, int64 *max)
+{
+	int128		last;
+
+	switch (v->encoding)
+	{
+		case LSM_ENC_CONST:
+			*min = *max = (int64) v->base;
+			return true;
+		case LSM_ENC_FOR:
+			if (v->multiplier > PG_INT32_MAX || v->mask > PG_INT64_MAX)
+				return false;
+			last = (int128) (int64) v->base + (int128) v->multiplier * v->mask;
+			if (last > PG_INT64_MAX)
+				return false;
+			*min = (int64) v->base;
+			*max = (int64) last;
+			return true;
+		case LSM_ENC_RLE:
+		case LSM_ENC_DICT:
+			return lsm_vector_bounds(v->child, min, max);
+		default:
+			return false;
+	}
+}
+
+/* The sum of as many codes as a vector can have. */
+static uint64
+lsm_vector_sum_codes(const LsmVector *v)
+{
+	const uint8 *codes = v->codes;
+	uint64		mask = v->mask;
+	uint64		width = v->width;
+	uint64		bit = 0;
+	uint64		sum = 0;
+	int			n = v->n;
+
+	if (width == 8)
+	{
+		for (int i = 0; i < n; i++)
+			sum += codes[i];
+		return sum;
+	}
+	for (int i = 0; i < n; i++)
+	{
+		sum += lsm_bits_load(codes + (bit >> 3)) >> (bit & 7) & mask;
+		bit += width;
+	}
+	return sum;
+}
+
+static int128
+lsm_vector_sum_runs(const LsmChunk *chunk, const LsmVector *v)
+{
+	int64	   *values = palloc(v->child->n * sizeof(int64));
+	bool		count_up = v->encoding == LSM_ENC_RUNS;
+	int128		sum = 0;
+	int64		row = 0;
+
+	lsm_vector_ints(chunk, v->child, values);
+	for (int run = 0; run < v->child->n; run++)
+	{
+		int64		end = lsm_vector_run_end(chunk, v, run);
+		int64		n = end - row;
+
+		if (n < 0)
+			lsm_codec_bad(chunk->place, "its runs do not add up");
+		sum += (int128) values[run] * n + (count_up ? n * (n - 1) / 2 : 0);
+		row = end;
+	}
+	pfree(values);
+	return sum;
+}
+
+bool
+lsm_vector_sum(const LsmChunk *chunk, const LsmVector *v, int128 *sum)
+{
+	int64		min;
+	int64		max;
+
+	switch (v->encoding)
+	{
+		case LSM_ENC_CONST:
+			*sum = (int128) (int64) v->base * v->n;
+			return true;
+		case LSM_ENC_FOR:
+			/* nothing wraps around, and the sum of codes fits in 64 bits */
+			if (!lsm_vector_bounds(v, &min, &max) || v->width > 48)
+				return false;
+			*sum = (int128) (int64) v->base * v->n +
+				(int128) v->multiplier * lsm_vector_sum_codes(v);
+			return true;
+		case LSM_ENC_RUNS:
+			/* a run that passes the greatest number wraps around */
+			if (!lsm_vector_bounds(v->child, &min, &max) || max > PG_INT64_MAX - v->n)
+				return false;
+			*sum = lsm_vector_sum_runs(chunk, v);
+			return true;
+		case LSM_ENC_RLE:
+			*sum = lsm_vector_sum_runs(chunk, v);
+			return true;
+		default:
+			return false;
+	}
+}
+
+bool
+lsm_vector_codes(const LsmVector *v, uint32 *out)
+{
+	const uint8 *codes = v->codes;
+	uint64		mask = v->mask;
+	uint64		width = v->width;
+	uint64		bit = 0;
+	int			n = v->n;
+
+	if (v->encoding != LSM_ENC_FOR || width > 31)
+		return false;
+	if (width == 8)
+	{
+		for (int i = 0; i < n; i++)
+			out[i] = codes[i];
+		return true;
+	}
+	for (int i = 0; i < n; i++)
+	{
+		out[i] = (uint32) (lsm_bits_load(codes + (bit >> 3)) >> (bit & 7) & mask);
+		bit += width;
+	}
+	return true;
+}
+
+bool
+lsm_vector_some(const LsmVector *v, const uint16 *places, int n, int64 *out)
+{
+	if (v->encoding != LSM_ENC_FOR)
+		return false;
+	for (int i = 0; i < n; i++)
+		out[places[i]] = (int64) (v->base + v->multiplier *
+								  lsm_bits_get(v->codes, v->width, v->mask, places[i]));
+	return true;
 }
 
 Datum

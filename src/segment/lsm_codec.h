@@ -265,12 +265,18 @@ extern uint32 *lsm_chunk_decode_tids(LsmChunk *chunk, uint64 *first);
 
 /*
  * Pieces of a vector, for those who look at values by their encoding: where a run
- * ends, a code of a dictionary, all numbers, one value (numerics that are built
- * are palloc'd).
+ * ends, a code of a dictionary, all numbers, bounds of all numbers (false: the
+ * encoding does not tell any), one value (numerics that are built are palloc'd).
+ * The sum of all numbers, codes of FOR, and numbers at some places, to the same places of
+ * out: false if that is no faster than all numbers.
  */
 extern int	lsm_vector_run_end(const LsmChunk *chunk, const LsmVector *v, int run);
 extern int	lsm_vector_code(const LsmChunk *chunk, const LsmVector *v, int i);
 extern void lsm_vector_ints(const LsmChunk *chunk, const LsmVector *v, int64 *out);
+extern bool lsm_vector_bounds(const LsmVector *v, int64 *min, int64 *max);
+extern bool lsm_vector_sum(const LsmChunk *chunk, const LsmVector *v, int128 *sum);
+extern bool lsm_vector_codes(const LsmVector *v, uint32 *codes);
+extern bool lsm_vector_some(const LsmVector *v, const uint16 *places, int n, int64 *out);
 extern Datum lsm_vector_datum(const LsmChunk *chunk, const LsmVector *v, int i);
 
 /* The chunk of a column that the block stores; valid as long as the block. */

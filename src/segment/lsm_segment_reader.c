@@ -868,6 +868,21 @@ lsm_segment_zone(LsmSegmentReader *reader, uint32 blockno, int attnum, LsmZone *
 	return lsm_zone_get(p, reader->columns[attnum - 1].order, &reader->types[attnum - 1], zone);
 }
 
+void
+lsm_segment_zone_roots(LsmSegmentReader *reader, uint32 blockno, LsmTid *first, LsmTid *last)
+{
+	uint32		zone_blocks = reader->props.zone_blocks;
+	uint32		from = blockno / zone_blocks * zone_blocks;
+	uint32		to = Min(from + zone_blocks, lsm_segment_reader_blocks(reader)) - 1;
+	LsmTid		other;
+	uint32		rows;
+	uint64		offset;
+	uint32		stored;
+
+	lsm_segment_block_info(reader, from, first, &other, &rows, &offset, &stored);
+	lsm_segment_block_info(reader, to, &other, last, &rows, &offset, &stored);
+}
+
 Oid
 lsm_segment_column_type(LsmSegmentReader *reader, int attnum)
 {

@@ -14,7 +14,12 @@
 #include "postgres.h"
 
 #include "segment/lsm_codec.h"
+#include "segment/lsm_numbers.h"
 #include "segment/lsm_select.h"
+
+/* If one row in so many is left, and no more than these, others are not looked at. */
+#define LSM_SELECT_SPARSE		8
+#define LSM_SELECT_MAX_FEW		256
 
 /* ---- numbers ---- */
 
@@ -55,17 +60,12 @@ lsm_select_order(LsmNumberOrder order, int64 *values, int n)
 static void
 lsm_select_range(const LsmCondition *condition, const int64 *values, int n, uint8 *pass)
 {
-	uint64		lo = (uint64) condition->lo;
-	uint64		width = (uint64) condition->hi - lo;
 	uint8		outside = condition->outside;
 
 	if (condition->lo > condition->hi)
-	{
 		memset(pass, outside, n);
-		return;
-	}
-	for (int i = 0; i < n; i++)
-		pass[i] = (uint8) ((uint64) values[i] - lo <= width) ^ outside;
+	else
+		lsm_numbers_inside(values, n, condition->lo, condition->hi, outside, pass);
 }
 
 static void
@@ -100,6 +100,59 @@ lsm_select_numbers(const LsmCondition *condition, int64 *values, int n, uint8 *p
 }
 
 /* ---- vectors ---- */
+
+/*
+ * A range of numbers as one of the codes that stand for them: numbers are compared as
+ * they are stored, without being made.  False: the encoding has no such codes.
+ */
+static bool
+lsm_select_codes_inside(const LsmCondition *condition, const LsmVector *v, uint8 *pass)
+{
+	int64		min;
+	int64		max;
+	uint64		lo;
+	uint64		hi;
+	uint32	   *codes;
+
+	if (condition->kind != LSM_COND_RANGE || v->encoding != LSM_ENC_FOR || v->width > 30 ||
+		(condition->order != LSM_NUMBER_SIGNED && condition->order != LSM_NUMBER_SCALED) ||
+		!lsm_vector_bounds(v, &min, &max))
+		return false;
+	/* lsm_select_settled() has seen that the range and the bounds overlap */
+	lo = condition->lo <= min ? 0 :
+		((uint64) condition->lo - (uint64) min + v->multiplier - 1) / v->multiplier;
+	hi = condition->hi >= max ? v->mask : ((uint64) condition->hi - (uint64) min) / v->multiplier;
+	if (lo > hi)
+	{
+		memset(pass, condition->outside, v->n);
+		return true;
+	}
+	codes = palloc(v->n * sizeof(uint32));
+	(void) lsm_vector_codes(v, codes);
+	lsm_numbers_codes_inside(codes, v->n, (uint32) lo, (uint32) hi, condition->outside, pass);
+	pfree(codes);
+	return true;
+}
+
+/* Do bounds of all numbers tell which of them meet a range?  All or none, then. */
+static bool
+lsm_select_settled(const LsmCondition *condition, const LsmVector *v, uint8 *pass)
+{
+	int64		min;
+	int64		max;
+
+	if (condition->kind != LSM_COND_RANGE ||
+		(condition->order != LSM_NUMBER_SIGNED && condition->order != LSM_NUMBER_SCALED) ||
+		!lsm_vector_bounds(v, &min, &max))
+		return false;
+	if (condition->lo <= min && max <= condition->hi)
+		memset(pass, !condition->outside, v->n);
+	else if (max < condition->lo || min > condition->hi || condition->lo > condition->hi)
+		memset(pass, condition->outside, v->n);
+	else
+		return false;
+	return true;
+}
 
 /*
  * pass[i]: does value i of the vector meet the condition?  A test is made only for
@@ -154,6 +207,9 @@ lsm_select_vector(LsmChunk *chunk, const LsmVector *v, LsmCondition *condition, 
 			}
 			break;
 	}
+	if (numbers && (lsm_select_settled(condition, v, pass) ||
+					lsm_select_codes_inside(condition, v, pass)))
+		return;
 	if (numbers)
 	{
 		int64	   *values = palloc(v->n * sizeof(int64));
@@ -170,14 +226,28 @@ lsm_select_vector(LsmChunk *chunk, const LsmVector *v, LsmCondition *condition, 
 
 /* ---- rows ---- */
 
-static int
-lsm_select_count(const uint8 *mask, int rows)
+/* The numbers of a mask's rows. */
+static void
+lsm_select_list(const uint8 *mask, int n, uint16 *rows)
 {
-	int			n = 0;
+	int			count = 0;
+	int			row = 0;
 
-	for (int i = 0; i < rows; i++)
-		n += mask[i];
-	return n;
+	while (row < n)
+	{
+		uint64		word = 0;
+		int			end = Min(row + 8, n);
+
+		memcpy(&word, mask + row, end - row);
+		if (word == 0)
+		{
+			row = end;
+			continue;
+		}
+		for (; row < end; row++)
+			if (mask[row])
+				rows[count++] = row;
+	}
 }
 
 /* Which values belong to rows of the mask? */
@@ -198,8 +268,7 @@ lsm_select_spread(const LsmChunk *chunk, const uint8 *pass, uint8 *mask)
 {
 	if (chunk->present == NULL)
 	{
-		for (int row = 0; row < chunk->rows; row++)
-			mask[row] &= pass[row];
+		lsm_numbers_and(mask, pass, chunk->rows);
 		return;
 	}
 	for (int row = 0, i = 0; row < chunk->rows; row++)
@@ -230,6 +299,32 @@ lsm_select_nulls(const LsmChunk *chunk, bool null, uint8 *mask)
 		mask[row] &= (chunk->present[row >> 3] >> (row & 7) & 1) ^ null;
 }
 
+/*
+ * Look only at rows that are left, if these are few; false: all values are to be looked
+ * at.
+ */
+static bool
+lsm_select_few(LsmChunk *chunk, LsmCondition *condition, uint8 *mask)
+{
+	LsmVector  *v = &chunk->vector;
+	uint16		rows[LSM_SELECT_MAX_FEW];
+	int64		values[LSM_SELECT_MAX_FEW];
+	uint8		pass[LSM_SELECT_MAX_FEW];
+	int			few = Min(chunk->rows / LSM_SELECT_SPARSE, LSM_SELECT_MAX_FEW);
+	int			n = lsm_numbers_count(mask, chunk->rows);
+
+	if (v->encoding != LSM_ENC_FOR || chunk->present != NULL || n > few)
+		return false;
+	lsm_select_list(mask, chunk->rows, rows);
+	for (int i = 0; i < n; i++)
+		values[i] = (int64) (v->base + v->multiplier *
+							 lsm_bits_get(v->codes, v->width, v->mask, rows[i]));
+	lsm_select_numbers(condition, values, n, pass);
+	for (int i = 0; i < n; i++)
+		mask[rows[i]] = pass[i];
+	return true;
+}
+
 int
 lsm_block_select(LsmBlock *block, LsmCondition *condition, uint8 *mask)
 {
@@ -243,46 +338,149 @@ lsm_block_select(LsmBlock *block, LsmCondition *condition, uint8 *mask)
 	else
 	{
 		bool		numbers = condition->kind != LSM_COND_TEST && !chunk->vector.strings;
-		uint8	   *pass = palloc(chunk->vector.n);
-		uint8	   *wanted = numbers ? NULL : lsm_select_wanted(chunk, mask);
+		uint8	   *pass;
+		uint8	   *wanted;
 
 		if (numbers && chunk->numeric)
 			condition->rescale(condition, chunk->scale & ~LSM_NUMERIC_LONG_HEADER);
+		if (numbers && lsm_select_few(chunk, condition, mask))
+			return lsm_numbers_count(mask, rows);
+		pass = palloc(chunk->vector.n);
+		wanted = numbers ? NULL : lsm_select_wanted(chunk, mask);
 		lsm_select_vector(chunk, &chunk->vector, condition, numbers, wanted, pass);
 		lsm_select_spread(chunk, pass, mask);
 		pfree(pass);
 		if (wanted != NULL)
 			pfree(wanted);
 	}
-	return lsm_select_count(mask, rows);
+	return lsm_numbers_count(mask, rows);
 }
 
-bool
-lsm_block_numbers(LsmBlock *block, int attnum, int64 *values, uint8 *mask, int *scale)
+/* Spread the values that there are over the rows that have one, from the end, in place. */
+static void
+lsm_select_spread_numbers(const LsmChunk *chunk, LsmNumbers *numbers)
 {
-	LsmChunk   *chunk = lsm_block_column_chunk(block, attnum);
 	int			i = chunk->vector.n;
 
-	*scale = chunk->numeric ? chunk->scale & ~LSM_NUMERIC_LONG_HEADER : 0;
-	if (chunk->vector.encoding == LSM_ENC_NULLS)
-	{
-		memset(mask, 0, chunk->rows);
-		memset(values, 0, chunk->rows * sizeof(int64));
-		return true;
-	}
-	if (chunk->vector.strings)
-		return false;
-	lsm_vector_ints(chunk, &chunk->vector, values);
-	if (chunk->present == NULL)
-		return true;
-
-	/* spread them from the end, in place */
 	for (int row = chunk->rows - 1; row >= 0; row--)
 	{
 		bool		present = chunk->present[row >> 3] >> (row & 7) & 1;
 
-		values[row] = present ? values[--i] : 0;
-		mask[row] &= present;
+		numbers->present[row] = present;
+		numbers->values[row] = present ? numbers->values[--i] : 0;
 	}
+}
+
+void
+lsm_block_no_numbers(LsmBlock *block, LsmNumbers *numbers)
+{
+	int			rows = lsm_block_rows(block);
+
+	memset(numbers->values, 0, rows * sizeof(int64));
+	memset(numbers->present, 0, rows);
+	numbers->nulls = true;
+	numbers->scale = 0;
+	numbers->min = numbers->max = 0;
+}
+
+bool
+lsm_block_numbers(LsmBlock *block, int attnum, const uint16 *wanted, int n, LsmNumbers *numbers)
+{
+	LsmChunk   *chunk = lsm_block_column_chunk(block, attnum);
+	LsmVector  *v = &chunk->vector;
+
+	if (v->encoding == LSM_ENC_NULLS)
+	{
+		lsm_block_no_numbers(block, numbers);
+		return true;
+	}
+	if (v->strings)
+		return false;
+	numbers->scale = chunk->numeric ? chunk->scale & ~LSM_NUMERIC_LONG_HEADER : 0;
+	numbers->nulls = chunk->present != NULL;
+	if (n < chunk->rows / LSM_SELECT_SPARSE && !numbers->nulls &&
+		v->encoding == LSM_ENC_FOR && lsm_vector_bounds(v, &numbers->min, &numbers->max))
+	{
+		memset(numbers->values, 0, chunk->rows * sizeof(int64));
+		(void) lsm_vector_some(v, wanted, n, numbers->values);
+		return true;
+	}
+	lsm_vector_ints(chunk, v, numbers->values);
+	if (!lsm_vector_bounds(v, &numbers->min, &numbers->max))
+		lsm_numbers_bounds(numbers->values, v->n, &numbers->min, &numbers->max);
+	if (numbers->nulls)
+		lsm_select_spread_numbers(chunk, numbers);
 	return true;
+}
+
+bool
+lsm_block_sum(LsmBlock *block, int attnum, int128 *sum, int *count, int *scale)
+{
+	LsmChunk   *chunk = lsm_block_column_chunk(block, attnum);
+	LsmVector  *v = &chunk->vector;
+
+	*sum = 0;
+	*count = 0;
+	*scale = 0;
+	if (v->encoding == LSM_ENC_NULLS)
+		return true;
+	if (v->strings || !lsm_vector_sum(chunk, v, sum))
+		return false;
+	*count = v->n;
+	*scale = chunk->numeric ? chunk->scale & ~LSM_NUMERIC_LONG_HEADER : 0;
+	return true;
+}
+
+/* ---- codes ---- */
+
+/* Codes of the values that there are, from 1; returns how many there are, or -1. */
+static int
+lsm_select_codes(const LsmChunk *chunk, const LsmVector *v, uint16 *codes)
+{
+	int			i = 0;
+
+	switch (v->encoding)
+	{
+		case LSM_ENC_CONST:
+			for (; i < v->n; i++)
+				codes[i] = 1;
+			return 1;
+		case LSM_ENC_RLE:
+			for (int run = 0; run < v->child->n; run++)
+				for (int end = lsm_vector_run_end(chunk, v, run); i < end; i++)
+					codes[i] = run + 1;
+			return v->child->n;
+		case LSM_ENC_DICT:
+			for (; i < v->n; i++)
+				codes[i] = lsm_vector_code(chunk, v, i) + 1;
+			return v->child->n;
+		case LSM_ENC_FOR:
+			if (v->mask >= LSM_BLOCK_MAX_ROWS)
+				return -1;
+			for (; i < v->n; i++)
+				codes[i] = (uint16) lsm_bits_get(v->codes, v->width, v->mask, i) + 1;
+			return (int) v->mask + 1;
+		default:
+			return -1;
+	}
+}
+
+int
+lsm_block_codes(LsmBlock *block, int attnum, uint16 *codes)
+{
+	LsmChunk   *chunk = lsm_block_column_chunk(block, attnum);
+	int			i = chunk->vector.n;
+	int			n;
+
+	if (chunk->vector.encoding == LSM_ENC_NULLS)
+	{
+		memset(codes, 0, chunk->rows * sizeof(uint16));
+		return 1;
+	}
+	n = lsm_select_codes(chunk, &chunk->vector, codes);
+	if (n < 0)
+		return -1;
+	for (int row = chunk->rows - 1; row >= 0 && chunk->present != NULL; row--)
+		codes[row] = chunk->present[row >> 3] >> (row & 7) & 1 ? codes[--i] : 0;
+	return n + 1;
 }

@@ -63,12 +63,40 @@ extern int	lsm_block_select(LsmBlock *block, LsmCondition *condition, uint8 *mas
 
 /*
  * The numbers of a column, one for each row, as the chunk stores them: values passed
- * by value sign-extended (floats as their bits), numerics as integers of *scale;
- * 0 where there is none.  Clears mask[row] where the column is null.  False: the
- * chunk has no numbers, and the mask is as it was.
+ * by value sign-extended (floats as their bits), numerics as integers of a scale.
  */
-extern bool lsm_block_numbers(LsmBlock *block, int attnum, int64 *values, uint8 *mask,
-							  int *scale);
+typedef struct LsmNumbers
+{
+	int64	   *values;			/* 0 where there is none */
+	bool		nulls;			/* some row may have none */
+	uint8	   *present;		/* nulls: 1 for each row that has one, else 0 */
+	int			scale;
+	int64		min;			/* no value is outside of these */
+	int64		max;
+} LsmNumbers;
+
+/*
+ * The caller has set values and present, which have room for the block's rows, and
+ * wants to know those of n rows; others may get any number.  False: the chunk has no numbers.
+ */
+extern bool lsm_block_numbers(LsmBlock *block, int attnum, const uint16 *wanted, int n,
+							  LsmNumbers *numbers);
+
+/* The same, of a column that the block does not store. */
+extern void lsm_block_no_numbers(LsmBlock *block, LsmNumbers *numbers);
+
+/*
+ * The sum of all numbers of a column, of which there are *count, without making them.
+ * False: that cannot be done.
+ */
+extern bool lsm_block_sum(LsmBlock *block, int attnum, int128 *sum, int *count, int *scale);
+
+/*
+ * Number what a column stores: rows with the same number have the same value (not
+ * the other way round); 0: null.  Returns how many numbers there are; -1: it is not
+ * stored by numbers.
+ */
+extern int	lsm_block_codes(LsmBlock *block, int attnum, uint16 *codes);
 
 /*
  * A float as an integer with the order that the server gives floats: both zeroes

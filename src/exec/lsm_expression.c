@@ -1,0 +1,402 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_expression.c
+ *	  Sums, differences and products of columns and constants, for all rows of a
+ *	  block at once.
+ *
+ * Integers are what they are, numerics integers of a scale.  The result is the
+ * server's: a sum or difference of numerics has the greater of both scales, a
+ * product has their sum; and where integers overflow, the server raises an error.
+ * So bounds go along with the numbers, from what the column's encoding tells up to
+ * the result.  Where they leave the type of an operation (or 64 bits, for numerics),
+ * or a column has no numbers, the expression fails for the block, and is computed
+ * row by row by the server's functions: it may still be that no row overflows, or that
+ * the row which does is none that is asked for.
+ *
+ * Numbers of rows that nobody asks for are computed as well; whatever comes out.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "lsm_codec.h"
+#include "lsm_expression.h"
+#include "lsm_numbers.h"
+#include "nodes/primnodes.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+/* Greatest scale of a result: more does not fit, or is not worth it. */
+#define LSM_EXPR_MAX_SCALE		18
+
+/* What the server's functions are here. */
+typedef struct LsmExpressionFunction
+{
+	Oid			function;
+	LsmExpressionKind kind;
+	Oid			type;			/* of the result */
+} LsmExpressionFunction;
+
+static const LsmExpressionFunction lsm_expression_functions[] = {
+	{F_INT2PL, LSM_EXPR_ADD, INT2OID},
+	{F_INT4PL, LSM_EXPR_ADD, INT4OID},
+	{F_INT24PL, LSM_EXPR_ADD, INT4OID},
+	{F_INT42PL, LSM_EXPR_ADD, INT4OID},
+	{F_INT8PL, LSM_EXPR_ADD, INT8OID},
+	{F_INT28PL, LSM_EXPR_ADD, INT8OID},
+	{F_INT82PL, LSM_EXPR_ADD, INT8OID},
+	{F_INT48PL, LSM_EXPR_ADD, INT8OID},
+	{F_INT84PL, LSM_EXPR_ADD, INT8OID},
+	{F_NUMERIC_ADD, LSM_EXPR_ADD, NUMERICOID},
+	{F_INT2MI, LSM_EXPR_SUBTRACT, INT2OID},
+	{F_INT4MI, LSM_EXPR_SUBTRACT, INT4OID},
+	{F_INT24MI, LSM_EXPR_SUBTRACT, INT4OID},
+	{F_INT42MI, LSM_EXPR_SUBTRACT, INT4OID},
+	{F_INT8MI, LSM_EXPR_SUBTRACT, INT8OID},
+	{F_INT28MI, LSM_EXPR_SUBTRACT, INT8OID},
+	{F_INT82MI, LSM_EXPR_SUBTRACT, INT8OID},
+	{F_INT48MI, LSM_EXPR_SUBTRACT, INT8OID},
+	{F_INT84MI, LSM_EXPR_SUBTRACT, INT8OID},
+	{F_NUMERIC_SUB, LSM_EXPR_SUBTRACT, NUMERICOID},
+	{F_INT2MUL, LSM_EXPR_MULTIPLY, INT2OID},
+	{F_INT4MUL, LSM_EXPR_MULTIPLY, INT4OID},
+	{F_INT24MUL, LSM_EXPR_MULTIPLY, INT4OID},
+	{F_INT42MUL, LSM_EXPR_MULTIPLY, INT4OID},
+	{F_INT8MUL, LSM_EXPR_MULTIPLY, INT8OID},
+	{F_INT28MUL, LSM_EXPR_MULTIPLY, INT8OID},
+	{F_INT82MUL, LSM_EXPR_MULTIPLY, INT8OID},
+	{F_INT48MUL, LSM_EXPR_MULTIPLY, INT8OID},
+	{F_INT84MUL, LSM_EXPR_MULTIPLY, INT8OID},
+	{F_NUMERIC_MUL, LSM_EXPR_MULTIPLY, NUMERICOID},
+};
+
+/* Casts of integers that change nothing. */
+static const Oid lsm_expression_casts[] = {
+	F_INT4_INT2, F_INT8_INT2, F_INT8_INT4, F_NUMERIC_INT2, F_NUMERIC_INT4, F_NUMERIC_INT8
+};
+
+/* ---- making ---- */
+
+AttrNumber
+lsm_expression_column(Node *node, Index varno, Oid *type)
+{
+	Var		   *var;
+
+	while (IsA(node, RelabelType))
+		node = (Node *) ((RelabelType *) node)->arg;
+	if (!IsA(node, Var))
+		return 0;
+	var = (Var *) node;
+	if (var->varno != (int) varno || var->varlevelsup != 0 || var->varattno <= 0)
+		return 0;
+	*type = getBaseType(var->vartype);
+	return var->varattno;
+}
+
+static void
+lsm_expression_limits(LsmExpression *expression, Oid type)
+{
+	expression->least = type == INT2OID ? PG_INT16_MIN : type == INT4OID ? PG_INT32_MIN :
+		PG_INT64_MIN;
+	expression->most = type == INT2OID ? PG_INT16_MAX : type == INT4OID ? PG_INT32_MAX :
+		PG_INT64_MAX;
+}
+
+/* The one that is there already, or this one. */
+static LsmExpression *
+lsm_expression_intern(LsmExpressions *expressions, LsmExpression *expression)
+{
+	MemoryContext caller;
+	ListCell   *cell;
+
+	foreach(cell, expressions->all)
+	{
+		LsmExpression *other = lfirst(cell);
+
+		if (other->kind == expression->kind && other->attnum == expression->attnum &&
+			other->left == expression->left && other->right == expression->right &&
+			other->least == expression->least && other->most == expression->most &&
+			other->numbers.min == expression->numbers.min &&
+			other->numbers.scale == expression->numbers.scale)
+			return other;
+	}
+	caller = MemoryContextSwitchTo(expressions->context);
+	expressions->all = lappend(expressions->all, expression);
+	MemoryContextSwitchTo(caller);
+	return expression;
+}
+
+static bool
+lsm_expression_const(LsmExpression *expression, const Const *node)
+{
+	LsmNumbers *numbers = &expression->numbers;
+	uint8		scale = 0xFF;
+	struct varlena *value;
+
+	if (node->constisnull)
+		return false;
+	switch (node->consttype)
+	{
+		case INT2OID:
+			numbers->min = DatumGetInt16(node->constvalue);
+			break;
+		case INT4OID:
+			numbers->min = DatumGetInt32(node->constvalue);
+			break;
+		case INT8OID:
+			numbers->min = DatumGetInt64(node->constvalue);
+			break;
+		case NUMERICOID:
+			value = PG_DETOAST_DATUM(node->constvalue);
+			if (!lsm_numeric_parse((char *) value, VARSIZE(value), &scale, &numbers->min))
+				return false;
+			numbers->scale = scale & ~LSM_NUMERIC_LONG_HEADER;
+			break;
+		default:
+			return false;
+	}
+	numbers->max = numbers->min;
+	expression->kind = LSM_EXPR_CONST;
+	expression->state = LSM_EXPR_KNOWN;
+	return true;
+}
+
+static LsmExpression *
+lsm_expression_make_op(LsmExpressions *expressions, const OpExpr *op, Index varno)
+{
+	LsmExpression *expression;
+	Oid			function = get_opcode(op->opno);
+	int			i = 0;
+
+	while (i < (int) lengthof(lsm_expression_functions) &&
+		   lsm_expression_functions[i].function != function)
+		i++;
+	if (i == lengthof(lsm_expression_functions))
+		return NULL;
+	expression = palloc0(sizeof(LsmExpression));
+	expression->kind = lsm_expression_functions[i].kind;
+	lsm_expression_limits(expression, lsm_expression_functions[i].type);
+	expression->left = lsm_expression_make(expressions, linitial(op->args), varno);
+	if (expression->left != NULL)
+		expression->right = lsm_expression_make(expressions, lsecond(op->args), varno);
+	/* constants have been computed by the planner */
+	if (expression->right == NULL || (expression->left->kind == LSM_EXPR_CONST &&
+									  expression->right->kind == LSM_EXPR_CONST))
+		return NULL;
+	return lsm_expression_intern(expressions, expression);
+}
+
+LsmExpression *
+lsm_expression_make_column(LsmExpressions *expressions, AttrNumber attnum, Oid type)
+{
+	LsmExpression *expression = palloc0(sizeof(LsmExpression));
+
+	lsm_expression_limits(expression, InvalidOid);
+	expression->kind = LSM_EXPR_COLUMN;
+	expression->attnum = attnum;
+	expression->type = type;
+	return lsm_expression_intern(expressions, expression);
+}
+
+LsmExpression *
+lsm_expression_make(LsmExpressions *expressions, Node *node, Index varno)
+{
+	LsmExpression *expression;
+	Oid			type;
+	AttrNumber	attnum = lsm_expression_column(node, varno, &type);
+
+	if (attnum == 0)
+	{
+		if (IsA(node, OpExpr) && list_length(((OpExpr *) node)->args) == 2)
+			return lsm_expression_make_op(expressions, (OpExpr *) node, varno);
+		if (IsA(node, FuncExpr))
+		{
+			FuncExpr   *func = (FuncExpr *) node;
+
+			for (int i = 0; i < (int) lengthof(lsm_expression_casts); i++)
+				if (func->funcid == lsm_expression_casts[i])
+					return lsm_expression_make(expressions, linitial(func->args), varno);
+			return NULL;
+		}
+		if (!IsA(node, Const))
+			return NULL;
+	}
+	else
+	{
+		if (type != INT2OID && type != INT4OID && type != INT8OID && type != NUMERICOID)
+			return NULL;
+		return lsm_expression_make_column(expressions, attnum, type);
+	}
+	expression = palloc0(sizeof(LsmExpression));
+	lsm_expression_limits(expression, InvalidOid);
+	if (!lsm_expression_const(expression, (Const *) node))
+		return NULL;
+	return lsm_expression_intern(expressions, expression);
+}
+
+/* ---- computing ---- */
+
+void
+lsm_expressions_begin_block(LsmExpressions *expressions, LsmBlock *block, const uint16 *wanted,
+							int n)
+{
+	ListCell   *cell;
+
+	expressions->block = block;
+	expressions->wanted = wanted;
+	expressions->nwanted = n;
+	foreach(cell, expressions->all)
+	{
+		LsmExpression *expression = lfirst(cell);
+
+		if (expression->kind != LSM_EXPR_CONST)
+			expression->state = LSM_EXPR_UNKNOWN;
+	}
+}
+
+static void
+lsm_expression_make_room(LsmExpressions *expressions, LsmExpression *expression, int rows)
+{
+	LsmNumbers *numbers = &expression->numbers;
+
+	if (rows <= expression->room)
+		return;
+	if (expression->room > 0)
+	{
+		pfree(numbers->values);
+		pfree(numbers->present);
+	}
+	numbers->values = MemoryContextAlloc(expressions->context, rows * sizeof(int64));
+	numbers->present = MemoryContextAlloc(expressions->context, rows);
+	expression->room = rows;
+}
+
+/* Ten to the difference of scales; false: it is too great. */
+static bool
+lsm_expression_factor(int from, int to, int64 *factor)
+{
+	*factor = 1;
+	for (; from < to; from++)
+		if (__builtin_mul_overflow(*factor, INT64CONST(10), factor))
+			return false;
+	return true;
+}
+
+/* Bounds of a multiple. */
+static bool
+lsm_expression_scale(const LsmNumbers *numbers, int64 factor, int64 *min, int64 *max)
+{
+	return !__builtin_mul_overflow(factor < 0 ? numbers->max : numbers->min, factor, min) &&
+		!__builtin_mul_overflow(factor < 0 ? numbers->min : numbers->max, factor, max);
+}
+
+static bool
+lsm_expression_add(LsmExpression *expression, int rows)
+{
+	LsmNumbers *numbers = &expression->numbers;
+	LsmNumbers *a = &expression->left->numbers;
+	LsmNumbers *b = &expression->right->numbers;
+	int64		a_factor;
+	int64		b_factor;
+	int64		a_min;
+	int64		a_max;
+	int64		b_min;
+	int64		b_max;
+
+	numbers->scale = Max(a->scale, b->scale);
+	if (!lsm_expression_factor(a->scale, numbers->scale, &a_factor) ||
+		!lsm_expression_factor(b->scale, numbers->scale, &b_factor))
+		return false;
+	if (expression->kind == LSM_EXPR_SUBTRACT)
+		b_factor = -b_factor;
+	if (!lsm_expression_scale(a, a_factor, &a_min, &a_max) ||
+		!lsm_expression_scale(b, b_factor, &b_min, &b_max) ||
+		__builtin_add_overflow(a_min, b_min, &numbers->min) ||
+		__builtin_add_overflow(a_max, b_max, &numbers->max))
+		return false;
+	if (expression->left->kind == LSM_EXPR_CONST)
+		lsm_numbers_add_const(numbers->values, b->values, b_factor, a_min, rows);
+	else if (expression->right->kind == LSM_EXPR_CONST)
+		lsm_numbers_add_const(numbers->values, a->values, a_factor, b_min, rows);
+	else
+		lsm_numbers_add(numbers->values, a->values, a_factor, b->values, b_factor, rows);
+	return true;
+}
+
+static bool
+lsm_expression_multiply(LsmExpression *expression, int rows)
+{
+	LsmNumbers *numbers = &expression->numbers;
+	LsmNumbers *a = &expression->left->numbers;
+	LsmNumbers *b = &expression->right->numbers;
+	int64		corners[4];
+
+	numbers->scale = a->scale + b->scale;
+	if (numbers->scale > LSM_EXPR_MAX_SCALE ||
+		__builtin_mul_overflow(a->min, b->min, &corners[0]) ||
+		__builtin_mul_overflow(a->min, b->max, &corners[1]) ||
+		__builtin_mul_overflow(a->max, b->min, &corners[2]) ||
+		__builtin_mul_overflow(a->max, b->max, &corners[3]))
+		return false;
+	lsm_numbers_bounds(corners, lengthof(corners), &numbers->min, &numbers->max);
+	if (expression->left->kind == LSM_EXPR_CONST)
+		lsm_numbers_add_const(numbers->values, b->values, a->min, 0, rows);
+	else if (expression->right->kind == LSM_EXPR_CONST)
+		lsm_numbers_add_const(numbers->values, a->values, b->min, 0, rows);
+	else
+		lsm_numbers_multiply(numbers->values, a->values, b->values, rows);
+	return true;
+}
+
+/* A row has a result if both sides have one. */
+static void
+lsm_expression_join_nulls(LsmExpression *expression, int rows)
+{
+	LsmNumbers *numbers = &expression->numbers;
+	LsmNumbers *a = &expression->left->numbers;
+	LsmNumbers *b = &expression->right->numbers;
+
+	numbers->nulls = a->nulls || b->nulls;
+	if (!numbers->nulls)
+		return;
+	memcpy(numbers->present, a->nulls ? a->present : b->present, rows);
+	if (a->nulls && b->nulls)
+		lsm_numbers_and(numbers->present, b->present, rows);
+}
+
+static bool
+lsm_expression_try(LsmExpressions *expressions, LsmExpression *expression)
+{
+	LsmBlock   *block = expressions->block;
+	int			rows = lsm_block_rows(block);
+
+	lsm_expression_make_room(expressions, expression, rows);
+	if (expression->kind == LSM_EXPR_COLUMN)
+	{
+		if (expression->attnum <= lsm_block_natts(block))
+			return lsm_block_numbers(block, expression->attnum, expressions->wanted,
+									 expressions->nwanted, &expression->numbers);
+		lsm_block_no_numbers(block, &expression->numbers);
+		return true;
+	}
+	if (!lsm_expression_compute(expressions, expression->left) ||
+		!lsm_expression_compute(expressions, expression->right))
+		return false;
+	if (!(expression->kind == LSM_EXPR_MULTIPLY ? lsm_expression_multiply(expression, rows) :
+		  lsm_expression_add(expression, rows)))
+		return false;
+	lsm_expression_join_nulls(expression, rows);
+	return expression->numbers.min >= expression->least &&
+		expression->numbers.max <= expression->most;
+}
+
+bool
+lsm_expression_compute(LsmExpressions *expressions, LsmExpression *expression)
+{
+	if (expression->state == LSM_EXPR_UNKNOWN)
+		expression->state = lsm_expression_try(expressions, expression) ?
+			LSM_EXPR_KNOWN : LSM_EXPR_FAILED;
+	return expression->state == LSM_EXPR_KNOWN;
+}
