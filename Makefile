@@ -29,6 +29,7 @@ OBJS = $(LSM_SOURCES:.c=.o)
 # Tests: each is named here.  "make check-style" finds files that are not.
 REGRESS = \
 	insert \
+	load \
 	update \
 	upsert \
 	delete \
@@ -112,6 +113,8 @@ ISOLATION = \
 	large-retired \
 	large-savepoint \
 	lb-reuse \
+	load \
+	load-serializable \
 	lock-chain \
 	lock-nowait \
 	lock-strengths \
@@ -176,6 +179,7 @@ PROVE_TESTS = \
 	src/test/t/034_single_user.pl \
 	src/test/t/035_autovacuum_settles.pl \
 	src/test/t/040_reader.pl \
+	src/test/t/041_bulk_load.pl \
 	src/test/t/044_stress.pl \
 	src/test/t/050_store_file.pl \
 	src/test/t/051_store_s3.pl \

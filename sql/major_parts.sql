@@ -2,6 +2,8 @@
 -- Major compaction of a table that is larger than one part of it
 --
 SET lsm.segment_size = '1MB';
+-- the sizes below are those of LBs with as many rows as a page has
+SET lsm.debug_load_after = -1;
 CREATE TABLE mp (id int PRIMARY KEY, n int, pad text) USING lsm WITH (autovacuum_enabled = off);
 -- one part reads about 16 MB; this is about 37 MB stored
 INSERT INTO mp SELECT i, 0, string_agg(md5(i || '.' || k), '') FROM generate_series(1, 80000) i, generate_series(1, 28) k GROUP BY i ORDER BY i;

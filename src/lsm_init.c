@@ -15,6 +15,7 @@
 #include "lsm_exec.h"
 #include "lsm_manifest.h"
 #include "lsm_iostat.h"
+#include "lsm_load.h"
 #include "lsm_options.h"
 #include "lsm_pick.h"
 #include "lsm_reader.h"
@@ -71,6 +72,7 @@ lsm_xact_callback(XactEvent event, void *arg)
 	{
 		case XACT_EVENT_PRE_COMMIT:
 		case XACT_EVENT_PRE_PREPARE:
+			lsm_load_before_commit();
 			lsm_relpages_before_commit();
 			break;
 		case XACT_EVENT_COMMIT:
@@ -82,6 +84,7 @@ lsm_xact_callback(XactEvent event, void *arg)
 			lsm_relpages_xact_end();
 			lsm_compact_xact_end();
 			lsm_rowlog_xact_end();
+			lsm_load_xact_end();
 			lsm_blockcache_xact_end();
 			lsm_ahead_xact_end();
 			lsm_reader_xact_end();
@@ -174,6 +177,11 @@ lsm_init_settings(void)
 							 "Enables the planner's use of LsmScan and LsmAgg plans.",
 							 NULL,
 							 &lsm_enable_lsmscan, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.debug_load_after",
+							"Sets how much a transaction inserts into a table before that is a bulk load (for tests).",
+							"-1 means that nothing is.",
+							&lsm_debug_load_after, 1024, -1, MAX_KILOBYTES,
+							PGC_USERSET, GUC_UNIT_KB | GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.debug_ring_lbs",
 							"Sets the number of version LBs of tables made in the session (for tests).",
 							"0 uses all of the ring.",

@@ -18,6 +18,7 @@
 /* ---- lsm_modify.c ---- */
 extern void lsm_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
 							 struct BulkInsertStateData *bistate);
+extern void lsm_finish_bulk_insert(Relation rel, int options);
 extern void lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid,
 							 int options, struct BulkInsertStateData *bistate);
 extern void lsm_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid,
@@ -172,7 +173,8 @@ extern void lsm_parallelscan_reinitialize(Relation rel, ParallelTableScanDesc ps
 extern void lsm_scan_drop_unit(LsmScan scan);
 extern LsmTid lsm_scan_next_source(LsmView *view, LsmTid tid, LsmRowRange **range,
 								   LsmManifestEntry **entry);
-extern void lsm_scan_load_page(LsmScan scan, LsmView *view, LsmRowRange *range, BlockNumber lb);
+extern void lsm_scan_load_page(LsmScan scan, LsmView *view, LsmRowRange *range, LsmTid tid,
+							   bool forward);
 extern bool lsm_scan_load_block(LsmScan scan, LsmManifestEntry *entry, LsmTid tid, bool forward);
 extern bool lsm_scan_mark_changed(LsmScan scan, LsmView *view);
 extern void lsm_scan_hint_page(LsmScan scan);

@@ -466,7 +466,7 @@ lsm_batch_next(LsmBatchScan *batch)
 		}
 		else
 		{
-			lsm_scan_load_page(scan, view, range, LSM_TID_LB(first));
+			lsm_scan_load_page(scan, view, range, first, true);
 			if (!lsm_batch_by_row(batch, view))
 				continue;
 		}

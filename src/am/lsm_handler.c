@@ -423,6 +423,7 @@ static const TableAmRoutine lsm_methods = {
 	.tuple_insert_speculative = lsm_insert_speculative,
 	.tuple_complete_speculative = lsm_complete_speculative,
 	.multi_insert = lsm_multi_insert,
+	.finish_bulk_insert = lsm_finish_bulk_insert,
 	.tuple_delete = lsm_tuple_delete,
 	.tuple_update = lsm_tuple_update,
 	.tuple_lock = lsm_tuple_lock,

@@ -21,6 +21,7 @@
 #include "access/visibilitymap.h"
 #include "access/xact.h"
 #include "lsm_am.h"
+#include "lsm_load.h"
 #include "lsm_logical.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -58,8 +59,16 @@ lsm_insert_append(Relation rel, LsmTable *table, LsmNewRecord *records, int n, b
 {
 	int			done = 0;
 
-	while ((done += lsm_rowlog_insert(rel, table, records + done, n - done, speculative)) < n)
+	for (;;)
+	{
+		if (speculative)
+			done += lsm_rowlog_insert(rel, table, records + done, n - done, NULL, true);
+		else
+			done += lsm_load_insert(rel, table, records + done, n - done);
+		if (done == n)
+			break;
 		lsm_record_renew(rel, table, &records[done]);
+	}
 }
 
 void
@@ -84,6 +93,17 @@ lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid
 	pfree(records);
 	lsm_logical_insert(rel, slots, nslots, options);
 	pgstat_count_heap_insert(rel, nslots);
+}
+
+/*
+ * What is written into the place of another table, under whose name the transaction
+ * ends, gets into WAL here: it is not found by its own name any more.
+ */
+void
+lsm_finish_bulk_insert(Relation rel, int options)
+{
+	if (OidIsValid(rel->rd_rel->relrewrite))
+		lsm_load_seal(rel);
 }
 
 void

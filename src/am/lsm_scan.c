@@ -291,7 +291,7 @@ lsm_scan_next_source(LsmView *view, LsmTid tid, LsmRowRange **range, LsmManifest
 		LsmTid		first;
 
 		if (candidate->kind != LSM_RANGE_ROOT ||
-			LSM_TID(candidate->lb + candidate->pages.npages - 1, LSM_LAST_OFFSET) < tid)
+			LSM_TID(lsm_range_last_lb(candidate), LSM_LAST_OFFSET) < tid)
 			continue;
 		first = Max(tid, LSM_TID(candidate->lb, 0));
 		if (best == 0 || first < best)
@@ -327,7 +327,7 @@ lsm_scan_previous_source(LsmView *view, LsmTid tid, LsmRowRange **range, LsmMani
 
 		if (candidate->kind != LSM_RANGE_ROOT || LSM_TID(candidate->lb, 0) > tid)
 			continue;
-		last = Min(tid, LSM_TID(candidate->lb + candidate->pages.npages - 1, LSM_LAST_OFFSET));
+		last = Min(tid, LSM_TID(lsm_range_last_lb(candidate), LSM_LAST_OFFSET));
 		if (last > best)
 		{
 			best = last;
@@ -339,14 +339,17 @@ lsm_scan_previous_source(LsmView *view, LsmTid tid, LsmRowRange **range, LsmMani
 }
 
 /*
- * Copy a row-log page.  A page that does not prove to be the LB's is empty if
- * the view is still the newest, which the caller finds out.
+ * Copy the row-log page where a root is or would be.  A page that does not prove to be
+ * the LB's is empty if the view is still the newest, which the caller finds out.
  */
 void
-lsm_scan_load_page(LsmScan scan, LsmView *view, LsmRowRange *range, BlockNumber lb)
+lsm_scan_load_page(LsmScan scan, LsmView *view, LsmRowRange *range, LsmTid tid, bool forward)
 {
 	Relation	rel = scan->base.rs_rd;
+	BlockNumber lb = LSM_TID_LB(tid);
 	OffsetNumber max;
+	OffsetNumber before;
+	bool		last;
 
 	if (scan->page == NULL)
 		scan->page = MemoryContextAlloc(GetMemoryChunkContext(scan), BLCKSZ);
@@ -354,16 +357,23 @@ lsm_scan_load_page(LsmScan scan, LsmView *view, LsmRowRange *range, BlockNumber 
 	scan->unit_hi = LSM_TID(lb, LSM_LAST_OFFSET);
 	scan->all_frozen = false;
 	scan->nrows = 0;
-	if (!lsm_rowlog_copy_page(rel, view, range, lb, scan->page))
+	if (!lsm_rowlog_copy_page_of(rel, view, range, tid, scan->page, &before, &last))
 		return;
 	max = PageGetMaxOffsetNumber(scan->page);
+	if (forward && LSM_TID_OFFSET(tid) > before + max)
+		scan->unit_lo = tid;	/* behind the LB's rows, which were the last unit */
+	else if (before > 0)
+		scan->unit_lo = LSM_TID(lb, before + 1);
+	if (!last)
+		scan->unit_hi = LSM_TID(lb, before + max);
 	lsm_scan_reserve_rows(scan, max);
 	for (OffsetNumber offset = FirstOffsetNumber; offset <= max; offset++)
 	{
-		LsmTid		root = LSM_TID(lb, offset);
+		LsmTid		root = LSM_TID(lb, before + offset);
 		LsmScanRow *row = &scan->rows[scan->nrows];
 
-		if (root < scan->begin || root > scan->end || !lsm_scan_wants(scan, root))
+		if (root < scan->unit_lo || root < scan->begin || root > scan->end ||
+			!lsm_scan_wants(scan, root))
 			continue;
 		scan->nrows++;
 		row->root = root;
@@ -634,7 +644,7 @@ lsm_scan_load(LsmScan scan, LsmTid tid, bool forward)
 			continue;
 		}
 		if (range != NULL)
-			lsm_scan_load_page(scan, view, range, LSM_TID_LB(first));
+			lsm_scan_load_page(scan, view, range, first, forward);
 		else if (!lsm_scan_load_block(scan, entry, first, forward))
 			continue;
 		if (!lsm_scan_mark_changed(scan, view))
@@ -747,7 +757,7 @@ lsm_scan_hint_page(LsmScan scan)
 		if (last_hint == 0)
 			continue;
 		record->info |= last_hint;
-		offsets[n] = scan->rows[i].at;
+		offsets[n] = LSM_TID_OFFSET(scan->rows[i].root);
 		hints[n] = last_hint;
 		xids[n] = (TransactionId) record->xid;
 		n++;

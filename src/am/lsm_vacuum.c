@@ -218,17 +218,20 @@ restart:
 			continue;
 		for (uint32 j = 0; j < range.pages.npages; j++)
 		{
+			BlockNumber lb;
+			OffsetNumber before;
+
 			view = lsm_view_get(rel, table);
 			if (view->counter != counter)
 				goto restart;
-			if (!lsm_rowlog_copy_page(rel, view, &range, range.lb + j, copy.data))
+			if (!lsm_rowlog_copy_page(rel, view, &range, j, copy.data, &lb, &before))
 				continue;
 			for (OffsetNumber at = FirstOffsetNumber; at <= PageGetMaxOffsetNumber(page); at++)
 			{
 				LsmRowHead	head;
 
 				lsm_record_head((LsmRecord *) PageGetItem(page, PageGetItemId(page, at)),
-								LSM_TID(range.lb + j, at), &head);
+								LSM_TID(lb, before + at), &head);
 				if (lsm_xid_state(&head) == LSM_XID_ABORTED)
 					*aborted += 1;
 				else

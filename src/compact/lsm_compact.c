@@ -338,7 +338,7 @@ lsm_compact_in_rowlog(LsmCompact *compact, LsmTid root)
 {
 	for (int i = 0; i < compact->nranges; i++)
 		if (LSM_TID_LB(root) >= compact->ranges[i].lb &&
-			LSM_TID_LB(root) - compact->ranges[i].lb < compact->ranges[i].pages.npages)
+			LSM_TID_LB(root) < lsm_range_end_lb(&compact->ranges[i]))
 			return true;
 	return false;
 }

@@ -220,6 +220,7 @@ extern void lsm_output_init(LsmOutput *output, Relation rel, LsmTable *table, ui
 extern void lsm_output_add(LsmOutput *output, const LsmRowHead *head, const Datum *values,
 						   const bool *isnull);
 extern bool lsm_output_copy_block(LsmOutput *output, LsmSegmentReader *reader, uint32 blockno);
+extern void lsm_merge_dead(LsmMerge *merge, LsmTid root);
 extern void lsm_merge_break(LsmMerge *merge);
 extern void lsm_merge_break_increment(LsmMerge *merge);
 extern uint64 lsm_merge_increment_bytes(LsmMerge *merge);

@@ -25,6 +25,7 @@
 
 #include "access/transam.h"
 #include "lsm_compact.h"
+#include "lsm_load.h"
 #include "lsm_stop.h"
 #include "lsm_wal.h"
 #include "miscadmin.h"
@@ -201,18 +202,20 @@ lsm_flush_older_rows(LsmFlush *flush, LsmTid limit)
 
 /* All rows whose INSERT is on one page. */
 static void
-lsm_flush_page(LsmFlush *flush, LsmRowRange *range, BlockNumber lb)
+lsm_flush_page(LsmFlush *flush, LsmRowRange *range, uint32 n)
 {
 	PGAlignedBlock copy;
 	Page		page = (Page) copy.data;
 	LsmView    *view = lsm_view_get(flush->rel, flush->table);
+	BlockNumber lb;
+	OffsetNumber before;
 
-	if (!lsm_rowlog_copy_page(flush->rel, view, range, lb, copy.data))
+	if (!lsm_rowlog_copy_page(flush->rel, view, range, n, copy.data, &lb, &before))
 		return;					/* never begun */
 	for (OffsetNumber offset = FirstOffsetNumber; offset <= PageGetMaxOffsetNumber(page); offset++)
 	{
 		ItemId		item = PageGetItemId(page, offset);
-		LsmTid		root = LSM_TID(lb, offset);
+		LsmTid		root = LSM_TID(lb, before + offset);
 
 		lsm_job_check();
 		lsm_flush_older_rows(flush, root);
@@ -231,6 +234,26 @@ lsm_flush_page(LsmFlush *flush, LsmRowRange *range, BlockNumber lb)
 		(void) lsm_flush_add(flush, (LsmRecord *) PageGetItem(page, item),
 							 ItemIdGetLength(item), root);
 		lsm_merge_row(flush->merge, root, true, true);
+	}
+}
+
+/*
+ * A range whose load did not live to see its rows in WAL (I17).  Nobody knows which
+ * roots it had given to rows, and indexes may have entries for all of them.
+ */
+static void
+lsm_flush_lost(LsmFlush *flush, LsmRowRange *range)
+{
+	/* they may be torn, where checksums tell */
+	lsm_load_begin_pages(flush->rel, flush->table, range, true);
+	lsm_flush_older_rows(flush, LSM_TID(lsm_range_end_lb(range), 0));
+	if (!flush->rel->rd_rel->relhasindex)
+		return;
+	for (BlockNumber lb = range->lb; lb < lsm_range_end_lb(range); lb++)
+	{
+		lsm_job_check();
+		for (OffsetNumber offset = FirstOffsetNumber; offset <= LSM_MAX_OFFSET; offset++)
+			lsm_merge_dead(flush->merge, LSM_TID(lb, offset));
 	}
 }
 
@@ -272,6 +295,8 @@ lsm_flush_swap(LsmFlush *flush, LsmJobStats *stats)
 		range->kind = LSM_RANGE_FREE;
 		range->generation = 0;
 		range->lb = 0;
+		range->flags = 0;
+		range->lifetime = 0;
 	}
 	for (uint32 i = meta->nranges; i > 0 && meta->nranges > LSM_KEEP_RANGES; i--)
 	{
@@ -330,10 +355,12 @@ lsm_flush_generation(Relation rel, LsmTable *table, LsmJobStats *stats)
 	{
 		/* no segment spans rows that lie elsewhere (I13) */
 		if (i > 0 && flush->ranges[i].lb !=
-			flush->ranges[i - 1].lb + flush->ranges[i - 1].pages.npages)
+			lsm_range_end_lb(&flush->ranges[i - 1]))
 			lsm_merge_break(flush->merge);
+		if (lsm_rowlog_lost(&flush->ranges[i]))
+			lsm_flush_lost(flush, &flush->ranges[i]);
 		for (uint32 j = 0; j < flush->ranges[i].pages.npages; j++)
-			lsm_flush_page(flush, &flush->ranges[i], flush->ranges[i].lb + j);
+			lsm_flush_page(flush, &flush->ranges[i], j);
 	}
 	lsm_flush_older_rows(flush, LSM_MAX_TID);
 	lsm_merge_finish(flush->merge);

@@ -530,7 +530,8 @@ lsm_merge_settle(LsmMerge *merge, int i)
 	lsm_output_add(&merge->bottom, &head, merge->values, merge->isnull);
 }
 
-static void
+/* A root that is gone for good. */
+void
 lsm_merge_dead(LsmMerge *merge, LsmTid root)
 {
 	LsmOutput  *output = &merge->dead;

@@ -46,7 +46,7 @@ lsm_page_init(Page page, uint16 kind, uint64 uid, uint32 number, uint32 generati
 	special->generation = generation;
 	special->kind = kind;
 	special->version = LSM_FORMAT_VERSION;
-	special->reserved = 0;
+	special->before = 0;
 }
 
 /* Has a page the shape of lsm's? */
@@ -345,7 +345,7 @@ lsm_view_get(Relation rel, LsmTable *table)
 static inline bool
 lsm_range_has(const LsmRowRange *range, BlockNumber lb)
 {
-	return range->kind != LSM_RANGE_FREE && lb >= range->lb && lb - range->lb < range->pages.npages;
+	return range->kind != LSM_RANGE_FREE && lb >= range->lb && lb < lsm_range_end_lb(range);
 }
 
 /* Ranges in use, for finding them by LB. */
@@ -1066,10 +1066,10 @@ lsm_edit_commit(LsmEdit *edit)
 	END_CRIT_SECTION();
 
 	UnlockReleaseBuffer(buffer);
-	if (edit->rest.npages > 0 || edit->value_rest.npages > 0 || edit->value_pages > 0)
+	if (edit->rest.npages > 0 || edit->value_rest.npages > 0 || edit->own_pages > 0)
 	{
 		SpinLockAcquire(&shared->mutex);
-		shared->gen_pages += edit->value_pages;
+		shared->gen_pages += edit->own_pages;
 		if (edit->rest.npages > 0)
 			shared->rest[edit->rest_kind] = edit->rest;
 		if (edit->value_rest.npages > 0)

@@ -86,7 +86,7 @@ typedef struct LsmEdit
 	int			rest_kind;		/* new range for the row log: 0 root, 1 version */
 	LsmRangeRest rest;			/* npages 0: no new range */
 	LsmExtent	value_rest;		/* pages for large values, the same */
-	uint32		value_pages;	/* pages of value extents that were given away whole */
+	uint32		own_pages;		/* pages given to one value or bulk load */
 	bool		retires;		/* some entry has been retired */
 	uint8		op;				/* XLOG_LSM_META's purpose, for rm_desc */
 } LsmEdit;
@@ -116,6 +116,8 @@ extern void lsm_space_ensure(Relation rel, BlockNumber nblocks);
 extern LsmExtent lsm_space_alloc(Relation rel, LsmTable *table, uint16 owner, uint32 npages,
 								 uint32 least);
 extern bool lsm_space_new_range(Relation rel, LsmTable *table, int kind);
+extern bool lsm_space_load_range(Relation rel, LsmTable *table, uint32 npages, uint32 lb_pages,
+								 LsmRowRange *result);
 extern BlockNumber lsm_space_take_values(Relation rel, LsmTable *table, uint32 npages,
 										 uint32 *generation);
 

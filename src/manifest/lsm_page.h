@@ -36,7 +36,8 @@ typedef struct LsmPageSpecial
 	uint32		generation;		/* row log and values only, else 0 */
 	uint16		kind;			/* LSM_PAGE_xxx */
 	uint16		version;		/* LSM_FORMAT_VERSION */
-	uint32		reserved;		/* 0 */
+	uint32		before;			/* row log: items on earlier pages of the same LB;
+								 * else 0 */
 } LsmPageSpecial;
 
 StaticAssertDecl(sizeof(LsmPageSpecial) == 24, "special space is part of the disk format");
@@ -95,15 +96,49 @@ typedef struct LsmExtent
 #define LSM_RANGE_ROOT			1	/* INSERT records */
 #define LSM_RANGE_VERSION		2	/* all other records */
 
+/*
+ * Flags of a range.  The pages of an unlogged one are a bulk load's: not in WAL, so
+ * good only in the server's lifetime in which they are written (lsm_load.c).
+ */
+#define LSM_RANGE_UNLOGGED		0x0001
+#define LSM_RANGE_LB_PAGES_SHIFT 8	/* above it: pages of an LB, less one */
+#define LSM_MAX_LB_PAGES		32
+
 typedef struct LsmRowRange
 {
 	LsmExtent	pages;
 	BlockNumber lb;				/* LB of the first page; consecutive */
 	uint32		generation;		/* 0 if free */
 	uint16		kind;			/* LSM_RANGE_xxx */
-	uint16		flags;			/* 0 */
-	uint32		reserved;		/* 0 */
+	uint16		flags;			/* LSM_RANGE_xxx, pages of an LB */
+	uint32		lifetime;		/* of an unlogged range, else 0 */
 } LsmRowRange;
+
+/* How many pages of a range have one LB, and what LB its n-th page has. */
+static inline uint32
+lsm_range_lb_pages(const LsmRowRange *range)
+{
+	return (range->flags >> LSM_RANGE_LB_PAGES_SHIFT) + 1;
+}
+
+static inline BlockNumber
+lsm_range_page_lb(const LsmRowRange *range, uint32 n)
+{
+	return range->lb + n / lsm_range_lb_pages(range);
+}
+
+/* The last LB of a range, and one more. */
+static inline BlockNumber
+lsm_range_last_lb(const LsmRowRange *range)
+{
+	return lsm_range_page_lb(range, range->pages.npages - 1);
+}
+
+static inline BlockNumber
+lsm_range_end_lb(const LsmRowRange *range)
+{
+	return lsm_range_last_lb(range) + 1;
+}
 
 #define LSM_MAX_RANGES			200
 

@@ -131,7 +131,7 @@ lsm_ring_sector_used(LsmEdit *edit, uint32 sector)
 		return false;			/* never been there */
 	for (uint32 i = 0; i < meta->nranges; i++)
 		if (meta->ranges[i].kind == LSM_RANGE_VERSION && meta->ranges[i].lb <= last &&
-			meta->ranges[i].lb + meta->ranges[i].pages.npages > first)
+			lsm_range_end_lb(&meta->ranges[i]) > first)
 			return true;
 	for (int i = 0; i < edit->nleaves; i++)
 	{
@@ -286,6 +286,64 @@ lsm_space_new_range(Relation rel, LsmTable *table, int kind)
 }
 
 /*
+ * Give a bulk load a range of about npages pages of its own, lb_pages of them to an
+ * LB.  False: the metapage has no place for another range.
+ */
+bool
+lsm_space_load_range(Relation rel, LsmTable *table, uint32 npages, uint32 lb_pages,
+					 LsmRowRange *result)
+{
+	LsmEdit    *edit = lsm_edit_begin(rel, table, LSM_OP_LOAD);
+	LsmMeta    *meta = &edit->meta;
+	LsmRowRange *range = NULL;
+
+	Assert(lb_pages >= 1 && lb_pages <= LSM_MAX_LB_PAGES);
+	npages = Min(npages, LSM_MAX_RANGE_PAGES);
+	/* the least that is as large, else the largest */
+	for (uint32 i = 0; i < meta->nranges; i++)
+	{
+		uint32		size = meta->ranges[i].pages.npages;
+
+		if (meta->ranges[i].kind != LSM_RANGE_FREE)
+			continue;
+		if (range == NULL ||
+			(size >= npages && (range->pages.npages < npages || size < range->pages.npages)) ||
+			(size < npages && size > range->pages.npages))
+			range = &meta->ranges[i];
+	}
+	if (range != NULL && range->pages.npages < npages && meta->nranges < LSM_MAX_RANGES)
+		range = NULL;
+	if (range == NULL)
+	{
+		if (meta->nranges >= LSM_MAX_RANGES)
+		{
+			lsm_edit_abandon(edit);
+			return false;
+		}
+		range = &meta->ranges[meta->nranges++];
+		memset(range, 0, sizeof(LsmRowRange));
+		range->pages = lsm_space_take(edit, npages, npages);
+	}
+	else
+		lsm_space_ensure(rel, range->pages.start + range->pages.npages);
+	range->kind = LSM_RANGE_ROOT;
+	range->generation = meta->generation;
+	range->flags = (lb_pages - 1) << LSM_RANGE_LB_PAGES_SHIFT;
+	range->lifetime = 0;
+	if (RelationNeedsWAL(rel))
+	{
+		range->flags |= LSM_RANGE_UNLOGGED;
+		range->lifetime = lsm_table_lifetime();
+	}
+	range->lb = 0;
+	range->lb = lsm_root_take(edit, lsm_range_end_lb(range));
+	*result = *range;
+	edit->own_pages = range->pages.npages;
+	lsm_edit_commit(edit);
+	return true;
+}
+
+/*
  * Give the active generation another extent for large values: one that a value
  * of so many pages has to itself (returned), or one that is shared out.
  */
@@ -321,7 +379,7 @@ lsm_space_new_values(Relation rel, LsmTable *table, uint32 npages, uint32 *gener
 	if (npages >= LSM_OWN_VALUE_EXTENT)
 	{
 		own = entry.extents[0] = lsm_space_take(edit, npages, npages);
-		edit->value_pages = npages;
+		edit->own_pages = npages;
 	}
 	else
 	{

@@ -84,7 +84,7 @@ lsm_lbs_add_rowlog(LsmLbRuns *used, const LsmMeta *meta)
 	for (uint32 i = 0; i < meta->nranges; i++)
 		if (meta->ranges[i].kind == LSM_RANGE_ROOT)
 			lsm_lbs_add(used, LSM_TID(meta->ranges[i].lb, 0),
-						LSM_TID(meta->ranges[i].lb + meta->ranges[i].pages.npages - 1, 0));
+						LSM_TID(lsm_range_last_lb(&meta->ranges[i]), 0));
 }
 
 static int

@@ -6,7 +6,8 @@
  * A row-log page is a standard page of items, one record each; its special
  * space says which LB it is, so that (LB, item number) is the record's TID.
  * INSERT records go to pages with root LBs, all others to pages with version
- * LBs.  Backends share a few open pages of each kind.
+ * LBs.  Backends share a few open pages of each kind; a bulk load has pages of its
+ * own (lsm_load.c), several to an LB: each says how many items its LB has before it.
  *
  * A page can be given to another generation as soon as its own has been
  * flushed.  So readers copy what they need under the content lock, and prove
@@ -38,16 +39,17 @@
 /* Pages of row log that end a generation, unless its index ends it before. */
 #define LSM_GENERATION_PAGES	8192
 
-/* Records that go to one page in one WAL record. */
 /* Pages begun by this process since it was last slowed. */
 uint32		lsm_pages_begun = 0;
 
+/* Records that go to one page in one WAL record. */
 typedef struct LsmPageBatch
 {
 	Buffer		buffer;
 	BlockNumber lb;
 	bool		init;			/* the page is new */
 	OffsetNumber first;
+	OffsetNumber before;		/* items of the LB on earlier pages */
 	int			nrecords;
 	LsmNewRecord *records;
 } LsmPageBatch;
@@ -159,6 +161,7 @@ lsm_rowlog_lock_page(Relation rel, LsmTable *table, int kind, Size len, int nrec
 				lsm_page_has_room(BufferGetPage(batch->buffer), len, nrecords))
 			{
 				batch->lb = page.lb;
+				batch->before = 0;
 				batch->init = false;
 				batch->first = PageGetMaxOffsetNumber(BufferGetPage(batch->buffer)) + 1;
 				return true;
@@ -189,6 +192,7 @@ lsm_rowlog_lock_page(Relation rel, LsmTable *table, int kind, Size len, int nrec
 		batch->buffer = ReadBufferExtended(rel, MAIN_FORKNUM, fresh.block,
 										   RBM_ZERO_AND_LOCK, NULL);
 		batch->lb = fresh.lb;
+		batch->before = 0;
 		batch->init = true;
 		batch->first = FirstOffsetNumber;
 		return true;
@@ -196,13 +200,62 @@ lsm_rowlog_lock_page(Relation rel, LsmTable *table, int kind, Size len, int nrec
 }
 
 /*
- * Put the records on their locked pages and log it: one WAL record.  Fills in
- * the TIDs.  The pages stay locked.  vm: page of the visibility map where the bit
+ * Lock the page of a bulk load with room for len bytes, or begin its next one.
+ * False: its pages are used up, or belong to a generation that is not active any
+ * more.  gen_lock is held shared.
+ */
+static bool
+lsm_rowlog_lock_own_page(Relation rel, LsmTable *table, LsmOwnPages *own, Size len,
+						 LsmPageBatch *batch)
+{
+	LsmTableShared *shared = table->shared;
+	Page		page;
+
+	if (own->generation != shared->generation || own->incarnation != shared->incarnation)
+		return false;
+	while (own->at < own->npages)
+	{
+		int			items;
+
+		batch->buffer = ReadBuffer(rel, own->start + own->at);
+		LockBuffer(batch->buffer, BUFFER_LOCK_EXCLUSIVE);
+		page = BufferGetPage(batch->buffer);
+		batch->lb = own->lb + own->at / own->lb_pages;
+		if (!lsm_page_is(page, LSM_PAGE_ROWLOG, shared->incarnation, batch->lb,
+						 shared->generation))
+			elog(ERROR, "page %u of table \"%s\" is not the load's", own->start + own->at,
+				 RelationGetRelationName(rel));
+		items = PageGetMaxOffsetNumber(page);
+		if (own->before + items < LSM_MAX_OFFSET && PageGetFreeSpace(page) >= MAXALIGN(len))
+		{
+			batch->before = own->before;
+			batch->init = false;
+			batch->first = items + 1;
+			return true;
+		}
+		UnlockReleaseBuffer(batch->buffer);
+
+		/* the LB goes on on the next page, unless it is full */
+		own->before += items;
+		if (own->before < LSM_MAX_OFFSET)
+			own->at++;
+		else
+			own->at += own->lb_pages - own->at % own->lb_pages;
+		if (own->at % own->lb_pages == 0)
+			own->before = 0;
+		lsm_pages_begun++;
+	}
+	return false;
+}
+
+/*
+ * Put the records on their locked pages and log it: one WAL record, or none on
+ * pages of a bulk load.  Fills in the TIDs.  The pages stay locked.  vm: page of the visibility map where the bit
  * of vm_lb is cleared, or InvalidBuffer.
  */
 static void
 lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatches,
-				 Buffer vm, BlockNumber vm_lb)
+				 Buffer vm, BlockNumber vm_lb, bool needs_wal)
 {
 	static char *scratch = NULL;
 	LsmTableShared *shared = table->shared;
@@ -210,7 +263,6 @@ lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatc
 	xl_lsm_append_page xlpages[2];
 	Size		used = 0;
 	Size		begin[2];
-	bool		needs_wal = RelationNeedsWAL(rel);
 	bool		clears;
 
 	Assert(nbatches <= 2);
@@ -231,6 +283,8 @@ lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatc
 		if (batch->init)
 			lsm_page_init(page, LSM_PAGE_ROWLOG, shared->incarnation, batch->lb,
 						  shared->generation);
+		if (batch->before > 0)
+			LSM_PAGE_SPECIAL(page)->before = batch->before;
 		begin[i] = used;
 		for (int j = 0; j < batch->nrecords; j++)
 		{
@@ -238,6 +292,8 @@ lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatc
 			uint16		len = (uint16) new->len;
 
 			lsm_page_add_record(page, new->record, new->len, batch->first + j);
+			if (!needs_wal)
+				continue;
 			memcpy(scratch + used, &len, sizeof(len));
 			memcpy(scratch + used + sizeof(len), new->record, new->len);
 			used += sizeof(len) + new->len;
@@ -296,14 +352,14 @@ static void
 lsm_batch_set_tids(LsmPageBatch *batch)
 {
 	for (int i = 0; i < batch->nrecords; i++)
-		batch->records[i].tid = LSM_TID(batch->lb, batch->first + i);
+		batch->records[i].tid = LSM_TID(batch->lb, batch->before + batch->first + i);
 }
 
-/* The block of an LB in a range. */
+/* The first block of an LB in a range. */
 static inline BlockNumber
 lsm_range_block(LsmRowRange *range, BlockNumber lb)
 {
-	return range->pages.start + (lb - range->lb);
+	return range->pages.start + (lb - range->lb) * lsm_range_lb_pages(range);
 }
 
 /* ---- speculative insertions ---- */
@@ -368,8 +424,11 @@ lsm_speculative_begin(LsmTableShared *shared, LsmTid tid)
 bool
 lsm_rowlog_undecided(LsmTableShared *shared, const LsmRowRange *range)
 {
-	BlockNumber last = range->lb + range->pages.npages - 1;
+	BlockNumber last = lsm_range_last_lb(range);
 
+	/* a load inserts nothing speculatively */
+	if (range->flags != 0)
+		return false;
 	for (BlockNumber lb = range->lb;; lb = Min(lb + 128, last))
 	{
 		if (pg_atomic_read_u32(&shared->speculative[lsm_speculative_bucket(lb)]) > 0)
@@ -450,16 +509,19 @@ lsm_values_in_generation(LsmTableShared *shared, const LsmNewRecord *new)
 /*
  * Append INSERT records; fills in their TIDs, which are root TIDs.  No lock is
  * held before or after; new ranges are made as needed.  speculative: the one
- * record will be decided by lsm_rowlog_complete().
+ * record will be decided by lsm_rowlog_complete().  own: pages of a bulk load to
+ * take instead of those that are shared (or later: once these are used up), or NULL.
  *
  * Returns how many: up to the first whose large values are not in the active
- * generation (I15).  The caller writes these again.
+ * generation (I15), which the caller writes again; or until the load needs other pages,
+ * as own says then.
  */
 int
 lsm_rowlog_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n,
-				  bool speculative)
+				  LsmOwnPages *own, bool speculative)
 {
 	LsmTableShared *shared = table->shared;
+	bool		needs_wal = RelationNeedsWAL(rel) && (own == NULL || !own->unlogged);
 	int			done = 0;
 
 	while (done < n)
@@ -473,9 +535,23 @@ lsm_rowlog_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n,
 			LWLockRelease(&shared->gen_lock);
 			return done;
 		}
-		if (!lsm_rowlog_lock_page(rel, table, LSM_ROOT_PAGES, records[done].len, 1, &batch))
+		if (own != NULL && !own->later)
+		{
+			if (!lsm_rowlog_lock_own_page(rel, table, own, records[done].len, &batch))
+			{
+				LWLockRelease(&shared->gen_lock);
+				own->needed = true;
+				return done;
+			}
+		}
+		else if (!lsm_rowlog_lock_page(rel, table, LSM_ROOT_PAGES, records[done].len, 1, &batch))
 		{
 			LWLockRelease(&shared->gen_lock);
+			if (own != NULL)
+			{
+				own->needed = true;
+				return done;
+			}
 			lsm_rowlog_make_room(rel, table, LSM_ROOT_PAGES);
 			continue;
 		}
@@ -486,7 +562,7 @@ lsm_rowlog_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n,
 			room = PageGetExactFreeSpace(BufferGetPage(batch.buffer));
 		batch.records = records + done;
 		batch.nrecords = 0;
-		while (done < n && batch.first + batch.nrecords <= LSM_MAX_OFFSET)
+		while (done < n && batch.before + batch.first + batch.nrecords <= LSM_MAX_OFFSET)
 		{
 			Size		need = MAXALIGN(records[done].len) + sizeof(ItemIdData);
 
@@ -503,7 +579,7 @@ lsm_rowlog_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n,
 		CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
 		if (speculative)
 			lsm_speculative_begin(shared, LSM_TID(batch.lb, batch.first));
-		lsm_rowlog_write(rel, table, &batch, 1, InvalidBuffer, 0);
+		lsm_rowlog_write(rel, table, &batch, 1, InvalidBuffer, 0, needs_wal);
 		UnlockReleaseBuffer(batch.buffer);
 		LWLockRelease(&shared->gen_lock);
 	}
@@ -575,7 +651,7 @@ lsm_rowlog_append(Relation rel, LsmTable *table, LsmNewRecord *insert,
 			versions[i].record->prev = versions[i - 1].tid;
 	}
 
-	lsm_rowlog_write(rel, table, batches, n, vm, vm_lb);
+	lsm_rowlog_write(rel, table, batches, n, vm, vm_lb, RelationNeedsWAL(rel));
 	for (int i = 0; i < n; i++)
 		UnlockReleaseBuffer(batches[i].buffer);
 	return LSM_APPEND_DONE;
@@ -630,15 +706,34 @@ lsm_rowlog_read(Relation rel, BlockNumber block)
 }
 
 /*
- * Pin and share-lock the page of an LB.  InvalidBuffer: the page does not prove
- * to be that LB's (it was never begun, or belongs to another generation now).
+ * Are the pages of a range as its load has written them?  Not after a crash, nor on
+ * a standby: then they count as never begun.  What is in them is of a transaction
+ * that did not commit, as it would have seen to their being in WAL (I17).
  */
-Buffer
-lsm_rowlog_lock_shared(Relation rel, LsmView *view, LsmRowRange *range, BlockNumber lb)
+static inline bool
+lsm_range_is_good(const LsmRowRange *range)
 {
-	BlockNumber block = lsm_range_block(range, lb);
+	return !(range->flags & LSM_RANGE_UNLOGGED) || range->lifetime == lsm_table_lifetime();
+}
+
+bool
+lsm_rowlog_lost(const LsmRowRange *range)
+{
+	return !lsm_range_is_good(range);
+}
+
+/*
+ * Pin and share-lock the n-th page of a range.  InvalidBuffer: the page does not prove
+ * to be of its LB (it was never begun, or belongs to another generation now).
+ */
+static Buffer
+lsm_rowlog_lock_nth(Relation rel, LsmView *view, LsmRowRange *range, uint32 n)
+{
+	BlockNumber block = range->pages.start + n;
 	Buffer		buffer;
 
+	if (n >= range->pages.npages || !lsm_range_is_good(range))
+		return InvalidBuffer;
 	/* after a crash, or on a standby, the end of a range may not be there yet */
 	if (view->meta.npages <= block ||
 		(RelationGetSmgr(rel)->smgr_cached_nblocks[MAIN_FORKNUM] == InvalidBlockNumber ||
@@ -649,12 +744,60 @@ lsm_rowlog_lock_shared(Relation rel, LsmView *view, LsmRowRange *range, BlockNum
 	}
 	buffer = lsm_rowlog_read(rel, block);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	if (!lsm_page_is(BufferGetPage(buffer), LSM_PAGE_ROWLOG, view->meta.incarnation, lb,
-					 range->generation))
+	if (!lsm_page_is(BufferGetPage(buffer), LSM_PAGE_ROWLOG, view->meta.incarnation,
+					 lsm_range_page_lb(range, n), range->generation))
 	{
 		UnlockReleaseBuffer(buffer);
 		return InvalidBuffer;
 	}
+	return buffer;
+}
+
+/* The same for the page of an LB that has but one: of versions, and of rows not loaded. */
+Buffer
+lsm_rowlog_lock_shared(Relation rel, LsmView *view, LsmRowRange *range, BlockNumber lb)
+{
+	return lsm_rowlog_lock_nth(rel, view, range, lsm_range_block(range, lb) - range->pages.start);
+}
+
+/*
+ * The same for the page where the item of a TID is, or would be: then the last one of
+ * its LB that has items.  before: items of the LB on earlier pages; last: no later
+ * page has any.
+ */
+static Buffer
+lsm_rowlog_lock_tid(Relation rel, LsmView *view, LsmRowRange *range, LsmTid tid,
+					OffsetNumber *before, bool *last)
+{
+	uint32		n = lsm_range_block(range, LSM_TID_LB(tid)) - range->pages.start;
+	uint32		end = n + lsm_range_lb_pages(range);
+	Buffer		buffer = lsm_rowlog_lock_nth(rel, view, range, n);
+
+	*before = 0;
+	while (BufferIsValid(buffer) && n + 1 < end)
+	{
+		OffsetNumber until = *before + PageGetMaxOffsetNumber(BufferGetPage(buffer));
+		Buffer		next;
+
+		if (LSM_TID_OFFSET(tid) <= until)
+		{
+			*last = false;
+			return buffer;
+		}
+		next = lsm_rowlog_lock_nth(rel, view, range, n + 1);
+		if (!BufferIsValid(next))
+			break;
+		if (PageGetMaxOffsetNumber(BufferGetPage(next)) == 0)
+		{
+			UnlockReleaseBuffer(next);
+			break;
+		}
+		UnlockReleaseBuffer(buffer);
+		buffer = next;
+		*before = until;
+		n++;
+	}
+	*last = true;
 	return buffer;
 }
 
@@ -667,17 +810,20 @@ LsmFetchResult
 lsm_rowlog_fetch(Relation rel, LsmView *view, LsmTid tid, LsmRecord *record, Size *len)
 {
 	LsmRowRange *range = lsm_view_range(view, LSM_TID_LB(tid));
-	OffsetNumber offset = LSM_TID_OFFSET(tid);
+	OffsetNumber offset;
+	OffsetNumber before;
+	bool		last;
 	LsmFetchResult result = LSM_FETCH_NONE;
 	Buffer		buffer;
 	Page		page;
 
 	if (range == NULL)
 		return LSM_FETCH_NONE;
-	buffer = lsm_rowlog_lock_shared(rel, view, range, LSM_TID_LB(tid));
+	buffer = lsm_rowlog_lock_tid(rel, view, range, tid, &before, &last);
 	if (!BufferIsValid(buffer))
 		return LSM_FETCH_STALE;
 	page = BufferGetPage(buffer);
+	offset = LSM_TID_OFFSET(tid) - before;
 	if (offset >= FirstOffsetNumber && offset <= PageGetMaxOffsetNumber(page))
 	{
 		ItemId		item = PageGetItemId(page, offset);
@@ -690,7 +836,7 @@ lsm_rowlog_fetch(Relation rel, LsmView *view, LsmTid tid, LsmRecord *record, Siz
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_CORRUPTED),
 					 errmsg("invalid record (%u,%u) in the row log of table \"%s\"",
-							LSM_TID_LB(tid), offset, RelationGetRelationName(rel)),
+							LSM_TID_LB(tid), LSM_TID_OFFSET(tid), RelationGetRelationName(rel)),
 					 errhint("Run lsm_check() on the table, then restore it from a backup.")));
 		}
 		memcpy(record, PageGetItem(page, item), *len);
@@ -700,12 +846,34 @@ lsm_rowlog_fetch(Relation rel, LsmView *view, LsmTid tid, LsmRecord *record, Siz
 	return result;
 }
 
-/* Copy a whole page of a range; false if it does not prove to be the LB's. */
+/*
+ * Copy the n-th page of a range, whose items are those of *lb behind the *before first
+ * ones; false if it does not prove to be the LB's.
+ */
 bool
-lsm_rowlog_copy_page(Relation rel, LsmView *view, LsmRowRange *range, BlockNumber lb,
-					 char *copy)
+lsm_rowlog_copy_page(Relation rel, LsmView *view, LsmRowRange *range, uint32 n, char *copy,
+					 BlockNumber *lb, OffsetNumber *before)
 {
-	Buffer		buffer = lsm_rowlog_lock_shared(rel, view, range, lb);
+	Buffer		buffer = lsm_rowlog_lock_nth(rel, view, range, n);
+
+	if (!BufferIsValid(buffer))
+		return false;
+	memcpy(copy, BufferGetPage(buffer), BLCKSZ);
+	UnlockReleaseBuffer(buffer);
+	*lb = lsm_range_page_lb(range, n);
+	*before = LSM_PAGE_SPECIAL((Page) copy)->before;
+	return true;
+}
+
+/*
+ * Copy the page where the item of a TID is, or would be.  Its items are those of the
+ * LB behind the *before first ones; last: they are the LB's last ones.
+ */
+bool
+lsm_rowlog_copy_page_of(Relation rel, LsmView *view, LsmRowRange *range, LsmTid tid, char *copy,
+						OffsetNumber *before, bool *last)
+{
+	Buffer		buffer = lsm_rowlog_lock_tid(rel, view, range, tid, before, last);
 
 	if (!BufferIsValid(buffer))
 		return false;
@@ -735,12 +903,15 @@ lsm_rowlog_hint_record(Buffer buffer, LsmRecord *record, uint16 hint)
 	return true;
 }
 
-/* The same for records of a page. */
+/* The same for records of one page, of that LB. */
 void
 lsm_rowlog_hint_page(Relation rel, LsmView *view, LsmRowRange *range, BlockNumber lb,
 					 OffsetNumber *offsets, uint16 *hints, TransactionId *xids, int n)
 {
-	Buffer		buffer = lsm_rowlog_lock_shared(rel, view, range, lb);
+	OffsetNumber before;
+	bool		last;
+	Buffer		buffer = lsm_rowlog_lock_tid(rel, view, range, LSM_TID(lb, offsets[0]), &before,
+											 &last);
 	Page		page;
 	bool		any = false;
 
@@ -749,11 +920,12 @@ lsm_rowlog_hint_page(Relation rel, LsmView *view, LsmRowRange *range, BlockNumbe
 	page = BufferGetPage(buffer);
 	for (int i = 0; i < n; i++)
 	{
+		OffsetNumber item = offsets[i] - before;
 		LsmRecord  *record;
 
-		if (offsets[i] > PageGetMaxOffsetNumber(page))
+		if (item < FirstOffsetNumber || item > PageGetMaxOffsetNumber(page))
 			continue;
-		record = (LsmRecord *) PageGetItem(page, PageGetItemId(page, offsets[i]));
+		record = (LsmRecord *) PageGetItem(page, PageGetItemId(page, item));
 		if ((TransactionId) record->xid == xids[i] &&
 			lsm_rowlog_hint_record(buffer, record, hints[i]))
 			any = true;
@@ -796,9 +968,10 @@ lsm_build_scan(Relation rel, LsmView *view, uint32 generation, HTAB *rows)
 			continue;
 		for (uint32 j = 0; j < range->pages.npages; j++)
 		{
-			BlockNumber lb = range->lb + j;
+			BlockNumber lb;
+			OffsetNumber before;
 
-			if (!lsm_rowlog_copy_page(rel, view, range, lb, copy.data))
+			if (!lsm_rowlog_copy_page(rel, view, range, j, copy.data, &lb, &before))
 				continue;
 			for (OffsetNumber offset = FirstOffsetNumber;
 				 offset <= PageGetMaxOffsetNumber(copy.data); offset++)

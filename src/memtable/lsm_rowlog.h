@@ -44,8 +44,24 @@ typedef enum LsmFetchResult
 	LSM_FETCH_STALE				/* the page is not what the view says */
 } LsmFetchResult;
 
+/* Pages that a bulk load fills alone: some of one range, in order. */
+typedef struct LsmOwnPages
+{
+	uint64		incarnation;
+	uint32		generation;		/* that has the range */
+	bool		unlogged;
+	bool		later;			/* they are to come when the shared ones are used up */
+	bool		needed;			/* there are none, or these are no good any more */
+	BlockNumber start;
+	BlockNumber lb;				/* of the first page */
+	uint32		lb_pages;		/* pages of an LB */
+	uint32		npages;
+	uint32		at;				/* page that is being filled */
+	OffsetNumber before;		/* items of its LB on earlier pages */
+} LsmOwnPages;
+
 extern int	lsm_rowlog_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n,
-							  bool speculative);
+							  LsmOwnPages *own, bool speculative);
 extern void lsm_rowlog_complete(Relation rel, LsmTable *table, LsmTid tid, bool succeeded,
 								uint32 cid);
 extern bool lsm_rowlog_undecided(LsmTableShared *shared, const LsmRowRange *range);
@@ -67,8 +83,11 @@ extern double lsm_rowlog_fill(LsmTable *table);
 
 extern LsmFetchResult lsm_rowlog_fetch(Relation rel, LsmView *view, LsmTid tid,
 									   LsmRecord *record, Size *len);
-extern bool lsm_rowlog_copy_page(Relation rel, LsmView *view, LsmRowRange *range,
-								 BlockNumber lb, char *copy);
+extern bool lsm_rowlog_lost(const LsmRowRange *range);
+extern bool lsm_rowlog_copy_page(Relation rel, LsmView *view, LsmRowRange *range, uint32 n,
+								 char *copy, BlockNumber *lb, OffsetNumber *before);
+extern bool lsm_rowlog_copy_page_of(Relation rel, LsmView *view, LsmRowRange *range, LsmTid tid,
+									char *copy, OffsetNumber *before, bool *last);
 extern Buffer lsm_rowlog_lock_shared(Relation rel, LsmView *view, LsmRowRange *range,
 									 BlockNumber lb);
 extern bool lsm_rowlog_hint_record(Buffer buffer, LsmRecord *record, uint16 hint);

@@ -48,6 +48,7 @@ typedef struct LsmShared
 {
 	LWLock		table_lock;
 	pg_atomic_uint64 next_epoch;
+	uint32		lifetime;		/* random; of this memory */
 	LWLockPadded stripes[LSM_STRIPES];
 } LsmShared;
 
@@ -102,6 +103,8 @@ lsm_shmem_startup(void)
 	{
 		LWLockInitialize(&lsm_shared->table_lock, lsm_tranche("lsm_table"));
 		pg_atomic_init_u64(&lsm_shared->next_epoch, 1);
+		if (!pg_strong_random(&lsm_shared->lifetime, sizeof(lsm_shared->lifetime)))
+			elog(ERROR, "could not generate a random number");
 		for (int i = 0; i < LSM_STRIPES; i++)
 			LWLockInitialize(&lsm_shared->stripes[i].lock, lsm_tranche("lsm_row"));
 	}
@@ -123,6 +126,16 @@ bool
 lsm_shmem_ready(void)
 {
 	return lsm_shared != NULL;
+}
+
+/*
+ * A number for the time since shared memory was made: since the server was started, or
+ * has recovered from a crash.
+ */
+uint32
+lsm_table_lifetime(void)
+{
+	return lsm_shared->lifetime;
 }
 
 /* No open pages, and pages of the active generation so far; gen_lock is held. */
@@ -396,6 +409,7 @@ lsm_table_open(Relation rel)
 		table->asked_flush = 0;
 		table->view = NULL;
 		table->readers = NULL;
+		table->load = NULL;
 		memset(&table->stat, 0, sizeof(table->stat));
 	}
 	table->relid = RelationGetRelid(rel);

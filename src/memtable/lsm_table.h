@@ -128,6 +128,7 @@ typedef struct LsmTable
 	uint32		asked_flush;	/* generation for which a worker was asked */
 	LsmView    *view;
 	HTAB	   *readers;		/* opened segments by uid */
+	struct LsmLoad *load;		/* rows that this transaction has inserted */
 	LsmStatLocal stat;
 } LsmTable;
 
@@ -140,6 +141,7 @@ extern uint64 lsm_xact_number;
 extern void lsm_shmem_request(void);
 extern void lsm_shmem_startup(void);
 extern bool lsm_shmem_ready(void);
+extern uint32 lsm_table_lifetime(void);
 
 extern Size lsm_view_bytes;
 extern void lsm_view_drop(LsmTable *table);

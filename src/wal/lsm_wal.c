@@ -238,6 +238,24 @@ lsm_redo_speculative(XLogReaderState *record)
 }
 
 static void
+lsm_redo_begin(XLogReaderState *record)
+{
+	xl_lsm_begin *xlrec = (xl_lsm_begin *) XLogRecGetData(record);
+
+	lsm_redo_check_version(xlrec->version);
+	for (int i = 0; i < xlrec->npages; i++)
+	{
+		Buffer		buffer = XLogInitBufferForRedo(record, i);
+
+		lsm_page_init(BufferGetPage(buffer), LSM_PAGE_ROWLOG, xlrec->incarnation,
+					  xlrec->lb + (xlrec->first + i) / xlrec->lb_pages, xlrec->generation);
+		PageSetLSN(BufferGetPage(buffer), record->EndRecPtr);
+		MarkBufferDirty(buffer);
+		UnlockReleaseBuffer(buffer);
+	}
+}
+
+static void
 lsm_redo_visible(XLogReaderState *record)
 {
 	xl_lsm_visible *xlrec = (xl_lsm_visible *) XLogRecGetData(record);
@@ -290,6 +308,9 @@ lsm_redo(XLogReaderState *record)
 		case XLOG_LSM_VISIBLE:
 			lsm_redo_visible(record);
 			break;
+		case XLOG_LSM_BEGIN:
+			lsm_redo_begin(record);
+			break;
 		case XLOG_LSM_CONFLICT:
 			{
 				xl_lsm_conflict *xlrec = (xl_lsm_conflict *) XLogRecGetData(record);
@@ -308,7 +329,7 @@ lsm_op_name(uint8 op)
 {
 	static const char *const names[] = {
 		"none", "none", "range", "switch", "alloc", "flush", "minor", "major", "vacuum", "free",
-		"rewrite", "truncate", "punch", "values"
+		"rewrite", "truncate", "punch", "values", "load", "seal"
 	};
 
 	return op < lengthof(names) ? names[op] : "unknown";
@@ -360,6 +381,15 @@ lsm_desc(StringInfo buf, XLogReaderState *record)
 									 runs[i].lb, runs[i].nlbs);
 				break;
 			}
+		case XLOG_LSM_BEGIN:
+			{
+				xl_lsm_begin *xlrec = (xl_lsm_begin *) XLogRecGetData(record);
+
+				appendStringInfo(buf, "generation: %u, lb: %u, first page: %u, pages: %u, an LB: %u",
+								 xlrec->generation, xlrec->lb, xlrec->first, xlrec->npages,
+								 xlrec->lb_pages);
+				break;
+			}
 		case XLOG_LSM_LOGICAL:
 			lsm_logical_desc(buf, record);
 			break;
@@ -385,6 +415,8 @@ lsm_identify(uint8 info)
 			return "SPECULATIVE";
 		case XLOG_LSM_VISIBLE:
 			return "VISIBLE";
+		case XLOG_LSM_BEGIN:
+			return "BEGIN";
 		case XLOG_LSM_LOGICAL:
 			return "LOGICAL";
 		default:

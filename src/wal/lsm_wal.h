@@ -26,6 +26,7 @@
 #define XLOG_LSM_SPECULATIVE	0x30	/* a speculative INSERT is decided */
 #define XLOG_LSM_VISIBLE		0x40	/* bits of the visibility map are set */
 #define XLOG_LSM_LOGICAL		0x50	/* changes of rows, for logical decoding */
+#define XLOG_LSM_BEGIN			0x60	/* empty pages for a bulk load */
 
 /* Why a metapage changed; for rm_desc only. */
 #define LSM_OP_RANGE			2	/* new row-log range */
@@ -40,6 +41,8 @@
 #define LSM_OP_TRUNCATE			11	/* the end of the file is given back */
 #define LSM_OP_PUNCH			12	/* free pages inside are given back */
 #define LSM_OP_VALUES			13	/* pages for large values */
+#define LSM_OP_LOAD				14	/* new row-log range of a bulk load */
+#define LSM_OP_SEAL				15	/* pages of a bulk load have been logged */
 
 /* XLOG_LSM_META: block 0, data: the used part of LsmMeta. */
 typedef struct xl_lsm_meta
@@ -106,6 +109,21 @@ typedef struct xl_lsm_visible_run
 	BlockNumber lb;
 	uint32		nlbs;
 } xl_lsm_visible_run;
+
+/*
+ * XLOG_LSM_BEGIN: pages of one range that are empty now, each a block reference
+ * without data.
+ */
+typedef struct xl_lsm_begin
+{
+	uint64		incarnation;
+	uint32		generation;
+	BlockNumber lb;				/* of the range */
+	uint32		first;			/* number of the first page in the range */
+	uint16		lb_pages;
+	uint8		npages;
+	uint8		version;
+} xl_lsm_begin;
 
 /*
  * XLOG_LSM_LOGICAL: no blocks; main data is this, and for each change the tuples

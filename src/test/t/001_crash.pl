@@ -102,9 +102,9 @@ $node->safe_psql('postgres', 'CREATE EXTENSION amcheck') if $has_amcheck;
 # A client that runs until the server is killed.
 sub client_start
 {
-	my ($sql) = @_;
+	my (@sql) = @_;
 	my $out = '';
-	my $run = IPC::Run::start([ 'psql', '-X', '-q', '-d', $node->connstr('postgres'), '-c', $sql ],
+	my $run = IPC::Run::start([ 'psql', '-X', '-q', '-d', $node->connstr('postgres'), map { ('-c', $_) } @sql ],
 		'<', \undef, '>', \$out, '2>&1');
 
 	return { run => $run, out => \$out };
@@ -131,7 +131,7 @@ for my $crash (1 .. $crashes)
 {
 	my @clients = (
 		client_start("CALL work(1, " . rand() . ")"),
-		client_start("CALL work(2, " . rand() . ")"),
+		client_start('SET lsm.debug_load_after = 0', "CALL work(2, " . rand() . ")"),
 		client_start("CALL compact(" . rand() . ")"));
 	my $wanted = $committed + 20 + int(rand(400));
 

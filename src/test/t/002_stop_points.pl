@@ -60,6 +60,7 @@ sub change
 	{
 		$node->safe_psql(
 			'postgres', qq{
+			SET lsm.debug_load_after = @{[ $round % 2 - 1 ]};
 			BEGIN;
 			INSERT INTO $t SELECT $round * 1000 + i, i, i % 20, repeat('p', i % 200) FROM generate_series(1, 300) i;
 			UPDATE $t SET v = v + 1 WHERE id % 3 = $round % 3;

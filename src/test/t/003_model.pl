@@ -116,6 +116,8 @@ sub session_open
 	$s->{in}->autoflush(1);
 	session_run($s, 'SET ' . $_ . " = '" . $settings{$_} . "'")
 	  foreach sort keys %settings;
+	# all that one of the writers inserts, it loads
+	session_run($s, 'SET lsm.debug_load_after = 0') if $name eq 'w1';
 	return $s;
 }
 

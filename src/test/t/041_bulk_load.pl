@@ -1,0 +1,239 @@
+# Bulk loads: an error and a crash at each of their moments, a standby beside one, the
+# end of one by PREPARE TRANSACTION, and files that get another name meanwhile.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use LsmNode;
+
+my $lost = qr/server closed the connection|connection to server was lost/;
+my $node = LsmNode->new('load');
+
+$node->setup(
+	allows_streaming => 1,
+	conf => q{
+restart_after_crash = on
+autovacuum = off
+max_prepared_transactions = 5
+allow_in_place_tablespaces = on
+});
+$node->safe_psql(
+	'postgres', q{
+CREATE TABLE t (id int PRIMARY KEY, k int, pad text) USING lsm;
+CREATE INDEX t_k ON t (k);
+CREATE TABLE t_heap (id int PRIMARY KEY, k int, pad text) USING heap;
+CREATE TABLE plain (id int, pad text) USING lsm;
+});
+
+my $has_amcheck = $node->safe_psql('postgres', "SELECT count(*) FROM pg_available_extensions WHERE name = 'amcheck'");
+$node->safe_psql('postgres', 'CREATE EXTENSION amcheck') if $has_amcheck;
+
+my $rounds = 0;
+
+# Statements that load n rows; $pad bytes each.
+sub load
+{
+	my ($table, $n, $pad) = @_;
+
+	return "INSERT INTO $table SELECT $rounds * 100000 + i, i % 100, repeat('p', $pad) FROM generate_series(1, $n) i";
+}
+
+sub same_rows
+{
+	my ($label) = @_;
+
+	$node->same_ok('postgres', 'SELECT * FROM t ORDER BY id', 'SELECT * FROM t_heap ORDER BY id', "rows: $label");
+	$node->same_ok('postgres', 'SET enable_seqscan = off; SELECT k, count(*), sum(id) FROM t WHERE k >= 0 GROUP BY k ORDER BY k',
+		'SELECT k, count(*), sum(id) FROM t_heap WHERE k >= 0 GROUP BY k ORDER BY k', "rows by index: $label");
+	$node->check_ok('postgres', $label);
+	if ($has_amcheck)
+	{
+		my ($code, $out, $err) = $node->psql('postgres', q{
+			SELECT count(bt_index_check(indexrelid, true)) FROM pg_index WHERE indrelid = 't'::regclass});
+
+		is("$code $err", '0 ', "indexes: $label");
+	}
+	return;
+}
+
+# A load that becomes part of the table by being logged, and one by a flush.
+my %points = (
+	'load-range' => [ 300, 5000 ],
+	'load-seal' => [ 300, 5000 ],
+	'seal-before-edit' => [300],
+	'switch-after-log' => [5000],
+	'flush-after-switch' => [5000],
+	'seg-write-page' => [5000],
+	'flush-before-swap' => [5000],
+	'flush-after-swap' => [5000],);
+
+foreach my $point (sort keys %points)
+{
+	foreach my $n (@{ $points{$point} })
+	{
+		my $before = "SET lsm.debug_load_after = 0; SET lsm.debug_stop = '$point";
+
+		$rounds++;
+		like($node->psql_until_crash('postgres', "$before:error'; " . load('t', $n, 1000)),
+			qr/stopped at "$point"/, "load of $n rows fails at $point");
+		same_rows("load of $n rows failed at $point");
+		like($node->psql_until_crash('postgres', "$before:crash'; " . load('t', $n, 1000)),
+			$lost, "load of $n rows crashes at $point");
+		same_rows("load of $n rows crashed at $point");
+
+		# the same again, done; then what the crash has left is removed
+		$node->safe_psql('postgres', 'SET lsm.debug_load_after = 0; ' . load('t', $n, 1000));
+		$node->safe_psql('postgres', load('t_heap', $n, 1000));
+		same_rows("load of $n rows after a crash at $point");
+		$node->safe_psql('postgres', "DELETE FROM t WHERE id > 5; DELETE FROM t_heap WHERE id > 5; VACUUM t");
+		same_rows("VACUUM after a crash at $point");
+	}
+}
+
+# In the middle: some of it has been flushed, and the checkpointer has written pages.
+foreach my $flush (0, 1)
+{
+	my $session = $node->session('postgres');
+
+	$rounds++;
+	$session->query_safe('SET lsm.debug_load_after = 0; BEGIN; ' . load('t', 5000, 1000) . ';'
+		  . ($flush ? "SELECT count(*) FROM lsm_flush('t');" : '') . 'SAVEPOINT a;');
+	$node->safe_psql('postgres', 'CHECKPOINT');
+	$session->query_safe("INSERT INTO t SELECT -i, i, 'more' FROM generate_series(1, 1000) i; UPDATE t SET k = -1 WHERE id % 3 = 0");
+	$node->crash_and_start;
+	same_rows('crash in the middle' . ($flush ? ' after a flush' : ''));
+	$node->safe_psql('postgres', "SELECT count(*) FROM lsm_flush('t'); VACUUM t");
+	same_rows('crash in the middle, VACUUM' . ($flush ? ' after a flush' : ''));
+
+	# index entries of the load are gone: VACUUM FREEZE has nothing more to do
+	is($node->safe_psql('postgres', "SELECT count(*) FROM lsm_segments('t') WHERE kind = 'dead'"), '0', 'no dead roots are left');
+	is($node->safe_psql('postgres', "SET enable_seqscan = off; SELECT count(*) FROM t WHERE id < 0"), '0', 'no row of the load');
+}
+
+# Rolled back, then the server is stopped: its pages are written, but not in WAL.
+$node->safe_psql('postgres', 'SET lsm.debug_load_after = 0; BEGIN; ' . load('t', 5000, 1000) . '; ROLLBACK');
+$node->restart;
+same_rows('rollback and restart');
+$node->safe_psql('postgres', 'VACUUM t');
+same_rows('rollback, restart and VACUUM');
+
+# Repeated crashes take no space that is not given back.
+my $size;
+foreach my $i (1 .. 6)
+{
+	my $session = $node->session('postgres');
+
+	$session->query_safe("SET lsm.debug_load_after = 0; BEGIN; INSERT INTO plain SELECT i, repeat('p', 1000) FROM generate_series(1, 3000) i");
+	$node->crash_and_start;
+	$node->safe_psql('postgres', 'VACUUM plain');
+	$size = $node->safe_psql('postgres', "SELECT pg_relation_size('plain')") if $i == 2;
+}
+cmp_ok($node->safe_psql('postgres', "SELECT pg_relation_size('plain')"), '<=', $size, 'the file does not grow by crashes');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM plain'), '0', 'no rows are left by crashes');
+$node->check_ok('postgres', 'loads that crashed');
+
+# PREPARE TRANSACTION is an end, too.
+$rounds++;
+foreach my $n (300, 5000)
+{
+	$node->safe_psql('postgres', "SET lsm.debug_load_after = 0; BEGIN; INSERT INTO t SELECT -i, $n, repeat('p', 1000) FROM generate_series(1, $n) i; PREPARE TRANSACTION 'p'");
+	$node->crash_and_start;
+	is($node->safe_psql('postgres', 'SELECT count(*) FROM t WHERE id < 0'), '0', "load of $n rows is prepared");
+	$node->safe_psql('postgres', "COMMIT PREPARED 'p'");
+	is($node->safe_psql('postgres', "SELECT count(*), sum(id) FROM t WHERE id < 0 AND k = $n"), "$n|-" . $n * ($n + 1) / 2, "load of $n rows is committed");
+	$node->check_ok('postgres', "prepared load of $n rows");
+	$node->safe_psql('postgres', 'DELETE FROM t WHERE id < 0; VACUUM t');
+}
+
+# The file gets another name before the transaction ends.
+$node->safe_psql('postgres', "CREATE TABLESPACE elsewhere LOCATION ''");
+foreach my $n (300, 6000)
+{
+	$node->safe_psql('postgres', qq{
+		SET lsm.debug_load_after = 0;
+		BEGIN;
+		INSERT INTO plain SELECT i, repeat('p', 1000) FROM generate_series(1, $n) i;
+		ALTER TABLE plain SET TABLESPACE elsewhere;
+		INSERT INTO plain SELECT i, 'after' FROM generate_series(1, 100) i;
+		COMMIT});
+	$node->crash_and_start;
+	is($node->safe_psql('postgres', 'SELECT count(*), count(DISTINCT id) FROM plain'), $n + 100 . "|$n", "$n rows in another tablespace");
+	$node->check_ok('postgres', "$n rows in another tablespace");
+	$node->safe_psql('postgres', 'TRUNCATE plain; ALTER TABLE plain SET TABLESPACE pg_default');
+}
+foreach my $change ('ALTER TABLE plain ALTER COLUMN id TYPE bigint', 'VACUUM FULL plain', 'CREATE MATERIALIZED VIEW view AS SELECT * FROM plain',
+	'REFRESH MATERIALIZED VIEW view', 'CREATE TABLE plain2 AS SELECT * FROM plain')
+{
+	$node->safe_psql('postgres', "TRUNCATE plain; INSERT INTO plain SELECT i, repeat('p', 1000) FROM generate_series(1, 6000) i");
+	$node->safe_psql('postgres', "SET lsm.debug_load_after = 0; SET default_table_access_method = lsm; $change");
+	$node->crash_and_start;
+	foreach my $table ('plain', $change =~ m{view}i ? 'view' : (), $change =~ /(plain2)/)
+	{
+		is($node->safe_psql('postgres', "SELECT count(*), count(DISTINCT id) FROM $table"), '6000|6000', "$table after $change and a crash");
+	}
+	$node->check_ok('postgres', $change);
+}
+
+# A standby beside a load sees nothing of it before its commit, and all of it then.
+$node->safe_psql('postgres', "DELETE FROM t; DELETE FROM t_heap; VACUUM t; INSERT INTO t SELECT i, i, 'one' FROM generate_series(1, 100) i");
+$node->backup('first');
+
+my $standby = LsmNode->new('load_standby');
+
+$standby->init_from_backup($node, 'first', has_streaming => 1);
+$standby->start;
+
+my $sums = 'SELECT count(*), sum(id), sum(k) FROM t';
+my $by_index = 'SET enable_seqscan = off; SELECT count(*), sum(id), sum(k) FROM t WHERE id > 0';
+
+sub on_standby
+{
+	my ($expected, $label) = @_;
+
+	$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+	is($standby->safe_psql('postgres', $sums), $expected, "standby: $label");
+	is($standby->safe_psql('postgres', $by_index), $expected, "standby, by index: $label");
+	return;
+}
+
+foreach my $n (300, 6000)
+{
+	my $before = $node->safe_psql('postgres', $sums);
+	my $session = $node->session('postgres');
+
+	$rounds++;
+	on_standby($before, 'before the load');
+	$session->query_safe('SET lsm.debug_load_after = 0; BEGIN; ' . load('t', $n, 1000));
+	on_standby($before, "load of $n rows");
+	$session->query_safe('COMMIT');
+	on_standby($node->safe_psql('postgres', $sums), "load of $n rows, committed");
+	$session->query_safe('BEGIN; ' . load('t', $n, 1000) =~ s/SELECT /SELECT -1 * /r);
+	$session->query_safe('ROLLBACK');
+	on_standby($node->safe_psql('postgres', $sums), "load of $n rows, rolled back");
+	$standby->crash_and_start;
+	on_standby($node->safe_psql('postgres', $sums), "load of $n rows, standby restarted");
+	$session->quit;
+}
+
+# It is promoted in the middle of one.
+my $before = $node->safe_psql('postgres', $sums);
+my $session = $node->session('postgres');
+
+$rounds++;
+$session->query_safe('SET lsm.debug_load_after = 0; BEGIN; ' . load('t', 6000, 1000) . "; UPDATE t SET k = 0 WHERE id % 2 = 0");
+$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+$node->crash;
+$standby->promote;
+is($standby->safe_psql('postgres', $sums), $before, 'promoted: rows');
+$standby->safe_psql('postgres', 'SET lsm.debug_load_after = 0; ' . load('t', 6000, 1000));
+$standby->check_ok('postgres', 'promoted');
+my $after = $standby->safe_psql('postgres', $sums);
+$standby->safe_psql('postgres', 'VACUUM t');
+is($standby->safe_psql('postgres', $by_index), $after, 'promoted: a load of its own, VACUUM');
+is($standby->safe_psql('postgres', "SELECT count(*) FROM lsm_segments('t') WHERE kind = 'dead'"), '0', 'promoted: no dead roots are left');
+$standby->check_ok('postgres', 'promoted, VACUUM');
+$standby->crash_and_start;
+is($standby->safe_psql('postgres', $sums), $after, 'promoted: after a crash');
+$standby->stop;
+done_testing();
