@@ -81,6 +81,7 @@ REGRESS = \
 	row_identifiers \
 	pick \
 	readplan \
+	ranges \
 	reader \
 	stat_tables \
 	stat_rights \
@@ -122,6 +123,7 @@ ISOLATION = \
 	minor-race \
 	multiple-versions \
 	old-snapshot \
+	parallel-ranges \
 	partition-move \
 	pick-settles \
 	repeatable-read \

@@ -85,6 +85,9 @@ typedef struct LsmScanData
 	LsmTid		end;			/* inclusive */
 	bool		some;			/* of one LB: rows with these offsets only */
 	uint64		offsets[LSM_MAX_OFFSET / 64 + 1];	/* a bit for each */
+	LsmTid		next_begin;		/* parallel: range that comes next; 0: none yet */
+	LsmTid		next_end;
+	uint64		ranges;			/* parallel: taken so far */
 	LsmTid		position;		/* forward: first root not yet looked at; backward:
 								 * last one */
 	LsmTid		current;		/* last root looked at, 0 before and after all */

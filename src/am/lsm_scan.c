@@ -12,7 +12,9 @@
  * the others that have some are fetched by root.  Only rows of the scan's range are
  * listed, so that a range of one LB costs that LB and not all of a block.
  *
- * Parallel scans hand out ranges of root LBs.
+ * Parallel scans hand out ranges of roots, in their order, that the leader has made
+ * of what there was to read when it began (lsm_ranges.c).  Together they are all roots
+ * there may be, so that whatever happens to the table meanwhile, each row is met once.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,6 +23,8 @@
 #include "access/relscan.h"
 #include "access/xact.h"
 #include "lsm_am.h"
+#include "lsm_ranges.h"
+#include "lsm_stop.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/predicate.h"
@@ -34,9 +38,9 @@
 typedef struct LsmParallelScanData
 {
 	ParallelTableScanDescData base; /* must be first */
-	pg_atomic_uint64 next_lb;
-	uint64		end_lb;
-	uint64		chunk;
+	pg_atomic_uint32 next;		/* range that nobody has taken */
+	int			nranges;
+	LsmTid		begins[LSM_RANGES_MAX]; /* first roots of the ranges */
 } LsmParallelScanData;
 typedef LsmParallelScanData *LsmParallelScan;
 
@@ -50,6 +54,26 @@ lsm_scan_set_range(LsmScan scan, LsmTid begin, LsmTid end)
 	scan->started = false;
 	scan->have_unit = false;
 	scan->judged_xid = 0;
+}
+
+/* ---- ranges of parallel scans ---- */
+
+static bool
+lsm_scan_take_range(LsmScan scan, LsmTid *begin, LsmTid *end)
+{
+	LsmParallelScan pscan = (LsmParallelScan) scan->base.rs_parallel;
+	uint32		i;
+
+	/* not to count on for ever */
+	if (pg_atomic_read_u32(&pscan->next) >= (uint32) pscan->nranges)
+		return false;
+	i = pg_atomic_fetch_add_u32(&pscan->next, 1);
+	if (i >= (uint32) pscan->nranges)
+		return false;
+	*begin = pscan->begins[i];
+	*end = i + 1 < (uint32) pscan->nranges ? pscan->begins[i + 1] - 1 : LSM_MAX_TID;
+	scan->ranges++;
+	return true;
 }
 
 /* ---- reading ahead ---- */
@@ -91,12 +115,24 @@ lsm_scan_feed_block(LsmScan scan, LsmTid end, const LsmManifestEntry **entry, ui
 	}
 }
 
+/*
+ * Of a parallel scan, the next range is taken before this one is done, so that its
+ * blocks are on their way.
+ */
 static bool
 lsm_scan_feed_next(void *arg, const LsmManifestEntry **entry, uint32 *blockno)
 {
 	LsmScan		scan = arg;
 
-	return lsm_scan_feed_block(scan, scan->end, entry, blockno);
+	if (lsm_scan_feed_block(scan, scan->end, entry, blockno))
+		return true;
+	if (scan->base.rs_parallel == NULL)
+		return false;
+	if (scan->next_begin == LSM_INVALID_TID &&
+		!lsm_scan_take_range(scan, &scan->next_begin, &scan->next_end))
+		return false;
+	scan->feed_tid = Max(scan->feed_tid, scan->next_begin);
+	return lsm_scan_feed_block(scan, scan->next_end, entry, blockno);
 }
 
 void
@@ -228,6 +264,7 @@ lsm_scan_rescan(TableScanDesc sscan, struct ScanKeyData *key, bool set_params,
 	scan->picked_at = 0;
 	lsm_bitmap_rescan(scan);
 	scan->sample_lb = InvalidBlockNumber;
+	scan->next_begin = LSM_INVALID_TID;
 	if (sscan->rs_parallel != NULL)
 		lsm_scan_set_range(scan, 1, 0);
 	else
@@ -860,18 +897,18 @@ lsm_scan_next_row(LsmScan scan, ScanDirection direction, LsmScanRow *row)
 	}
 }
 
-/* Take the next range of a parallel scan. */
+/* Go to the next range of a parallel scan. */
 bool
 lsm_scan_next_range(LsmScan scan)
 {
-	LsmParallelScan pscan = (LsmParallelScan) scan->base.rs_parallel;
-	uint64		lb = pg_atomic_fetch_add_u64(&pscan->next_lb, pscan->chunk);
+	LsmTid		begin = scan->next_begin;
+	LsmTid		end = scan->next_end;
 
-	if (lb >= pscan->end_lb)
+	scan->next_begin = LSM_INVALID_TID;
+	if (begin == LSM_INVALID_TID && !lsm_scan_take_range(scan, &begin, &end))
 		return false;
 	lsm_scan_drop_unit(scan);
-	lsm_scan_set_range(scan, LSM_TID(lb, 1),
-					   LSM_TID(Min(lb + pscan->chunk, pscan->end_lb) - 1, LSM_LAST_OFFSET));
+	lsm_scan_set_range(scan, begin, end);
 	return true;
 }
 
@@ -1071,30 +1108,32 @@ lsm_scan_pick_roots(LsmScan scan, BlockNumber lb, const OffsetNumber *offsets, i
 Size
 lsm_parallelscan_estimate(Relation rel)
 {
-	return sizeof(LsmParallelScanData);
+	return MAXALIGN(sizeof(LsmParallelScanData));
 }
 
 Size
 lsm_parallelscan_initialize(Relation rel, ParallelTableScanDesc base)
 {
 	LsmParallelScan pscan = (LsmParallelScan) base;
-	LsmView    *view = lsm_view_get(rel, lsm_table_open(rel));
+	LsmRange   *ranges = palloc(LSM_RANGES_MAX * sizeof(LsmRange));
 
 	(void) lsm_floor();			/* workers use this one */
 	lsm_compat_set_parallel_rel(base, rel);
 	base->phs_syncscan = false;
-	pscan->end_lb = view->meta.next_root_lb;
-
-	/* many more ranges than workers, so that they end together */
-	pscan->chunk = Max(pscan->end_lb / 512, 4);
-	pg_atomic_init_u64(&pscan->next_lb, 0);
-	return sizeof(LsmParallelScanData);
+	pscan->nranges = lsm_ranges_of(rel, lsm_table_open(rel), ranges);
+	for (int i = 0; i < pscan->nranges; i++)
+		pscan->begins[i] = ranges[i].begin;
+	pg_atomic_init_u32(&pscan->next, 0);
+	pfree(ranges);
+	LSM_STOP("parallel-ranges");
+	return MAXALIGN(sizeof(LsmParallelScanData));
 }
 
+/* The ranges stay: they are good for any state of the table. */
 void
 lsm_parallelscan_reinitialize(Relation rel, ParallelTableScanDesc base)
 {
 	LsmParallelScan pscan = (LsmParallelScan) base;
 
-	pg_atomic_write_u64(&pscan->next_lb, 0);
+	pg_atomic_write_u32(&pscan->next, 0);
 }

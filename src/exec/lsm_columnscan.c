@@ -227,6 +227,7 @@ lsm_columnscan_next_unit(LsmColumnScan *cscan)
 		return false;
 	if (cscan->batch.block != NULL && cscan->batch.nseen > 0)
 	{
+		cscan->rows_taken += cscan->batch.nseen;
 		lsm_columnscan_examine(cscan);
 		lsm_columnscan_select(cscan);
 	}
@@ -258,6 +259,7 @@ lsm_columnscan_deliver(LsmColumnScan *cscan, const LsmScanRow *row, TupleTableSl
 	if (!lsm_scan_deliver((LsmScan) cscan->scan, row, slot))
 		return false;
 	lsm_compat_count_returned(cscan->rel, 1);
+	cscan->rows_taken++;
 	*root = row->root;
 	return lsm_columnscan_passes(cscan, slot);
 }
@@ -298,10 +300,17 @@ lsm_columnscan_store(LsmColumnScan *cscan, int row, LsmTid root, TupleTableSlot 
 
 /* ---- parallel plans ---- */
 
-Size
-lsm_columnscan_estimate_dsm(Relation rel, Snapshot snapshot)
+static Size
+lsm_columnscan_shared_bytes(int nworkers)
 {
-	return add_size(MAXALIGN(sizeof(LsmScanShared)), table_parallelscan_estimate(rel, snapshot));
+	return add_size(MAXALIGN(offsetof(LsmScanShared, shares)), lsm_scanshare_bytes(nworkers));
+}
+
+Size
+lsm_columnscan_estimate_dsm(Relation rel, Snapshot snapshot, int nworkers)
+{
+	return add_size(lsm_columnscan_shared_bytes(nworkers),
+					table_parallelscan_estimate(rel, snapshot));
 }
 
 void
@@ -309,19 +318,43 @@ lsm_columnscan_initialize_worker(LsmColumnScan *cscan, void *coordinate)
 {
 	cscan->shared = coordinate;
 	cscan->pscan = (ParallelTableScanDesc)
-		((char *) coordinate + MAXALIGN(sizeof(LsmScanShared)));
+		((char *) coordinate + lsm_columnscan_shared_bytes(cscan->shared->shares.nworkers));
 }
 
 void
-lsm_columnscan_initialize_dsm(LsmColumnScan *cscan, void *coordinate, bool again)
+lsm_columnscan_initialize_dsm(LsmColumnScan *cscan, void *coordinate, int nworkers)
 {
-	lsm_columnscan_initialize_worker(cscan, coordinate);
+	LsmScanShared *shared = coordinate;
+
 	for (int i = 0; i < LSM_SCAN_COUNTERS; i++)
-		pg_atomic_init_u64(&cscan->shared->counters[i], 0);
-	if (again)
-		table_parallelscan_reinitialize(cscan->rel, cscan->pscan);
-	else
-		table_parallelscan_initialize(cscan->rel, cscan->pscan, cscan->ps->state->es_snapshot);
+		pg_atomic_init_u64(&shared->counters[i], 0);
+	lsm_scanshare_init(&shared->shares, nworkers);
+	lsm_columnscan_initialize_worker(cscan, coordinate);
+	table_parallelscan_initialize(cscan->rel, cscan->pscan, cscan->ps->state->es_snapshot);
+}
+
+/* What has been counted so far stays: the leader takes it over once, at the end. */
+void
+lsm_columnscan_reinitialize_dsm(LsmColumnScan *cscan, void *coordinate)
+{
+	table_parallelscan_reinitialize(cscan->rel, cscan->pscan);
+}
+
+/* Tell what this process has taken, and begin to count anew. */
+static void
+lsm_columnscan_give_share(LsmColumnScan *cscan)
+{
+	LsmScan		scan = (LsmScan) cscan->scan;
+	LsmScanShare own = {0, 0, cscan->rows_taken};
+
+	cscan->rows_taken = 0;
+	if (scan == NULL)
+		return;
+	own.ranges = scan->ranges;
+	own.units = scan->units;
+	scan->ranges = 0;
+	scan->units = 0;
+	lsm_scanshare_add(&cscan->shared->shares, &own);
 }
 
 /*
@@ -333,10 +366,12 @@ void
 lsm_columnscan_shutdown(LsmColumnScan *cscan)
 {
 	uint64	   *counters = (uint64 *) &cscan->counters;
+	MemoryContext caller;
 
 	if (cscan->shared == NULL)
 		return;
 	lsm_columnscan_count(cscan);
+	lsm_columnscan_give_share(cscan);
 	for (int i = 0; i < LSM_SCAN_COUNTERS; i++)
 	{
 		if (IsParallelWorker())
@@ -347,8 +382,12 @@ lsm_columnscan_shutdown(LsmColumnScan *cscan)
 		else
 			counters[i] += pg_atomic_read_u64(&cscan->shared->counters[i]);
 	}
-	if (!IsParallelWorker())
-		cscan->shared = NULL;
+	if (IsParallelWorker())
+		return;
+	caller = MemoryContextSwitchTo(cscan->ps->state->es_query_cxt);
+	cscan->shares = lsm_scanshare_copy(&cscan->shared->shares);
+	MemoryContextSwitchTo(caller);
+	cscan->shared = NULL;
 }
 
 void
@@ -359,6 +398,8 @@ lsm_columnscan_explain(LsmColumnScan *cscan, ExplainState *es)
 	if (!es->analyze)
 		return;
 	lsm_columnscan_count(cscan);
+	if (cscan->shares != NULL)
+		lsm_scanshare_explain(cscan->shares, es);
 	if (es->format != EXPLAIN_FORMAT_TEXT)
 	{
 		ExplainPropertyInteger("LSM Blocks Read", NULL, counters->blocks_read, es);

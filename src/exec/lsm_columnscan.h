@@ -12,6 +12,7 @@
 #include "access/parallel.h"
 #include "lsm_am.h"
 #include "lsm_predicate.h"
+#include "lsm_scanshare.h"
 #include "nodes/execnodes.h"
 
 /* What a scan has done; of parallel scans, all processes together. */
@@ -31,6 +32,8 @@ StaticAssertDecl(sizeof(LsmScanCounters) == LSM_SCAN_COUNTERS * sizeof(uint64),
 typedef struct LsmScanShared
 {
 	pg_atomic_uint64 counters[LSM_SCAN_COUNTERS];
+	LsmScanShares shares;		/* of all processes; the scan's own part comes
+								 * behind them */
 } LsmScanShared;
 
 typedef struct LsmColumnScan
@@ -57,6 +60,9 @@ typedef struct LsmColumnScan
 	int			at;				/* page: of its rows; block: of selected */
 	int			changed_at;
 	LsmScanCounters counters;
+	uint64		rows_taken;		/* of units so far: those that the snapshot sees */
+	LsmScanShares *shares;		/* leader of a parallel scan, after it: who took
+								 * what */
 } LsmColumnScan;
 
 /*
@@ -87,8 +93,9 @@ extern bool lsm_columnscan_store(LsmColumnScan *cscan, int row, LsmTid root,
 extern bool lsm_columnscan_passes(LsmColumnScan *cscan, TupleTableSlot *slot);
 
 /* Parallel plans, and EXPLAIN. */
-extern Size lsm_columnscan_estimate_dsm(Relation rel, Snapshot snapshot);
-extern void lsm_columnscan_initialize_dsm(LsmColumnScan *cscan, void *coordinate, bool again);
+extern Size lsm_columnscan_estimate_dsm(Relation rel, Snapshot snapshot, int nworkers);
+extern void lsm_columnscan_initialize_dsm(LsmColumnScan *cscan, void *coordinate, int nworkers);
+extern void lsm_columnscan_reinitialize_dsm(LsmColumnScan *cscan, void *coordinate);
 extern void lsm_columnscan_initialize_worker(LsmColumnScan *cscan, void *coordinate);
 extern void lsm_columnscan_shutdown(LsmColumnScan *cscan);
 extern void lsm_columnscan_explain(LsmColumnScan *cscan, ExplainState *es);
