@@ -50,6 +50,7 @@
 #include "commands/vacuum.h"
 #include "executor/instrument.h"
 #include "miscadmin.h"
+#include "nodes/execnodes.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
 #include "storage/bufmgr.h"
@@ -57,6 +58,21 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
+
+/*
+ * Have the server make a custom scan's slot of that kind; false: it makes a virtual
+ * one, and what it has compiled for it has to be made anew.
+ */
+static inline bool
+lsm_compat_custom_scan_slot(CustomScanState *css, const TupleTableSlotOps *ops)
+{
+#if PG_VERSION_NUM < 170000
+	return false;
+#else
+	css->slotOps = ops;
+	return true;
+#endif
+}
 
 /* n pages of the table have been wanted, and found in memory. */
 static inline void

@@ -81,12 +81,29 @@ lsm_columnscan_ask(LsmColumnScan *cscan, Node *expr, Index varno)
 
 /* ---- running ---- */
 
+/* Get ready for looking at columns. */
+static void
+lsm_columnscan_prepare(LsmColumnScan *cscan)
+{
+	if (cscan->prepare == NULL)
+		return;
+	cscan->prepare(cscan);
+	cscan->prepare = NULL;
+	for (int i = 0; i < cscan->npredicates; i++)
+		lsm_predicate_start(cscan->predicates[i], cscan->ps->ps_ExprContext);
+}
+
 static bool
 lsm_columnscan_skip(void *arg, LsmSegmentReader *reader, const LsmManifestEntry *entry,
 					uint32 blockno)
 {
 	LsmColumnScan *cscan = arg;
 
+	/* a table of one block is read rather than prepared for */
+	if (cscan->prepare != NULL && cscan->batch.units == 0 &&
+		lsm_segment_reader_blocks(reader) == 1)
+		return false;
+	lsm_columnscan_prepare(cscan);
 	/* a serializable reader must meet rows that it does not see yet */
 	if (IsolationIsSerializable() && !(entry->flags & LSM_SEGFLAG_ALL_VISIBLE))
 		return false;
@@ -106,7 +123,7 @@ lsm_columnscan_start(LsmColumnScan *cscan)
 	for (int i = 0; i < cscan->npredicates; i++)
 		lsm_predicate_start(cscan->predicates[i], cscan->ps->ps_ExprContext);
 	lsm_batch_begin(&cscan->batch, (LsmScan) cscan->scan);
-	if (cscan->npredicates > 0)
+	if (cscan->npredicates > 0 || cscan->prepare != NULL)
 	{
 		cscan->batch.skip = lsm_columnscan_skip;
 		cscan->batch.arg = cscan;
@@ -228,6 +245,7 @@ lsm_columnscan_next_unit(LsmColumnScan *cscan)
 	if (cscan->batch.block != NULL && cscan->batch.nseen > 0)
 	{
 		cscan->rows_taken += cscan->batch.nseen;
+		lsm_columnscan_prepare(cscan);
 		lsm_columnscan_examine(cscan);
 		lsm_columnscan_select(cscan);
 	}

@@ -36,13 +36,17 @@ typedef struct LsmScanShared
 								 * behind them */
 } LsmScanShared;
 
-typedef struct LsmColumnScan
+typedef struct LsmColumnScan LsmColumnScan;
+
+struct LsmColumnScan
 {
 	PlanState  *ps;				/* the node's */
 	Relation	rel;
 	int			npredicates;
 	LsmPredicate **predicates;
 	ExprState  *qual;			/* all of them as an expression */
+	/* adds them before the first look at columns, if that has not been done */
+	void		(*prepare) (LsmColumnScan *cscan);
 	Bitmapset  *columns;		/* columns that are asked for, besides theirs */
 	bool		system_columns; /* other than ctid and tableoid are asked for */
 	/* the scan, when it runs */
@@ -63,7 +67,7 @@ typedef struct LsmColumnScan
 	uint64		rows_taken;		/* of units so far: those that the snapshot sees */
 	LsmScanShares *shares;		/* leader of a parallel scan, after it: who took
 								 * what */
-} LsmColumnScan;
+};
 
 /*
  * Begin to make one: conditions are added, then it is finished; the clauses' Vars

@@ -21,7 +21,9 @@ extern bool lsm_enable_lsmscan;
 /* What the planner needs to know of the conditions of a scan. */
 typedef struct LsmScanCost
 {
-	QualCost	batch;			/* of those that are looked at by column */
+	List	   *by_column;		/* those that are, or in small tables may be,
+								 * looked at by column */
+	QualCost	batch;			/* of these; of small tables it is in rest */
 	QualCost	rest;
 	int			nrest;			/* number of the others */
 	double		passed;			/* fraction of the rows that the former let

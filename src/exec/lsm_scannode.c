@@ -10,7 +10,9 @@
  *
  * The plan has all conditions in its qual, so that it is shown, and its parameters
  * and dependencies found, as a sequential scan's; custom_private says which of them
- * are looked at by column.  The node's own qual has the others.
+ * are looked at by column.  The node's own qual has the others, from the first block
+ * on whose columns are looked at: until then it has all, and a short statement over a
+ * small table of changed rows never pays for preparing columns.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,6 +42,7 @@ typedef struct LsmScanState
 	LsmColumnScan cscan;
 	int			ncolumns;
 	LsmScanColumn *columns;
+	bool		requalified;	/* qual is another than ExecScan() knows */
 	bool		by_row;			/* it was turned around */
 	bool		done;
 	int			room;			/* of roots */
@@ -59,20 +62,20 @@ lsm_scannode_columns(LsmScanState *node)
 		node->columns[node->ncolumns++].attnum = attnum;
 }
 
+/* Divide the conditions, before the first look at columns. */
 static void
-lsm_scannode_begin(CustomScanState *css, EState *estate, int eflags)
+lsm_scannode_prepare(LsmColumnScan *cscan)
 {
-	LsmScanState *node = (LsmScanState *) css;
-	LsmColumnScan *cscan = &node->cscan;
-	PlanState  *ps = &css->ss.ps;
+	PlanState  *ps = cscan->ps;
+	LsmScanState *node = (LsmScanState *) ps;
 	CustomScan *plan = (CustomScan *) ps->plan;
+	MemoryContext old = MemoryContextSwitchTo(ps->state->es_query_cxt);
+	bool		subplans = ps->subPlan != NIL;
 	List	   *batch = NIL;
 	List	   *rest = NIL;
 	int			number = 0;
 	ListCell   *cell;
 
-	lsm_columnscan_init(cscan, ps, css->ss.ss_currentRelation,
-						list_length(plan->custom_private));
 	foreach(cell, plan->scan.plan.qual)
 	{
 		if (list_member_int(plan->custom_private, number++) &&
@@ -84,17 +87,47 @@ lsm_scannode_begin(CustomScanState *css, EState *estate, int eflags)
 	lsm_columnscan_ask(cscan, (Node *) plan->scan.plan.targetlist, plan->scan.scanrelid);
 	lsm_columnscan_ask(cscan, (Node *) rest, plan->scan.scanrelid);
 	lsm_scannode_columns(node);
+	if (subplans)
+	{
+		/* the list is of those in use */
+		ps->subPlan = NIL;
+		ExecAssignScanProjectionInfo(&node->css.ss);
+	}
+	if (subplans || batch != NIL)
+	{
+		node->requalified = true;
+		ps->qual = ExecInitQual(rest, ps);
+		cscan->qual = ExecInitQual(batch, ps);
+	}
+	MemoryContextSwitchTo(old);
+}
 
-	/*
-	 * The server has prepared slot, projection and qual for another kind of
-	 * slot and all conditions: do it anew.
-	 */
-	ps->subPlan = NIL;
-	ExecInitScanTupleSlot(estate, &css->ss, RelationGetDescr(css->ss.ss_currentRelation),
-						  &LsmSlotOps);
-	ExecAssignScanProjectionInfo(&css->ss);
-	ps->qual = ExecInitQual(rest, ps);
-	cscan->qual = ExecInitQual(batch, ps);
+static void
+lsm_scannode_begin(CustomScanState *css, EState *estate, int eflags)
+{
+	LsmScanState *node = (LsmScanState *) css;
+	PlanState  *ps = &css->ss.ps;
+	CustomScan *plan = (CustomScan *) ps->plan;
+	bool		subplans = ps->subPlan != NIL;
+
+	lsm_columnscan_init(&node->cscan, ps, css->ss.ss_currentRelation,
+						list_length(plan->custom_private));
+	if (css->ss.ss_ScanTupleSlot->tts_ops != &LsmSlotOps)
+	{
+		/* projection and qual were made for another kind of slot */
+		ExecInitScanTupleSlot(estate, &css->ss, RelationGetDescr(css->ss.ss_currentRelation),
+							  &LsmSlotOps);
+		if (!subplans)
+		{
+			ExecAssignScanProjectionInfo(&css->ss);
+			ps->qual = ExecInitQual(plan->scan.plan.qual, ps);
+		}
+	}
+	/* what a subplan has found out must not be lost while the scan runs */
+	if (subplans)
+		lsm_scannode_prepare(&node->cscan);
+	else
+		node->cscan.prepare = lsm_scannode_prepare;
 }
 
 /* ---- rows ---- */
@@ -215,7 +248,7 @@ lsm_scannode_access(ScanState *ss)
 		lsm_columnscan_start(&node->cscan);
 	if (node->by_row || ScanDirectionIsBackward(direction))
 		return lsm_scannode_next_row(node, direction, slot);
-	while (!node->done)
+	while (!node->done && !node->requalified)
 	{
 		if (lsm_scannode_next(node, slot))
 			return slot;
@@ -242,7 +275,16 @@ lsm_scannode_recheck(ScanState *ss, TupleTableSlot *slot)
 static TupleTableSlot *
 lsm_scannode_exec(CustomScanState *css)
 {
-	return ExecScan(&css->ss, lsm_scannode_access, lsm_scannode_recheck);
+	LsmScanState *node = (LsmScanState *) css;
+	TupleTableSlot *slot;
+
+	/* where the qual has changed meanwhile, access ended early */
+	do
+	{
+		node->requalified = false;
+		slot = ExecScan(&css->ss, lsm_scannode_access, lsm_scannode_recheck);
+	} while (node->requalified);
+	return slot;
 }
 
 static void
@@ -319,6 +361,7 @@ lsm_scannode_create(CustomScan *plan)
 	LsmScanState *node = palloc0(sizeof(LsmScanState));
 
 	NodeSetTag(node, T_CustomScanState);
+	lsm_compat_custom_scan_slot(&node->css, &LsmSlotOps);
 	node->css.methods = &lsm_scannode_methods;
 	return (Node *) node;
 }

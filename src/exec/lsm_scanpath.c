@@ -14,6 +14,8 @@
  *	  rules out.  How many these are follows from the correlation of the column with
  *	  the order of rows: with 1, the fraction of the rows that its conditions
  *	  let pass; with 0, none; between these by its square, as for index scans.
+ *	  Of a table of few rows none of that is looked at: it would cost a short
+ *	  statement more than the scan.
  *
  * SECURITY
  *	  Conditions are looked at by column before all others, so one of a user's must
@@ -24,6 +26,7 @@
  */
 #include "postgres.h"
 
+#include "access/table.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_statistic.h"
 #include "lsm_am.h"
@@ -46,6 +49,9 @@
 #define LSM_FIND_FACTOR			0.1
 #define LSM_MAKE_FACTOR			0.5
 
+/* A table of so few rows is small. */
+#define LSM_SMALL_TABLE			1000
+
 /* What a range of rows reads more than its own pages: zones are as long, about. */
 #define LSM_ZONE_PAGES			4.0
 
@@ -67,14 +73,12 @@ lsm_scanpath_level(List *restrictions)
 	return level;
 }
 
-/* Can a restriction be looked at by column, before all that cannot? */
-static LsmPredicate *
-lsm_scanpath_predicate(RestrictInfo *restriction, Index level, Index relid)
+/* May a restriction be looked at before all others? */
+static bool
+lsm_scanpath_may_lead(RestrictInfo *restriction, Index level)
 {
-	if (restriction->pseudoconstant ||
-		(restriction->security_level > level && !restriction->leakproof))
-		return NULL;
-	return lsm_predicate_make(restriction->clause, relid);
+	return !restriction->pseudoconstant &&
+		(restriction->security_level <= level || restriction->leakproof);
 }
 
 static bool
@@ -118,19 +122,19 @@ lsm_scanpath_correlation(PlannerInfo *root, RelOptInfo *rel, AttrNumber attnum)
  * two of them.
  */
 static void
-lsm_scanpath_zones(PlannerInfo *root, RelOptInfo *rel, List **by_column, LsmScanCost *cost)
+lsm_scanpath_zones(PlannerInfo *root, RelOptInfo *rel, List **columns, LsmScanCost *cost)
 {
 	for (int i = 0; i < rel->max_attr; i++)
 	{
 		double		square;
 		double		fraction;
 
-		if (by_column[i] == NIL)
+		if (columns[i] == NIL)
 			continue;
 		square = lsm_scanpath_correlation(root, rel, i + 1);
 		if (square == 0)
 			continue;
-		fraction = clauselist_selectivity(root, by_column[i], rel->relid, JOIN_INNER, NULL);
+		fraction = clauselist_selectivity(root, columns[i], rel->relid, JOIN_INNER, NULL);
 		fraction = Min(fraction + LSM_ZONE_PAGES / Max(rel->pages, 1.0), 1);
 		cost->read = Min(cost->read, square * fraction + (1 - square));
 	}
@@ -140,8 +144,7 @@ void
 lsm_scanpath_conditions(PlannerInfo *root, RelOptInfo *rel, List *restrictions, LsmScanCost *cost)
 {
 	Index		level = lsm_scanpath_level(restrictions);
-	List	  **by_column = palloc0(Max(rel->max_attr, 1) * sizeof(List *));
-	List	   *batch = NIL;
+	List	  **columns = palloc0(Max(rel->max_attr, 1) * sizeof(List *));
 	ListCell   *cell;
 
 	memset(cost, 0, sizeof(*cost));
@@ -149,9 +152,11 @@ lsm_scanpath_conditions(PlannerInfo *root, RelOptInfo *rel, List *restrictions, 
 	foreach(cell, restrictions)
 	{
 		RestrictInfo *restriction = lfirst_node(RestrictInfo, cell);
-		LsmPredicate *predicate = lsm_scanpath_predicate(restriction, level, rel->relid);
+		LsmPredicate *predicate = NULL;
 		QualCost	one;
 
+		if (lsm_scanpath_may_lead(restriction, level))
+			predicate = lsm_predicate_make(restriction->clause, rel->relid);
 		cost_qual_eval_node(&one, (Node *) restriction, root);
 		if (predicate == NULL)
 		{
@@ -162,13 +167,29 @@ lsm_scanpath_conditions(PlannerInfo *root, RelOptInfo *rel, List *restrictions, 
 		}
 		cost->batch.startup += one.startup;
 		cost->batch.per_tuple += one.per_tuple;
-		batch = lappend(batch, restriction);
+		cost->by_column = lappend(cost->by_column, restriction);
 		if (predicate->zones && predicate->condition.attnum <= rel->max_attr)
-			by_column[predicate->condition.attnum - 1] =
-				lappend(by_column[predicate->condition.attnum - 1], restriction);
+			columns[predicate->condition.attnum - 1] =
+				lappend(columns[predicate->condition.attnum - 1], restriction);
 	}
-	cost->passed = clauselist_selectivity(root, batch, rel->relid, JOIN_INNER, NULL);
-	lsm_scanpath_zones(root, rel, by_column, cost);
+	cost->passed = clauselist_selectivity(root, cost->by_column, rel->relid, JOIN_INNER, NULL);
+	lsm_scanpath_zones(root, rel, columns, cost);
+}
+
+/* The same of a small table: the executor finds out which are looked at by column. */
+static void
+lsm_scanpath_conditions_small(RelOptInfo *rel, LsmScanCost *cost)
+{
+	Index		level = lsm_scanpath_level(rel->baserestrictinfo);
+	ListCell   *cell;
+
+	memset(cost, 0, sizeof(*cost));
+	cost->read = 1;
+	cost->passed = 1;
+	cost->rest = rel->baserestrictcost;
+	foreach(cell, rel->baserestrictinfo)
+		if (lsm_scanpath_may_lead(lfirst(cell), level))
+		cost->by_column = lappend(cost->by_column, lfirst(cell));
 }
 
 /* What it costs to find the rows that meet the conditions by column. */
@@ -216,7 +237,6 @@ lsm_scanpath_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path, Lis
 				  List *clauses, List *custom_plans)
 {
 	CustomScan *scan = makeNode(CustomScan);
-	Index		level = lsm_scanpath_level(clauses);
 	List	   *batch = NIL;
 	int			number = 0;
 	ListCell   *cell;
@@ -228,7 +248,7 @@ lsm_scanpath_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path, Lis
 
 		if (restriction->pseudoconstant)
 			continue;
-		if (lsm_scanpath_predicate(restriction, level, rel->relid) != NULL)
+		if (list_member_ptr(best_path->custom_private, restriction))
 			batch = lappend_int(batch, number);
 		number++;
 	}
@@ -259,9 +279,21 @@ lsm_scanpath_make(PlannerInfo *root, RelOptInfo *rel, const LsmScanCost *cost, i
 	path->path.parallel_safe = rel->consider_parallel;
 	path->path.parallel_workers = workers;
 	path->flags = CUSTOMPATH_SUPPORT_BACKWARD_SCAN | CUSTOMPATH_SUPPORT_PROJECTION;
+	path->custom_private = cost->by_column;
 	path->methods = &lsm_scanpath_methods;
 	lsm_scanpath_cost(path, root, rel, cost);
 	return path;
+}
+
+/* The planner has the relation open; its entry of the relcache tells most cheaply. */
+static bool
+lsm_scanpath_is_lsm(Oid relid)
+{
+	Relation	rel = table_open(relid, NoLock);
+	bool		result = lsm_relation_is_lsm(rel);
+
+	table_close(rel, NoLock);
+	return result;
 }
 
 /* Is it a table of ours, to be scanned by itself? */
@@ -272,7 +304,7 @@ lsm_scanpath_applies(RelOptInfo *rel, RangeTblEntry *rte)
 		(rel->reloptkind == RELOPT_BASEREL || rel->reloptkind == RELOPT_OTHER_MEMBER_REL) &&
 		rte->rtekind == RTE_RELATION && !rte->inh && rte->tablesample == NULL &&
 		(rte->relkind == RELKIND_RELATION || rte->relkind == RELKIND_MATVIEW) &&
-		!IS_DUMMY_REL(rel) && lsm_relid_is_lsm(rte->relid) &&
+		!IS_DUMMY_REL(rel) && lsm_scanpath_is_lsm(rte->relid) &&
 		!lsm_scanpath_is_current_of(rel->baserestrictinfo);
 }
 
@@ -285,7 +317,10 @@ lsm_set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntr
 		previous_set_rel_pathlist(root, rel, rti, rte);
 	if (!lsm_scanpath_applies(rel, rte))
 		return;
-	lsm_scanpath_conditions(root, rel, rel->baserestrictinfo, &cost);
+	if (rel->tuples <= LSM_SMALL_TABLE)
+		lsm_scanpath_conditions_small(rel, &cost);
+	else
+		lsm_scanpath_conditions(root, rel, rel->baserestrictinfo, &cost);
 	add_path(rel, &lsm_scanpath_make(root, rel, &cost, 0)->path);
 	if (rel->consider_parallel && rel->lateral_relids == NULL)
 	{
