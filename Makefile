@@ -56,6 +56,7 @@ REGRESS = \
 	tablesample \
 	lsmscan \
 	lsmagg \
+	lsmbitmap \
 	alter_table \
 	columns \
 	truncate \

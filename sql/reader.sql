@@ -162,7 +162,7 @@ SELECT fault_sum();
 SELECT hit FROM io('scan');
 SELECT sum(blocks_read_over) AS read_over FROM lsm_stat_io WHERE reader = 'scan';
 
--- a bitmap scan reads ahead from PostgreSQL 18 on
+-- a bitmap scan reads ahead
 SET enable_seqscan = off;
 SET enable_indexscan = off;
 TRUNCATE fault;
@@ -170,13 +170,13 @@ INSERT INTO fault SELECT i, md5(i::text) FROM generate_series(1, 20000) i;
 SELECT segments_out FROM lsm_flush('fault');
 SELECT lsm_stat_reset();
 SELECT count(t), sum(id) FROM fault WHERE id % 2 = 0 AND id > 100;
-SELECT wanted > 20 AS many_wanted, requests < wanted / 3 OR current_setting('server_version_num')::int < 180000 AS few_requests FROM io('bitmap');
+SELECT wanted > 20 AS many_wanted, requests < wanted / 3 AS few_requests FROM io('bitmap');
 TRUNCATE fault;
 INSERT INTO fault SELECT i, md5(i::text) FROM generate_series(1, 20000) i;
 SELECT segments_out FROM lsm_flush('fault');
 SELECT lsm_stat_reset();
 SELECT count(t), sum(id) FROM fault WHERE id = ANY (ARRAY(SELECT 200 * i FROM generate_series(1, 100) i));
-SELECT requests < 15 OR current_setting('server_version_num')::int < 180000 AS few_requests
+SELECT requests < 15 AS few_requests
 FROM (SELECT sum(requests) AS requests FROM lsm_stat_io WHERE reader IN ('bitmap', 'point') AND method <> 'buffers') r;
 RESET enable_seqscan;
 RESET enable_indexscan;

@@ -14,6 +14,7 @@
 #include "access/tableam.h"
 #include "lsm_ahead.h"
 #include "lsm_mvcc.h"
+#include "lsm_wanted.h"
 
 /* ---- lsm_modify.c ---- */
 extern void lsm_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
@@ -211,6 +212,11 @@ typedef struct LsmBatchScan
 	 */
 	bool		count_only;
 
+	/* a bitmap scan: rows with other roots do not count; NULL: all do */
+	LsmWanted  *wanted;
+	bool		recheck;		/* of the unit: what the bitmap says is not all */
+	bool		listed;			/* its rows are all in changed, changed or not */
+
 	/* the unit */
 	LsmBlock   *block;			/* NULL: rows, or skipped */
 	bool		by_row;			/* rows: of a page, or a block with many changes */
@@ -236,6 +242,7 @@ typedef struct LsmBatchScan
 } LsmBatchScan;
 
 extern void lsm_batch_begin(LsmBatchScan *batch, LsmScan scan);
+extern void lsm_batch_want(LsmBatchScan *batch, LsmWanted *wanted);
 extern void lsm_batch_end(LsmBatchScan *batch);
 extern bool lsm_batch_next(LsmBatchScan *batch);
 

@@ -104,8 +104,12 @@ lsm_columnscan_skip(void *arg, LsmSegmentReader *reader, const LsmManifestEntry 
 		lsm_segment_reader_blocks(reader) == 1)
 		return false;
 	lsm_columnscan_prepare(cscan);
-	/* a serializable reader must meet rows that it does not see yet */
-	if (IsolationIsSerializable() && !(entry->flags & LSM_SEGFLAG_ALL_VISIBLE))
+	/*
+	 * A serializable reader must meet rows that it does not see yet; if it has not
+	 * locked the relation, all rows.
+	 */
+	if (IsolationIsSerializable() &&
+		(cscan->wanted != NULL || !(entry->flags & LSM_SEGFLAG_ALL_VISIBLE)))
 		return false;
 	for (int i = 0; i < cscan->npredicates; i++)
 		if (!lsm_predicate_may_match(cscan->predicates[i], reader, blockno))
@@ -118,16 +122,46 @@ lsm_columnscan_start(LsmColumnScan *cscan)
 {
 	if (cscan->scan == NULL && cscan->pscan != NULL)
 		cscan->scan = table_beginscan_parallel(cscan->rel, cscan->pscan);
+	else if (cscan->scan == NULL && cscan->wanted != NULL)
+		cscan->scan = lsm_scan_begin(cscan->rel, cscan->ps->state->es_snapshot, 0, NULL, NULL,
+									 SO_TYPE_BITMAPSCAN | SO_ALLOW_PAGEMODE);
 	else if (cscan->scan == NULL)
 		cscan->scan = table_beginscan(cscan->rel, cscan->ps->state->es_snapshot, 0, NULL);
 	for (int i = 0; i < cscan->npredicates; i++)
 		lsm_predicate_start(cscan->predicates[i], cscan->ps->ps_ExprContext);
 	lsm_batch_begin(&cscan->batch, (LsmScan) cscan->scan);
+	if (cscan->wanted != NULL)
+		lsm_batch_want(&cscan->batch, cscan->wanted);
 	if (cscan->npredicates > 0 || cscan->prepare != NULL)
 	{
 		cscan->batch.skip = lsm_columnscan_skip;
 		cscan->batch.arg = cscan;
 	}
+}
+
+/* Before the start: have a bitmap made, of the roots that are wanted. */
+void
+lsm_columnscan_want(LsmColumnScan *cscan, PlanState *bitmap)
+{
+	TIDBitmap  *result = (TIDBitmap *) MultiExecProcNode(bitmap);
+	MemoryContext caller;
+
+	if (result == NULL || !IsA(result, TIDBitmap))
+		elog(ERROR, "unrecognized result from subplan");
+	caller = MemoryContextSwitchTo(cscan->ps->state->es_query_cxt);
+	cscan->wanted = lsm_wanted_begin(result);
+	MemoryContextSwitchTo(caller);
+}
+
+/* Give the bitmap up. */
+static void
+lsm_columnscan_unwant(LsmColumnScan *cscan)
+{
+	if (cscan->wanted == NULL)
+		return;
+	lsm_wanted_pages(cscan->wanted, &cscan->exact_pages, &cscan->lossy_pages);
+	lsm_wanted_end(cscan->wanted);
+	cscan->wanted = NULL;
 }
 
 /* Take over what the batch scan has counted. */
@@ -160,6 +194,7 @@ void
 lsm_columnscan_end(LsmColumnScan *cscan)
 {
 	lsm_columnscan_stop(cscan);
+	lsm_columnscan_unwant(cscan);
 	if (cscan->scan != NULL)
 		table_endscan(cscan->scan);
 	cscan->scan = NULL;
@@ -169,6 +204,7 @@ void
 lsm_columnscan_rescan(LsmColumnScan *cscan)
 {
 	lsm_columnscan_stop(cscan);
+	lsm_columnscan_unwant(cscan);
 	if (cscan->scan != NULL)
 		table_rescan(cscan->scan, NULL);
 }
@@ -276,7 +312,10 @@ lsm_columnscan_deliver(LsmColumnScan *cscan, const LsmScanRow *row, TupleTableSl
 {
 	if (!lsm_scan_deliver((LsmScan) cscan->scan, row, slot))
 		return false;
-	lsm_compat_count_returned(cscan->rel, 1);
+	if (cscan->wanted != NULL)
+		lsm_compat_count_fetched(cscan->rel, 1);
+	else
+		lsm_compat_count_returned(cscan->rel, 1);
 	cscan->rows_taken++;
 	*root = row->root;
 	return lsm_columnscan_passes(cscan, slot);
@@ -300,7 +339,10 @@ lsm_columnscan_fetch(LsmColumnScan *cscan, TupleTableSlot *slot, int before, Lsm
 	{
 		LsmScanRow	row = {.root = batch->changed[cscan->changed_at++].root,.changed = true,.change = -1};
 
-		cscan->counters.rows_fused++;
+		if (batch->listed)
+			cscan->counters.rows_looked_up++;
+		else
+			cscan->counters.rows_fused++;
 		if (lsm_columnscan_deliver(cscan, &row, slot, root))
 			return true;
 	}
@@ -424,10 +466,12 @@ lsm_columnscan_explain(LsmColumnScan *cscan, ExplainState *es)
 		ExplainPropertyInteger("LSM Blocks Skipped", NULL, counters->blocks_skipped, es);
 		ExplainPropertyInteger("LSM Blocks Counted", NULL, counters->blocks_counted, es);
 		ExplainPropertyInteger("LSM Rows Fused", NULL, counters->rows_fused, es);
+		ExplainPropertyInteger("LSM Rows Looked Up", NULL, counters->rows_looked_up, es);
 		return;
 	}
 	if (counters->blocks_read == 0 && counters->blocks_skipped == 0 &&
-		counters->blocks_counted == 0 && counters->rows_fused == 0)
+		counters->blocks_counted == 0 && counters->rows_fused == 0 &&
+		counters->rows_looked_up == 0)
 		return;
 	appendStringInfoSpaces(es->str, es->indent * 2);
 	appendStringInfo(es->str, "LSM: blocks read=" UINT64_FORMAT, counters->blocks_read);
@@ -437,5 +481,7 @@ lsm_columnscan_explain(LsmColumnScan *cscan, ExplainState *es)
 		appendStringInfo(es->str, " counted=" UINT64_FORMAT, counters->blocks_counted);
 	if (counters->rows_fused > 0)
 		appendStringInfo(es->str, ", rows fused=" UINT64_FORMAT, counters->rows_fused);
+	if (counters->rows_looked_up > 0)
+		appendStringInfo(es->str, ", rows looked up=" UINT64_FORMAT, counters->rows_looked_up);
 	appendStringInfoChar(es->str, '\n');
 }

@@ -22,9 +22,11 @@ typedef struct LsmScanCounters
 	uint64		blocks_skipped;
 	uint64		blocks_counted; /* their rows are known without reading them */
 	uint64		rows_fused;		/* rows with other records than in their block */
+	uint64		rows_looked_up; /* bitmap: one by one, as there are few in their
+								 * block */
 } LsmScanCounters;
 
-#define LSM_SCAN_COUNTERS		4
+#define LSM_SCAN_COUNTERS		5
 
 StaticAssertDecl(sizeof(LsmScanCounters) == LSM_SCAN_COUNTERS * sizeof(uint64),
 				 "counters are shared as an array");
@@ -53,6 +55,7 @@ struct LsmColumnScan
 	ParallelTableScanDesc pscan;
 	LsmScanShared *shared;
 	TableScanDesc scan;
+	LsmWanted  *wanted;			/* of a bitmap scan, or NULL */
 	LsmBatchScan batch;
 	/* the unit, if it is a block */
 	bool		simple;			/* columns say all about its rows */
@@ -64,6 +67,8 @@ struct LsmColumnScan
 	int			at;				/* page: of its rows; block: of selected */
 	int			changed_at;
 	LsmScanCounters counters;
+	uint64		exact_pages;	/* of the bitmap, as the server counts them */
+	uint64		lossy_pages;
 	uint64		rows_taken;		/* of units so far: those that the snapshot sees */
 	LsmScanShares *shares;		/* leader of a parallel scan, after it: who took
 								 * what */
@@ -79,6 +84,7 @@ extern void lsm_columnscan_ask(LsmColumnScan *cscan, Node *expr, Index varno);
 
 /* Running: start (which evaluates conditions' values), units, end or rescan. */
 extern void lsm_columnscan_start(LsmColumnScan *cscan);
+extern void lsm_columnscan_want(LsmColumnScan *cscan, PlanState *bitmap);
 extern bool lsm_columnscan_next_unit(LsmColumnScan *cscan);
 extern void lsm_columnscan_stop(LsmColumnScan *cscan);
 extern void lsm_columnscan_end(LsmColumnScan *cscan);

@@ -32,10 +32,22 @@ typedef struct LsmScanCost
 } LsmScanCost;
 
 extern void lsm_scanpath_install(void);
+extern Index lsm_scanpath_level(List *restrictions);
+extern bool lsm_scanpath_may_lead(RestrictInfo *restriction, Index level);
 extern bool lsm_scanpath_applies(RelOptInfo *rel, RangeTblEntry *rte);
 extern void lsm_scanpath_conditions(PlannerInfo *root, RelOptInfo *rel, List *restrictions,
 									LsmScanCost *cost);
 extern Cost lsm_scanpath_find_cost(RelOptInfo *rel, const LsmScanCost *cost, Cost *disk);
+
+/* What finding a row in a block costs, of cpu_tuple_cost, and what making it. */
+#define LSM_FIND_FACTOR			0.1
+#define LSM_MAKE_FACTOR			0.5
+
+/* What a condition costs that is looked at by column, of what it costs for a row. */
+#define LSM_BATCH_FACTOR		0.1
+
+/* ---- lsm_bitmappath.c ---- */
+extern void lsm_bitmappath_add(PlannerInfo *root, RelOptInfo *rel);
 
 /* ---- lsm_aggnode.c ---- */
 extern void lsm_aggnode_install(void);
@@ -43,5 +55,6 @@ extern const CustomScanMethods lsm_agg_methods;
 
 /* ---- lsm_scannode.c ---- */
 extern const CustomScanMethods lsm_scan_methods;
+extern const CustomScanMethods lsm_bitmap_scan_methods;
 
 #endif							/* LSM_EXEC_H */

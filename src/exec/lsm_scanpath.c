@@ -43,12 +43,6 @@
 #include "utils/spccache.h"
 #include "utils/syscache.h"
 
-#define LSM_BATCH_FACTOR		0.1
-
-/* What finding a row in a block costs, of cpu_tuple_cost, and what making it. */
-#define LSM_FIND_FACTOR			0.1
-#define LSM_MAKE_FACTOR			0.5
-
 /* A table of so few rows is small. */
 #define LSM_SMALL_TABLE			1000
 
@@ -62,7 +56,7 @@ static set_rel_pathlist_hook_type previous_set_rel_pathlist;
 /* ---- conditions ---- */
 
 /* The lowest level of security among restrictions. */
-static Index
+Index
 lsm_scanpath_level(List *restrictions)
 {
 	Index		level = PG_UINT32_MAX;
@@ -74,7 +68,7 @@ lsm_scanpath_level(List *restrictions)
 }
 
 /* May a restriction be looked at before all others? */
-static bool
+bool
 lsm_scanpath_may_lead(RestrictInfo *restriction, Index level)
 {
 	return !restriction->pseudoconstant &&
@@ -322,6 +316,7 @@ lsm_set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntr
 	else
 		lsm_scanpath_conditions(root, rel, rel->baserestrictinfo, &cost);
 	add_path(rel, &lsm_scanpath_make(root, rel, &cost, 0)->path);
+	lsm_bitmappath_add(root, rel);
 	if (rel->consider_parallel && rel->lateral_relids == NULL)
 	{
 		int			workers = compute_parallel_worker(rel, rel->pages, -1,
@@ -336,6 +331,7 @@ void
 lsm_scanpath_install(void)
 {
 	RegisterCustomScanMethods(&lsm_scan_methods);
+	RegisterCustomScanMethods(&lsm_bitmap_scan_methods);
 	previous_set_rel_pathlist = set_rel_pathlist_hook;
 	set_rel_pathlist_hook = lsm_set_rel_pathlist;
 }
