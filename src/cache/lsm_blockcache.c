@@ -60,6 +60,7 @@ typedef struct LsmSource
 	Size		preloaded_room;
 	uint64		preloaded_offset;
 	Size		preloaded_bytes;	/* 0: none */
+	bool		preloaded_proved;
 } LsmSource;
 
 typedef struct LsmBlockKey
@@ -89,6 +90,15 @@ static HTAB *lsm_blocks;
 static MemoryContext lsm_blocks_context;
 static dlist_head lsm_blocks_lru = DLIST_STATIC_INIT(lsm_blocks_lru);
 static Size lsm_blocks_bytes;
+
+/*
+ * Of the blocks that scans go through when the cache is full, one in so many is kept
+ * before older ones; the others make room for the next, whose memory is then in the
+ * processor's caches, and a table that does not fit finds a part of it the next time.
+ */
+#define LSM_PASSING_KEPT		16
+
+static uint32 lsm_passing_blocks;
 static int	lsm_pinned_blocks;	/* blocks with refcount > 0 */
 
 static void
@@ -380,19 +390,6 @@ lsm_block_use(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
 	return lsm_block_take(cached);
 }
 
-/* Make a block of the bytes read ahead, which are given up. */
-static LsmBlock *
-lsm_block_decode(LsmOpenSegment *open, uint32 blockno)
-{
-	MemoryContext caller = MemoryContextSwitchTo(lsm_blocks_context);
-	LsmBlock   *block = lsm_block_read(open->reader, blockno);
-
-	MemoryContextSwitchTo(caller);
-	pfree(open->source->ahead);
-	open->source->ahead = NULL;
-	return block;
-}
-
 /* A block that is still in this backend, pinned; NULL if it is not. */
 static LsmCachedBlock *
 lsm_block_find_local(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
@@ -469,16 +466,22 @@ lsm_block_fetch_direct(Relation rel, LsmTable *table, LsmSegmentReader *reader,
 	return true;
 }
 
-/* Get the bytes of a block of an opened segment; false: the view is not the newest. */
+/*
+ * Get the bytes of a block of an opened segment, and whether their checksum has been
+ * looked at; false: the view is not the newest.
+ */
 static bool
 lsm_block_fetch(Relation rel, LsmTable *table, LsmOpenSegment *open,
-				const LsmAheadPlace *place, LsmReaderKind kind, LsmAheadFeed *feed, char *buf)
+				const LsmAheadPlace *place, LsmReaderKind kind, LsmAheadFeed *feed, char *buf,
+				bool *proved)
 {
 	uint32		span = lsm_segpages_span(place->offset, place->len);
 	bool		current;
 
+	*proved = true;
 	if (lsm_block_fetch_direct(rel, table, open->reader, place, kind, feed, buf))
 		return true;
+	*proved = false;
 	if (lsm_segpages_read(rel, place->entry, place->offset, place->len, buf))
 	{
 		lsm_iostat_add(kind, LSM_METHOD_BUFFERS, LSM_IO_REQUESTS, span);
@@ -540,7 +543,8 @@ lsm_block_preload(Relation rel, LsmTable *table, const LsmManifestEntry *entry, 
 		source->preloaded = MemoryContextAlloc(open->context, place.len);
 		source->preloaded_room = place.len;
 	}
-	if (!lsm_block_fetch(rel, table, open, &place, feed->kind, feed, source->preloaded))
+	if (!lsm_block_fetch(rel, table, open, &place, feed->kind, feed, source->preloaded,
+						 &source->preloaded_proved))
 		return false;
 	source->preloaded_offset = place.offset;
 	source->preloaded_bytes = place.len;
@@ -559,6 +563,7 @@ lsm_block_find_or_read(Relation rel, LsmTable *table, const LsmManifestEntry *en
 	LsmAheadPlace place;
 	LsmBlock   *block;
 	char	   *bytes;
+	bool		proved;
 
 	cached = lsm_block_find_local(rel, table, entry, &key);
 	if (cached != NULL)
@@ -570,21 +575,23 @@ lsm_block_find_or_read(Relation rel, LsmTable *table, const LsmManifestEntry *en
 	source = open->source;
 	lsm_block_locate(open, blockno, &place);
 	lsm_block_evict((Size) place.len * 2);
-	bytes = palloc(place.len);
+	block = lsm_block_new(open->reader, blockno, &bytes);
 	if (source->preloaded_bytes == place.len && source->preloaded_offset == place.offset)
-		memcpy(bytes, source->preloaded, place.len);
-	else if (!lsm_block_fetch(rel, table, open, &place, kind, feed, bytes))
 	{
-		pfree(bytes);
+		memcpy(bytes, source->preloaded, place.len);
+		proved = source->preloaded_proved;
+	}
+	else if (!lsm_block_fetch(rel, table, open, &place, kind, feed, bytes, &proved))
+	{
+		lsm_block_free(block);
 		return NULL;
 	}
-	source->ahead = bytes;
-	source->ahead_offset = place.offset;
-	source->ahead_bytes = place.len;
-	block = lsm_block_decode(open, blockno);
+	lsm_block_begin(open->reader, block, proved);
 
 	cached = hash_search(lsm_blocks, &key, HASH_ENTER, NULL);
+	lsm_block_keep(block, lsm_blocks_context);
 	cached->block = block;
+	cached->passing = kind != LSM_READER_POINT;
 	cached->refcount = 1;
 	lsm_pinned_blocks++;
 	cached->xact = lsm_xact_number;
@@ -606,10 +613,16 @@ lsm_block_pin_any(Relation rel, LsmTable *table, const LsmManifestEntry *entry, 
 	lsm_stat_tick(&table->stat);
 	if (likely(cached != NULL && cached->uid == entry->uid && cached->blockno == blockno &&
 			   cached->block != NULL))
-		return lsm_block_use(rel, table, entry, cached);
-	cached = lsm_block_find_or_read(rel, table, entry, blockno, kind, feed);
-	if (cached != NULL)
+		lsm_block_use(rel, table, entry, cached);
+	else
+	{
+		cached = lsm_block_find_or_read(rel, table, entry, blockno, kind, feed);
+		if (cached == NULL)
+			return NULL;
 		*recent = cached;
+	}
+	if (kind == LSM_READER_POINT)
+		cached->passing = false;
 	return cached;
 }
 
@@ -647,7 +660,11 @@ lsm_block_unpin(LsmCachedBlock *cached, uint64 xact)
 	memory = lsm_block_memory(cached->block);
 	lsm_blocks_bytes += memory - cached->memory;
 	cached->memory = memory;
-	dlist_push_head(&lsm_blocks_lru, &cached->lru);
+	if (cached->passing && lsm_blocks_bytes > LSM_LOCAL_CACHE_BYTES / 8 * 7 &&
+		++lsm_passing_blocks % LSM_PASSING_KEPT != 0)
+		dlist_push_tail(&lsm_blocks_lru, &cached->lru);
+	else
+		dlist_push_head(&lsm_blocks_lru, &cached->lru);
 	lsm_block_evict(0);
 }
 

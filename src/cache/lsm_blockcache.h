@@ -30,6 +30,7 @@ typedef struct LsmCachedBlock
 	uint64		xact;			/* lsm_xact_number of the pins */
 	Size		memory;
 	uint32		npages;			/* that the block lies on */
+	bool		passing;		/* only scans have asked for it */
 	dlist_node	lru;			/* in the list while unpinned */
 } LsmCachedBlock;
 

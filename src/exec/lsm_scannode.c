@@ -180,23 +180,26 @@ static void
 lsm_scannode_store(LsmScanState *node, int row, TupleTableSlot *slot)
 {
 	LsmBlock   *block = node->cscan.batch.block;
+	const LsmScanColumn *end = node->columns + node->ncolumns;
+	Datum	   *values;
+	bool	   *isnull;
 
 	lsm_slot_begin_columns(slot, node->cscan.rel, node->roots[row]);
-	for (int i = 0; i < node->ncolumns; i++)
+	values = slot->tts_values;
+	isnull = slot->tts_isnull;
+	for (const LsmScanColumn *column = node->columns; column < end; column++)
 	{
-		LsmScanColumn *column = &node->columns[i];
 		int			at = column->attnum - 1;
 
-		if (column->values != NULL)
+		if (likely(column->values != NULL))
 		{
-			slot->tts_values[at] = column->values[row];
-			slot->tts_isnull[at] = column->isnull[row];
+			values[at] = column->values[row];
+			isnull[at] = column->isnull[row];
 		}
 		else if (column->absent)
-			slot->tts_isnull[at] = true;
+			isnull[at] = true;
 		else
-			slot->tts_values[at] = lsm_block_value(block, row, column->attnum,
-												   &slot->tts_isnull[at]);
+			values[at] = lsm_block_value(block, row, column->attnum, &isnull[at]);
 	}
 }
 

@@ -340,17 +340,14 @@ lsm_block_open(LsmBlock *block, const LsmBlockEntry *index, int natts)
 }
 
 LsmBlock *
-lsm_block_read(LsmSegmentReader *reader, uint32 blockno)
+lsm_block_new(LsmSegmentReader *reader, uint32 blockno, char **bytes)
 {
-	const LsmBlockEntry *index;
 	MemoryContext context;
 	MemoryContext old;
 	LsmBlock   *block;
-	pg_crc32c	crc;
 
 	if (blockno >= reader->props.blocks)
 		elog(ERROR, "block %u of a segment of %u blocks", blockno, reader->props.blocks);
-	index = &reader->index[blockno];
 
 	context = AllocSetContextCreate(CurrentMemoryContext, "lsm block", ALLOCSET_SMALL_SIZES);
 	old = MemoryContextSwitchTo(context);
@@ -360,34 +357,51 @@ lsm_block_read(LsmSegmentReader *reader, uint32 blockno)
 	block->source.relname = pstrdup(reader->source->relname);
 	block->place.source = &block->source;
 	block->place.blockno = blockno;
-	block->len = index->length;
+	block->len = reader->index[blockno].length;
 	block->types = palloc(Max(reader->props.natts, 1) * sizeof(LsmColumnType));
 	memcpy(block->types, reader->types, reader->props.natts * sizeof(LsmColumnType));
 	block->grown = true;
 	block->data = palloc((Size) block->len + LSM_CODEC_SLACK);
 	memset(block->data + block->len, 0, LSM_CODEC_SLACK);
+	MemoryContextSwitchTo(old);
+	*bytes = (char *) block->data;
+	return block;
+}
 
-	PG_TRY();
+void
+lsm_block_begin(LsmSegmentReader *reader, LsmBlock *block, bool proved)
+{
+	const LsmBlockEntry *index = &reader->index[block->place.blockno];
+	MemoryContext old = MemoryContextSwitchTo(block->context);
+
+	if (!proved)
 	{
-		reader->source->read(reader->source, reader->offsets[blockno], block->len,
-							 block->data);
-		crc = lsm_segment_crc(block->source.uid, block->data, block->len);
+		pg_crc32c	crc = lsm_segment_crc(block->source.uid, block->data, block->len);
+
 		if (!EQ_CRC32C(crc, index->crc))
-			lsm_segment_corrupt(&block->source, blockno,
+			lsm_segment_corrupt(&block->source, block->place.blockno,
 								"The block has checksum %08X, expected %08X.",
 								crc, index->crc);
-		lsm_block_open(block, index, reader->props.natts);
 	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(old);
-		MemoryContextDelete(context);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-
+	lsm_block_open(block, index, reader->props.natts);
 	MemoryContextSwitchTo(old);
+}
+
+LsmBlock *
+lsm_block_read(LsmSegmentReader *reader, uint32 blockno)
+{
+	char	   *bytes;
+	LsmBlock   *block = lsm_block_new(reader, blockno, &bytes);
+
+	reader->source->read(reader->source, reader->offsets[blockno], block->len, bytes);
+	lsm_block_begin(reader, block, false);
 	return block;
+}
+
+void
+lsm_block_keep(LsmBlock *block, MemoryContext context)
+{
+	MemoryContextSetParent(block->context, context);
 }
 
 void

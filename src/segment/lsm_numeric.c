@@ -130,26 +130,21 @@ lsm_numeric_parse(const char *value, Size len, uint8 *scale, int64 *result)
 		memcmp(again, value, len) == 0;
 }
 
-/*
- * Build the numeric of a scaled integer, bit for bit as the server would;
- * result is aligned and has room for LSM_NUMERIC_MAX_BYTES.  Returns its length.
- */
-Size
-lsm_numeric_build(int64 value, uint8 scale, char *result)
+/* With a constant number of decimals, divisions become multiplications. */
+static pg_attribute_always_inline Size
+lsm_numeric_build_decimals(int64 value, uint8 scale, int decimals, char *result)
 {
-	int			decimals = scale & ~LSM_NUMERIC_LONG_HEADER;
 	int			groups = (decimals + NUMERIC_BASE_DIGITS - 1) / NUMERIC_BASE_DIGITS;
 	uint64		whole = value < 0 ? -(uint64) value : (uint64) value;
 	uint64		fraction = 0;
-	int16		digits[LSM_NUMERIC_MAX_DIGITS];
+	/* twice as many, for as many are copied from any place in the first half */
+	int16		digits[2 * LSM_NUMERIC_MAX_DIGITS];
 	int			first = LSM_NUMERIC_MAX_DIGITS;
 	int			end = LSM_NUMERIC_MAX_DIGITS;
 	int			weight;
 	uint16		header;
 	Size		len;
 	char	   *p;
-
-	Assert(decimals <= LSM_NUMERIC_MAX_SCALE);
 
 	if (decimals > 0)
 	{
@@ -204,6 +199,30 @@ lsm_numeric_build(int64 value, uint8 scale, char *result)
 		p = result + VARHDRSZ_SHORT;
 	}
 	memcpy(p, &header, sizeof(header));
-	memcpy(p + sizeof(header), &digits[first], (end - first) * sizeof(int16));
+	memcpy(p + sizeof(header), &digits[first], LSM_NUMERIC_MAX_DIGITS * sizeof(int16));
 	return len;
+}
+
+/*
+ * Build the numeric of a scaled integer, bit for bit as the server would;
+ * result is aligned and has room for LSM_NUMERIC_MAX_BYTES.  Returns its length;
+ * what is behind it in that room is not defined.
+ */
+Size
+lsm_numeric_build(int64 value, uint8 scale, char *result)
+{
+	int			decimals = scale & ~LSM_NUMERIC_LONG_HEADER;
+
+	Assert(decimals <= LSM_NUMERIC_MAX_SCALE);
+	switch (decimals)
+	{
+		case 0:
+			return lsm_numeric_build_decimals(value, scale, 0, result);
+		case 2:
+			return lsm_numeric_build_decimals(value, scale, 2, result);
+		case 4:
+			return lsm_numeric_build_decimals(value, scale, 4, result);
+		default:
+			return lsm_numeric_build_decimals(value, scale, decimals, result);
+	}
 }

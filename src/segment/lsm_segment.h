@@ -245,10 +245,16 @@ extern int	lsm_segment_column_length(LsmSegmentReader *reader, int attnum);
 /*
  * Read and verify one block and make it ready; chunks are decompressed and
  * decoded when asked for.  Allocated in a context of its own that is a child of
- * CurrentMemoryContext; lsm_block_memory() tells what it holds at present.
- * The block stays valid after its reader is closed.
+ * CurrentMemoryContext, until it is to be kept in another; lsm_block_memory() tells
+ * what it holds at present.  The block stays valid after its reader is closed.
+ *
+ * Or in two steps: *bytes is where its bytes go, and if they are proved, their
+ * checksum is not looked at (lsm_segment_block_good() has been, since they were read).
  */
 extern LsmBlock *lsm_block_read(LsmSegmentReader *reader, uint32 blockno);
+extern LsmBlock *lsm_block_new(LsmSegmentReader *reader, uint32 blockno, char **bytes);
+extern void lsm_block_begin(LsmSegmentReader *reader, LsmBlock *block, bool proved);
+extern void lsm_block_keep(LsmBlock *block, MemoryContext context);
 extern void lsm_block_free(LsmBlock *block);
 extern Size lsm_block_memory(LsmBlock *block);
 extern int	lsm_block_rows(LsmBlock *block);
