@@ -250,6 +250,8 @@ extern bool lsm_batch_next(LsmBatchScan *batch);
 extern void lsm_scan_add_changes(LsmScan scan, const LsmTid *roots, const LsmTid *heads, int n);
 extern bool lsm_scan_deliver_change(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot);
 extern void lsm_scan_free_changes(LsmScan scan);
+extern bool lsm_scan_base_block(Relation rel, LsmTable *table, LsmTid *tid, LsmTid end,
+								const LsmManifestEntry **entry, uint32 *blockno);
 extern bool lsm_scan_feed_block(LsmScan scan, LsmTid end, const LsmManifestEntry **entry,
 								uint32 *blockno);
 extern void lsm_scan_feed_restart(void *arg);

@@ -22,6 +22,7 @@
 #include "commands/vacuum.h"
 #include "executor/tuptable.h"
 #include "lsm_am.h"
+#include "lsm_walk.h"
 #include "lsm_wal.h"
 #include "miscadmin.h"
 #include "optimizer/plancat.h"
@@ -90,6 +91,7 @@ typedef struct LsmIndexFetchData
 {
 	IndexFetchTableData base;	/* must be first */
 	LsmTable   *table;
+	LsmWalk		walk;
 } LsmIndexFetchData;
 
 static IndexFetchTableData *
@@ -99,6 +101,7 @@ lsm_index_fetch_begin(Relation rel)
 
 	fetch->base.rel = rel;
 	fetch->table = lsm_table_open(rel);
+	lsm_walk_begin(&fetch->walk, rel, fetch->table);
 	(void) lsm_floor();
 
 	/*
@@ -127,6 +130,7 @@ lsm_index_fetch_reset(IndexFetchTableData *scan)
 static void
 lsm_index_fetch_end(IndexFetchTableData *scan)
 {
+	lsm_walk_end(&((LsmIndexFetchData *) scan)->walk);
 	pfree(scan);
 }
 
@@ -138,6 +142,7 @@ lsm_index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot snaps
 	LsmTid		root = lsm_tid_from_pointer(tid);
 
 	*call_again = false;
+	lsm_walk_to(&fetch->walk, root);
 	if (!lsm_row_fetch(scan->rel, fetch->table, root, snapshot, slot, all_dead))
 		return false;
 	*tid = slot->tts_tid;

@@ -79,40 +79,50 @@ lsm_scan_take_range(LsmScan scan, LsmTid *begin, LsmTid *end)
 /* ---- reading ahead ---- */
 
 /*
- * The next block of a base segment from feed_tid on, up to a root, as far as the view
- * at hand tells; row-log pages lie in shared buffers.
+ * The next block of a base segment from a root on, up to another one, as far as the view
+ * at hand tells; row-log pages lie in shared buffers.  The root becomes the one behind
+ * the block.
  */
+bool
+lsm_scan_base_block(Relation rel, LsmTable *table, LsmTid *tid, LsmTid end,
+					const LsmManifestEntry **entry, uint32 *blockno)
+{
+	LsmView    *view = table->view;
+	int			i = lsm_view_find_base(view, *tid);
+	LsmSegmentReader *reader;
+	LsmTid		first;
+	LsmTid		last;
+	uint32		rows;
+	uint64		offset;
+	uint32		stored;
+
+	if (i >= view->nbase || Max(view->base[i]->first_tid, *tid) > end)
+		return false;
+	*entry = view->base[i];
+	reader = lsm_reader_get(rel, table, *entry);
+	if (reader == NULL)
+		return false;
+	*blockno = lsm_segment_find_block(reader, *tid);
+	if (*blockno >= lsm_segment_reader_blocks(reader))
+		return false;
+	lsm_segment_block_info(reader, *blockno, &first, &last, &rows, &offset, &stored);
+	if (first > end)
+		return false;
+	*tid = last + 1;
+	return true;
+}
+
+/* The next one from feed_tid on that is not skipped. */
 bool
 lsm_scan_feed_block(LsmScan scan, LsmTid end, const LsmManifestEntry **entry, uint32 *blockno)
 {
-	LsmView    *view = scan->table->view;
-
-	for (;;)
+	do
 	{
-		int			i = lsm_view_find_base(view, scan->feed_tid);
-		LsmSegmentReader *reader;
-		LsmTid		first;
-		LsmTid		last;
-		uint32		rows;
-		uint64		offset;
-		uint32		stored;
-
-		if (i >= view->nbase || Max(view->base[i]->first_tid, scan->feed_tid) > end)
+		if (!lsm_scan_base_block(scan->base.rs_rd, scan->table, &scan->feed_tid, end, entry,
+								 blockno))
 			return false;
-		*entry = view->base[i];
-		reader = lsm_reader_get(scan->base.rs_rd, scan->table, *entry);
-		if (reader == NULL)
-			return false;
-		*blockno = lsm_segment_find_block(reader, scan->feed_tid);
-		if (*blockno >= lsm_segment_reader_blocks(reader))
-			return false;
-		lsm_segment_block_info(reader, *blockno, &first, &last, &rows, &offset, &stored);
-		if (first > end)
-			return false;
-		scan->feed_tid = last + 1;
-		if (scan->skip == NULL || !scan->skip(scan->skip_arg, *entry, *blockno))
-			return true;
-	}
+	} while (scan->skip != NULL && scan->skip(scan->skip_arg, *entry, *blockno));
+	return true;
 }
 
 /*
