@@ -57,6 +57,7 @@ REGRESS = \
 	lsmscan \
 	lsmagg \
 	lsmbitmap \
+	costs \
 	alter_table \
 	columns \
 	truncate \

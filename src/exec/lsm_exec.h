@@ -34,6 +34,9 @@ typedef struct LsmScanCost
 extern void lsm_scanpath_install(void);
 extern Index lsm_scanpath_level(List *restrictions);
 extern bool lsm_scanpath_may_lead(RestrictInfo *restriction, Index level);
+extern double lsm_scanpath_correlation(PlannerInfo *root, RelOptInfo *rel, AttrNumber attnum);
+extern CustomPath *lsm_scanpath_make(PlannerInfo *root, RelOptInfo *rel, const LsmScanCost *cost,
+									 Relids required_outer, int workers);
 extern bool lsm_scanpath_applies(RelOptInfo *rel, RangeTblEntry *rte);
 extern void lsm_scanpath_conditions(PlannerInfo *root, RelOptInfo *rel, List *restrictions,
 									LsmScanCost *cost);
@@ -48,6 +51,9 @@ extern Cost lsm_scanpath_find_cost(RelOptInfo *rel, const LsmScanCost *cost, Cos
 
 /* ---- lsm_bitmappath.c ---- */
 extern void lsm_bitmappath_add(PlannerInfo *root, RelOptInfo *rel);
+
+/* ---- lsm_parampath.c ---- */
+extern void lsm_parampath_add(PlannerInfo *root, RelOptInfo *rel);
 
 /* ---- lsm_aggnode.c ---- */
 extern void lsm_aggnode_install(void);

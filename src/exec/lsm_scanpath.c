@@ -89,7 +89,7 @@ lsm_scanpath_is_current_of(List *restrictions)
 /* ---- costs ---- */
 
 /* The square of the correlation of a column with the order of rows; 0: not known. */
-static double
+double
 lsm_scanpath_correlation(PlannerInfo *root, RelOptInfo *rel, AttrNumber attnum)
 {
 	RangeTblEntry *rte = planner_rt_fetch(rel->relid, root);
@@ -190,10 +190,13 @@ lsm_scanpath_conditions_small(RelOptInfo *rel, LsmScanCost *cost)
 Cost
 lsm_scanpath_find_cost(RelOptInfo *rel, const LsmScanCost *cost, Cost *disk)
 {
+	double		random_cost;
 	double		page_cost;
 
-	get_tablespace_page_costs(rel->reltablespace, NULL, &page_cost);
+	get_tablespace_page_costs(rel->reltablespace, &random_cost, &page_cost);
 	*disk = page_cost * rel->pages * cost->read;
+	if (cost->read < 1)
+		*disk += Max(random_cost - page_cost, 0);	/* it begins somewhere */
 	return rel->pages * cpu_operator_cost + /* zone maps */
 		rel->tuples * cost->read * (cpu_tuple_cost * LSM_FIND_FACTOR +
 									cost->batch.per_tuple * LSM_BATCH_FACTOR);
@@ -260,15 +263,16 @@ static const CustomPathMethods lsm_scanpath_methods = {
 	.PlanCustomPath = lsm_scanpath_plan,
 };
 
-static CustomPath *
-lsm_scanpath_make(PlannerInfo *root, RelOptInfo *rel, const LsmScanCost *cost, int workers)
+CustomPath *
+lsm_scanpath_make(PlannerInfo *root, RelOptInfo *rel, const LsmScanCost *cost,
+				  Relids required_outer, int workers)
 {
 	CustomPath *path = makeNode(CustomPath);
 
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = rel;
 	path->path.pathtarget = rel->reltarget;
-	path->path.param_info = get_baserel_parampathinfo(root, rel, rel->lateral_relids);
+	path->path.param_info = get_baserel_parampathinfo(root, rel, required_outer);
 	path->path.parallel_aware = workers > 0;
 	path->path.parallel_safe = rel->consider_parallel;
 	path->path.parallel_workers = workers;
@@ -315,15 +319,17 @@ lsm_set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntr
 		lsm_scanpath_conditions_small(rel, &cost);
 	else
 		lsm_scanpath_conditions(root, rel, rel->baserestrictinfo, &cost);
-	add_path(rel, &lsm_scanpath_make(root, rel, &cost, 0)->path);
+	add_path(rel, &lsm_scanpath_make(root, rel, &cost, rel->lateral_relids, 0)->path);
 	lsm_bitmappath_add(root, rel);
+	if (rel->tuples > LSM_SMALL_TABLE)
+		lsm_parampath_add(root, rel);
 	if (rel->consider_parallel && rel->lateral_relids == NULL)
 	{
 		int			workers = compute_parallel_worker(rel, rel->pages, -1,
 													  max_parallel_workers_per_gather);
 
 		if (workers > 0)
-			add_partial_path(rel, &lsm_scanpath_make(root, rel, &cost, workers)->path);
+			add_partial_path(rel, &lsm_scanpath_make(root, rel, &cost, NULL, workers)->path);
 	}
 }
 
