@@ -70,6 +70,7 @@ REGRESS = \
 	prepared \
 	vacuum \
 	relpages \
+	estimates \
 	visibility_map \
 	ring \
 	segment \
@@ -177,6 +178,7 @@ PROVE_TESTS = \
 	src/test/t/034_single_user.pl \
 	src/test/t/035_autovacuum_settles.pl \
 	src/test/t/040_reader.pl \
+	src/test/t/044_stress.pl \
 	src/test/t/050_store_file.pl \
 	src/test/t/051_store_s3.pl \
 	src/test/t/052_store_faults.pl

@@ -24,9 +24,9 @@ BEGIN
 END $$;
 SELECT condition, co_plan(condition) AS plan FROM (VALUES
 	('a = 5000'), ('a BETWEEN 5000 AND 5010'), ('a BETWEEN 20000 AND 30000'), ('a > 10000'),
-	('g = 50'), ('g BETWEEN 50 AND 60'),
+	('g BETWEEN 50 AND 60'),
 	('r = 5000'), ('r IN (7, 77, 777, 7777, 77777)'), ('r BETWEEN 5000 AND 5200'), ('r BETWEEN 20000 AND 40000'), ('r > 10000'),
-	('v = 7'), ('v BETWEEN 10 AND 14'), ('v BETWEEN 100 AND 299'),
+	('v BETWEEN 100 AND 299'),
 	('n = 5000'), ('n BETWEEN 5000 AND 6000 AND r > 5'), ('v BETWEEN 10 AND 19 AND g BETWEEN 50 AND 60'),
 	('v = 7 AND r < 10000'), ('a = 5000 AND v < 900'), ('length(t) > 5')) c (condition);
 -- the order that an index has, for the first rows

@@ -109,3 +109,25 @@ DROP FUNCTION lsm_test_extents(regclass);
 
 DROP TABLE jb;
 DROP FUNCTION lsm_test_no_turn(regclass), jb_lb(tid), lsm_test_job(regclass, text, int, int, int8, int8);
+
+-- the order of a row's records over increments is looked at
+CREATE FUNCTION lsm_test_swap_ages(regclass) RETURNS void LANGUAGE C STRICT AS '$libdir/lsm';
+CREATE TABLE jo (id int, v int, pad text) USING lsm WITH (autovacuum_enabled = off);
+INSERT INTO jo SELECT i, 0, repeat(md5(i::text), 12) FROM generate_series(1, 1000) i;
+SELECT count(*) AS flush FROM lsm_flush('jo');
+UPDATE jo SET v = 1 WHERE id BETWEEN 100 AND 700;
+SELECT count(*) AS flush FROM lsm_flush('jo');
+UPDATE jo SET v = 2 WHERE id > 600;
+SELECT count(*) AS flush FROM lsm_flush('jo');
+UPDATE jo SET v = 3 WHERE id BETWEEN 300 AND 400;
+UPDATE jo SET v = 4 WHERE id BETWEEN 350 AND 450;
+SELECT count(*) AS flush FROM lsm_flush('jo');
+SELECT c AS problem FROM lsm_check('jo') c;
+SELECT lsm_test_swap_ages('jo');
+SELECT regexp_replace(c, '\(\d+,\d+\)', '(lb,offset)') AS problem FROM lsm_check('jo') c;
+SELECT min(v), max(v) FROM jo WHERE id BETWEEN 350 AND 450;
+SELECT lsm_test_swap_ages('jo');
+SELECT c AS problem FROM lsm_check('jo') c;
+SELECT min(v), max(v) FROM jo WHERE id BETWEEN 350 AND 450;
+DROP TABLE jo;
+DROP FUNCTION lsm_test_swap_ages(regclass);

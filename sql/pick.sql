@@ -57,6 +57,10 @@ SELECT lsm_test_pick('inc:0-9:1:0:6-6 inc:0-9:10:0:5-5 inc:0-9:10:0:4-4 inc:0-9:
 -- unlike ones wait until there are twice as many as the trigger
 SELECT lsm_test_pick('inc:0-9:1:0:7-7 inc:0-9:3:0:6-6 inc:0-9:9:0:5-5 inc:0-9:27:0:4-4 inc:0-9:81:0:3-3 inc:0-9:243:0:2-2 inc:0-9:729:0:1-1');
 SELECT lsm_test_pick('inc:0-9:1:0:8-8 inc:0-9:3:0:7-7 inc:0-9:9:0:6-6 inc:0-9:27:0:5-5 inc:0-9:81:0:4-4 inc:0-9:243:0:3-3 inc:0-9:729:0:2-2 inc:0-9:2187:0:1-1');
+-- the age of an increment is its newest generation: what is older than the window stays out of it
+SELECT lsm_test_pick('inc:0-9:10:0:8-8 inc:0-9:10:0:7-7 inc:0-9:10:0:6-6 inc:0-9:10:0:2-5 inc:0-9:1000:0:3-3');
+-- and an old generation in a new increment is no reason to leave that alone while a major has others
+SELECT lsm_test_pick('major_hi=3 inc:0-9:10:0:8-8 inc:0-9:10:0:7-7 inc:0-9:10:0:6-6 inc:0-9:10:0:2-5 inc:0-9:1000:0:3-3');
 -- a run in several segments has the size of all of them
 SELECT lsm_test_pick('inc:0-9:10:0:4-4 inc:0-9:10:0:3-3 inc:0-9:10:0:2-2 inc:0-4:15:0:1-1 inc:5-9:15:0:1-1');
 -- a job reads at most so much: a part of the keys, from where it is needed

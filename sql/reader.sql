@@ -247,6 +247,33 @@ $$;
 SELECT c AS problem FROM lsm_check('job') c;
 DROP TABLE job;
 
+-- reading ahead, who wants few rows does not look through all segments for more; and the segment
+-- of which a block is being read stays open
+CREATE TABLE skips (id int, k int, t text) USING lsm WITH (autovacuum_enabled = off);
+DO $$
+BEGIN
+	FOR i IN 1 .. 60 LOOP
+		INSERT INTO skips SELECT i, CASE WHEN i <= 5 OR i > 55 THEN 0 ELSE i END, md5(n::text) FROM generate_series(1, 20) n;
+		PERFORM lsm_flush('skips');
+	END LOOP;
+END $$;
+\c -
+SET cpu_operator_cost = 0;
+SET max_parallel_workers_per_gather = 0;
+EXPLAIN (COSTS OFF) SELECT id, t FROM skips WHERE k = 0;
+SELECT lsm_stat_reset();
+SELECT id FROM skips WHERE k = 0 OFFSET 50 LIMIT 1;
+SELECT wanted < 15 AS few FROM io('metadata');
+\c -
+SET cpu_operator_cost = 0;
+SET max_parallel_workers_per_gather = 0;
+SET lsm.debug_reader_memory = '1kB';
+SELECT count(*), sum(id), max(t) FROM skips WHERE k = 0;
+RESET cpu_operator_cost;
+RESET max_parallel_workers_per_gather;
+RESET lsm.debug_reader_memory;
+DROP TABLE skips;
+
 -- direct input
 SET lsm.direct_io = on;
 TRUNCATE fault;

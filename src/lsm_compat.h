@@ -53,11 +53,51 @@
 #include "nodes/execnodes.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
+#include "replication/reorderbuffer.h"
 #include "storage/bufmgr.h"
 #include "storage/smgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
+
+/* A change that is being decoded, and its tuples. */
+#if PG_VERSION_NUM < 170000
+#define LSM_CHANGE_LOCATOR(change) ((change)->data.tp.relnode)
+#else
+#define LSM_CHANGE_LOCATOR(change) ((change)->data.tp.rlocator)
+#endif
+
+static inline ReorderBufferChange *
+lsm_compat_change_create(ReorderBuffer *reorder)
+{
+#if PG_VERSION_NUM < 180000
+	return ReorderBufferGetChange(reorder);
+#else
+	return ReorderBufferAllocChange(reorder);
+#endif
+}
+
+/* Make its old or new tuple, with room for len bytes behind the header. */
+static inline HeapTuple
+lsm_compat_change_tuple(ReorderBuffer *reorder, ReorderBufferChange *change, bool old, Size len)
+{
+#if PG_VERSION_NUM < 170000
+	ReorderBufferTupleBuf *buf = ReorderBufferGetTupleBuf(reorder, len);
+	HeapTuple	tuple = &buf->tuple;
+#elif PG_VERSION_NUM < 180000
+	HeapTuple	buf = ReorderBufferGetTupleBuf(reorder, len);
+	HeapTuple	tuple = buf;
+#else
+	HeapTuple	buf = ReorderBufferAllocTupleBuf(reorder, len);
+	HeapTuple	tuple = buf;
+#endif
+
+	if (old)
+		change->data.tp.oldtuple = buf;
+	else
+		change->data.tp.newtuple = buf;
+	return tuple;
+}
 
 /*
  * Have the server make a custom scan's slot of that kind; false: it makes a virtual

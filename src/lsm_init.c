@@ -184,6 +184,11 @@ lsm_init_settings(void)
 							"A negative one counts from the end.",
 							&lsm_debug_first_lb, 0, PG_INT32_MIN, PG_INT32_MAX,
 							PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.debug_reader_memory",
+							"Sets the memory of a session for opened segments (for tests).",
+							NULL,
+							&lsm_debug_reader_memory, 32 * 1024, 1, 1024 * 1024,
+							PGC_SUSET, GUC_NOT_IN_SAMPLE | GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomStringVariable("lsm.debug_stop",
 							   "Makes the engine wait, fail or crash at named points (for tests).",
 							   NULL,
@@ -212,6 +217,7 @@ _PG_init(void)
 	RegisterXactCallback(lsm_xact_callback, NULL);
 	RegisterSubXactCallback(lsm_subxact_callback, NULL);
 	lsm_executor_install();
+	lsm_bitmappath_install();	/* it comes first, see there */
 	lsm_scanpath_install();
 	lsm_aggnode_install();
 	lsm_ddl_install_hooks();

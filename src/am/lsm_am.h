@@ -307,10 +307,15 @@ extern void lsm_vacuum_rel(Relation rel, struct VacuumParams *params,
 /* ---- lsm_handler.c ---- */
 extern void lsm_restore_prefetch(void);
 extern bool lsm_relation_is_lsm(Relation rel);
-extern void lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
-							  double *tuples, double *allvisfrac);
 extern bool lsm_am_is_lsm(Oid am);
 extern bool lsm_relid_is_lsm(Oid relid);
+
+/* ---- lsm_estimate.c ---- */
+extern double lsm_estimate_changed(Relation rel);
+extern void lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
+							  double *tuples, double *allvisfrac);
+extern void lsm_estimate_for_planner(Relation rel, int32 *attr_widths, BlockNumber *pages,
+									 double *tuples, double *allvisfrac);
 
 /* ---- lsm_ddl.c ---- */
 extern void lsm_ddl_install_hooks(void);

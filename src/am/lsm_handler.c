@@ -7,8 +7,6 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "access/heapam.h"
 #include "access/multixact.h"
 #include "access/tableam.h"
@@ -25,7 +23,6 @@
 #include "lsm_walk.h"
 #include "lsm_wal.h"
 #include "miscadmin.h"
-#include "optimizer/plancat.h"
 #include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
@@ -37,7 +34,6 @@
 
 PG_FUNCTION_INFO_V1(lsm_handler);
 
-/* see lsm_planner_size() */
 static const TableAmRoutine lsm_methods;
 
 bool
@@ -358,129 +354,10 @@ lsm_relation_size(Relation rel, ForkNumber fork)
 	return (uint64) lsm_meta_peek(rel)->next_root_lb * BLCKSZ;
 }
 
-#define LSM_NEW_TABLE_PAGES		10
-
 static bool
 lsm_needs_toast_table(Relation rel)
 {
 	return false;
-}
-
-/* Rows that a page of the row log holds, by their width. */
-static double
-lsm_rows_per_page(Relation rel, int32 *attr_widths)
-{
-	int32		width = get_rel_data_width(rel, attr_widths);
-
-	return Min(LSM_MAX_OFFSET, LSM_PAGE_PAYLOAD /
-			   (MAXALIGN(width) + SizeOfLsmInsertRecord + sizeof(ItemIdData)));
-}
-
-/* Bytes that a scan of a segment reads: without large values, as in heap. */
-static double
-lsm_estimate_bytes(const LsmManifestEntry *entry)
-{
-	return (entry->flags & LSM_SEGFLAG_VALUES) ? Min(entry->stored_bytes, entry->raw_bytes) :
-		entry->stored_bytes;
-}
-
-/*
- * INSERTs in that many begun root pages of the row log, most of which are full.
- * Those that are being filled are looked at: a small table may have no other.
- */
-static double
-lsm_estimate_rowlog(Relation rel, LsmTable *table, const LsmMeta *meta, int32 *attr_widths,
-					double npages)
-{
-	LsmOpenPage open[LSM_OPEN_PAGES];
-	double		rows = 0;
-
-	SpinLockAcquire(&table->shared->mutex);
-	memcpy(open, table->shared->open[LSM_ROOT_PAGES], sizeof(open));
-	SpinLockRelease(&table->shared->mutex);
-	for (int i = 0; i < LSM_OPEN_PAGES; i++)
-	{
-		Buffer		buffer;
-		Page		page;
-
-		if (open[i].block == InvalidBlockNumber)
-			continue;
-		buffer = ReadBuffer(rel, open[i].block);
-		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		page = BufferGetPage(buffer);
-		if (lsm_page_is(page, LSM_PAGE_ROWLOG, meta->incarnation, open[i].lb, meta->generation))
-		{
-			rows += PageGetMaxOffsetNumber(page);
-			npages -= 1;
-		}
-		UnlockReleaseBuffer(buffer);
-	}
-	return rows + rint(Max(npages, 0) * lsm_rows_per_page(rel, attr_widths));
-}
-
-/* Rows and cost-equivalent pages, from the manifest. */
-void
-lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *tuples,
-				  double *allvisfrac)
-{
-	LsmTable   *table = lsm_table_open(rel);
-	LsmView    *view = lsm_view_get(rel, table);
-	double		npages = 1;
-	double		rowlog_pages = 0;
-	double		rows = 0;
-	double		lbs = 0;
-
-	for (int i = 0; i < view->nbase; i++)
-	{
-		rows += view->base[i]->rows;
-		npages += lsm_estimate_bytes(view->base[i]) / BLCKSZ;
-	}
-	for (int i = 0; i < view->nincrements; i++)
-		npages += lsm_estimate_bytes(view->increments[i]) / BLCKSZ;
-	for (uint32 i = 0; i < view->meta.nranges; i++)
-	{
-		if (view->meta.ranges[i].kind == LSM_RANGE_FREE)
-			continue;
-		npages += view->meta.ranges[i].pages.npages;
-		if (view->meta.ranges[i].kind == LSM_RANGE_ROOT)
-			rowlog_pages += view->meta.ranges[i].pages.npages;
-	}
-	SpinLockAcquire(&table->shared->mutex);
-	rowlog_pages -= table->shared->rest[LSM_ROOT_PAGES].npages;
-	SpinLockRelease(&table->shared->mutex);
-	if (rowlog_pages > 0)
-		rows += lsm_estimate_rowlog(rel, table, &view->meta, attr_widths, rowlog_pages);
-	*pages = (BlockNumber) Min(npages, (double) MaxBlockNumber);
-	*tuples = rows;
-
-	/* LBs that hold rows: what lies before the first and in the row log aside */
-	if (view->nbase > 0)
-		lbs = LSM_TID_LB(view->base[view->nbase - 1]->last_tid) -
-			LSM_TID_LB(view->base[0]->first_tid) + 1.0;
-	lbs += Max(rowlog_pages, 0);
-	*allvisfrac = lbs <= 0 ? 0 : Min(rel->rd_rel->relallvisible / lbs, 1.0);
-}
-
-/*
- * The same for the planner.  A table that was never vacuumed or analyzed counts
- * for no less than heap would take it for, however short, which is ten full pages
- * of heap's: it will grow, and a plan that is made now may be kept.
- */
-static void
-lsm_planner_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *tuples,
-				 double *allvisfrac)
-{
-	lsm_estimate_size(rel, attr_widths, pages, tuples, allvisfrac);
-	if (*pages < LSM_NEW_TABLE_PAGES && rel->rd_rel->reltuples < 0 &&
-		!rel->rd_rel->relhassubclass)
-	{
-		Size		width = get_rel_data_width(rel, attr_widths) +
-			MAXALIGN(SizeofHeapTupleHeader) + sizeof(ItemIdData);
-		double		rows_per_page = (BLCKSZ - SizeOfPageHeaderData) / width;
-
-		*pages = LSM_NEW_TABLE_PAGES;
-		*tuples = Max(*tuples, LSM_NEW_TABLE_PAGES * rows_per_page);
-	}
 }
 
 /* ---- ANALYZE: samples root LBs, reports root TIDs ---- */
@@ -568,7 +445,7 @@ static const TableAmRoutine lsm_methods = {
 	.relation_size = lsm_relation_size,
 	.relation_needs_toast_table = lsm_needs_toast_table,
 	.relation_fetch_toast_slice = lsm_value_fetch_slice,
-	.relation_estimate_size = lsm_planner_size,
+	.relation_estimate_size = lsm_estimate_for_planner,
 
 #if LSM_BITMAP_BY_BLOCK
 	.scan_bitmap_next_block = lsm_bitmap_next_block,

@@ -20,8 +20,8 @@
 #include "access/toast_compression.h"
 #include "access/visibilitymap.h"
 #include "access/xact.h"
-#include "catalog/pg_publication.h"
 #include "lsm_am.h"
+#include "lsm_logical.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/bufmgr.h"
@@ -36,26 +36,6 @@ static const LOCKMODE lsm_tuple_lock_modes[] = {
 	ExclusiveLock,				/* LockTupleNoKeyExclusive */
 	AccessExclusiveLock			/* LockTupleExclusive */
 };
-
-/*
- * Changes of lsm tables are not decoded: where they would be published, say so
- * rather than lose them on the way.
- */
-static void
-lsm_modify_check_publication(Relation rel)
-{
-	PublicationDesc desc;
-
-	if (!RelationIsLogicallyLogged(rel))
-		return;
-	RelationBuildPublicationDesc(rel, &desc);
-	if (desc.pubactions.pubinsert || desc.pubactions.pubupdate || desc.pubactions.pubdelete)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("publishing changes of table \"%s\" is not supported by access method \"lsm\"",
-						RelationGetRelationName(rel)),
-				 errhint("Take the table out of its publications, or use access method heap for it.")));
-}
 
 /* ---- INSERT ---- */
 
@@ -91,7 +71,6 @@ lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid
 	LsmNewRecord *records = palloc(nslots * sizeof(LsmNewRecord));
 
 	(void) lsm_floor();
-	lsm_modify_check_publication(rel);
 	lsm_rowlog_keep_bounds(rel, table);
 	for (int i = 0; i < nslots; i++)
 		lsm_insert_form(rel, table, slots[i], xid, cid, 0, NULL, &records[i]);
@@ -103,6 +82,7 @@ lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid
 		lsm_record_free(&records[i]);
 	}
 	pfree(records);
+	lsm_logical_insert(rel, slots, nslots, options);
 	pgstat_count_heap_insert(rel, nslots);
 }
 
@@ -126,7 +106,6 @@ lsm_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid, int op
 	LsmNewRecord new;
 
 	(void) lsm_floor();
-	lsm_modify_check_publication(rel);
 	lsm_rowlog_keep_bounds(rel, table);
 	lsm_insert_form(rel, table, slot, xid, token, LSM_REC_SPECULATIVE, NULL, &new);
 	lsm_insert_append(rel, table, &new, 1, true);
@@ -146,6 +125,8 @@ lsm_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token, bool 
 		cid = DatumGetCommandId(slot_getsysattr(slot, MinCommandIdAttributeNumber, &isnull));
 	lsm_rowlog_complete(rel, lsm_table_open(rel), lsm_tid_from_pointer(&slot->tts_tid), succeeded,
 						cid);
+	if (succeeded)
+		lsm_logical_insert(rel, &slot, 1, 0);
 }
 
 /* ---- changes of existing rows ---- */
@@ -278,8 +259,9 @@ lsm_change_append(LsmChange *change, LsmNewRecord *insert, LsmNewRecord *version
 	{
 		/* the new root's locks first: who follows MOVED must find them */
 		if (locks_follow)
-			lsm_memindex_publish(index, new_node, insert->tid, versions[nversions - 1].tid);
-		lsm_memindex_publish(index, node, root, versions[0].tid);
+			lsm_memindex_publish(index, new_node, insert->tid, versions[nversions - 1].tid,
+								 LSM_REC_LOCK);
+		lsm_memindex_publish(index, node, root, versions[0].tid, kind);
 		done = true;
 	}
 
@@ -318,7 +300,6 @@ lsm_change_create(Relation rel)
 	change->large = NULL;
 	change->have_tuple_lock = false;
 	(void) lsm_floor();
-	lsm_modify_check_publication(rel);
 	lsm_rowlog_keep_bounds(rel, change->table);
 	return change;
 }
@@ -328,15 +309,18 @@ lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot
 				 Snapshot crosscheck, bool wait, TM_FailureData *tmfd, bool changing_part)
 {
 	LsmChange  *change = lsm_change_create(rel);
+	TupleTableSlot *old = NULL;
 	TM_Result	result;
 
+	if (RelationIsLogicallyLogged(rel))
+		old = MakeSingleTupleTableSlot(RelationGetDescr(rel), &LsmSlotOps);
 	for (;;)
 	{
 		LsmRecord	head;
 		LsmNewRecord new;
 		bool		done;
 
-		result = lsm_change_acquire(change, tid, cid, LockTupleExclusive, wait, XLTW_Delete, NULL);
+		result = lsm_change_acquire(change, tid, cid, LockTupleExclusive, wait, XLTW_Delete, old);
 		if (result == TM_Invisible)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -358,7 +342,13 @@ lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot
 	if (result != TM_Ok)
 		lsm_change_failed(change, tid, tmfd);
 	else
+	{
+		if (old != NULL)
+			lsm_logical_delete(rel, old);
 		pgstat_count_heap_delete(rel);
+	}
+	if (old != NULL)
+		ExecDropSingleTupleTableSlot(old);
 	lsm_change_unqueue(change);
 	pfree(change);
 	return result;
@@ -607,6 +597,7 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 	{
 		if (plan.moves)
 			*update_indexes = LSM_UPDATE_INDEXES_ALL;
+		lsm_logical_update(rel, old, slot, plan.changed);
 		lsm_compat_count_update(rel, !plan.moves);
 	}
 	lsm_change_unqueue(change);

@@ -30,6 +30,9 @@
 #include "storage/predicate.h"
 #include "utils/memutils.h"
 
+/* Reading ahead, so many segments are looked at for a block that is wanted. */
+#define LSM_FEED_SEGMENTS		4
+
 #define LSM_CHANGED_BATCH		1024
 
 /* Where an LB ends in the order of TIDs. */
@@ -112,15 +115,29 @@ lsm_scan_base_block(Relation rel, LsmTable *table, LsmTid *tid, LsmTid end,
 	return true;
 }
 
-/* The next one from feed_tid on that is not skipped. */
+/*
+ * The next one from feed_tid on that is not skipped.  Not beyond so many segments of
+ * which no block is wanted: who reads two rows does not look through the whole table.
+ */
 bool
 lsm_scan_feed_block(LsmScan scan, LsmTid end, const LsmManifestEntry **entry, uint32 *blockno)
 {
+	const LsmManifestEntry *last = NULL;
+	int			nsegments = 0;
+
 	do
 	{
+		LsmTid		before = scan->feed_tid;
+
 		if (!lsm_scan_base_block(scan->base.rs_rd, scan->table, &scan->feed_tid, end, entry,
 								 blockno))
 			return false;
+		if (*entry != last && nsegments++ >= LSM_FEED_SEGMENTS)
+		{
+			scan->feed_tid = before;
+			return false;
+		}
+		last = *entry;
 	} while (scan->skip != NULL && scan->skip(scan->skip_arg, *entry, *blockno));
 	return true;
 }

@@ -29,7 +29,8 @@
  * Opened segments take so much memory at most, if they are more than a few: the least
  * recently used is closed for another one.
  */
-#define LSM_LOCAL_READER_BYTES	((Size) 32 * 1024 * 1024)
+int			lsm_debug_reader_memory = 32 * 1024;	/* kB */
+
 #define LSM_LEAST_READERS		16
 
 /* What metadata of a segment goes by in the block cache, if it is not too long for that. */
@@ -86,6 +87,9 @@ static dlist_head lsm_readers_lru = DLIST_STATIC_INIT(lsm_readers_lru);
 static Size lsm_readers_bytes;
 static int	lsm_readers_open;
 
+/* The one that a block is read of, which may open others to read ahead. */
+static LsmOpenSegment *lsm_segment_in_use;
+
 static HTAB *lsm_blocks;
 static MemoryContext lsm_blocks_context;
 static dlist_head lsm_blocks_lru = DLIST_STATIC_INIT(lsm_blocks_lru);
@@ -135,12 +139,17 @@ lsm_segment_corrupt_entry(Relation rel, const LsmManifestEntry *entry, const cha
 static void
 lsm_readers_evict(Size need)
 {
-	while (lsm_readers_bytes + need > LSM_LOCAL_READER_BYTES &&
+	while (lsm_readers_bytes + need > (Size) lsm_debug_reader_memory * 1024 &&
 		   lsm_readers_open >= LSM_LEAST_READERS)
 	{
 		LsmOpenSegment *old = dlist_tail_element(LsmOpenSegment, lru, &lsm_readers_lru);
 
 		dlist_delete(&old->lru);
+		if (old == lsm_segment_in_use)
+		{
+			dlist_push_head(&lsm_readers_lru, &old->lru);
+			continue;
+		}
 		lsm_readers_bytes -= old->memory;
 		lsm_readers_open--;
 		MemoryContextDelete(old->context);
@@ -478,6 +487,7 @@ lsm_block_fetch(Relation rel, LsmTable *table, LsmOpenSegment *open,
 	uint32		span = lsm_segpages_span(place->offset, place->len);
 	bool		current;
 
+	lsm_segment_in_use = open;
 	*proved = true;
 	if (lsm_block_fetch_direct(rel, table, open->reader, place, kind, feed, buf))
 		return true;
@@ -540,6 +550,7 @@ lsm_block_preload(Relation rel, LsmTable *table, const LsmManifestEntry *entry, 
 		if (source->preloaded != NULL)
 			pfree(source->preloaded);
 		source->preloaded_room = 0;
+		source->preloaded = NULL;
 		source->preloaded = MemoryContextAlloc(open->context, place.len);
 		source->preloaded_room = place.len;
 	}

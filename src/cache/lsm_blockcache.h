@@ -17,6 +17,9 @@
 #include "lsm_table.h"
 #include "storage/buf.h"
 
+/* Memory of opened segments (kB); settable for tests. */
+extern int	lsm_debug_reader_memory;
+
 /* A block in the cache; pinned while refcount > 0. */
 typedef struct LsmCachedBlock
 {

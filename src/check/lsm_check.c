@@ -602,6 +602,189 @@ lsm_check_segments(LsmCheck *check)
 	return good;
 }
 
+/* ---- the age order of increments (I11) ---- */
+
+/* A position in an increment, and what it has of the row at hand. */
+typedef struct LsmOrderCursor
+{
+	LsmManifestEntry *entry;
+	uint32		blockno;
+	LsmCachedBlock *cached;		/* NULL at the end */
+	int			row;
+	LsmTid		root;
+	bool		reported;		/* one row of it is enough */
+} LsmOrderCursor;
+
+/* Increments that have roots about where the check is, newest first. */
+typedef struct LsmOrder
+{
+	LsmCheck   *check;
+	int			ncursors;
+	LsmOrderCursor *cursors;
+} LsmOrder;
+
+/* Go to the row at cursor->row, or the first one of the next block. */
+static void
+lsm_order_settle(LsmOrder *order, LsmOrderCursor *cursor)
+{
+	while (cursor->cached == NULL || cursor->row >= lsm_block_rows(cursor->cached->block))
+	{
+		if (cursor->cached != NULL)
+		{
+			lsm_block_unpin(cursor->cached, lsm_xact_number);
+			cursor->cached = NULL;
+			cursor->blockno++;
+		}
+		if (cursor->blockno >= cursor->entry->blocks)
+			return;
+		CHECK_FOR_INTERRUPTS();
+		cursor->cached = lsm_check_block(order->check, cursor->entry, cursor->blockno);
+		cursor->row = 0;
+	}
+	cursor->root = lsm_block_root(cursor->cached->block, cursor->row);
+}
+
+static void
+lsm_order_open(LsmOrder *order, LsmManifestEntry *entry)
+{
+	LsmOrderCursor *cursor;
+	int			at = order->ncursors++;
+
+	for (; at > 0; at--)
+	{
+		LsmManifestEntry *before = order->cursors[at - 1].entry;
+
+		if (before->gen_hi > entry->gen_hi ||
+			(before->gen_hi == entry->gen_hi && before->segment_id > entry->segment_id))
+			break;
+		order->cursors[at] = order->cursors[at - 1];
+	}
+	cursor = &order->cursors[at];
+	memset(cursor, 0, sizeof(*cursor));
+	cursor->entry = entry;
+	lsm_order_settle(order, cursor);
+}
+
+static void
+lsm_order_drop_ended(LsmOrder *order)
+{
+	int			kept = 0;
+
+	for (int i = 0; i < order->ncursors; i++)
+		if (order->cursors[i].cached != NULL)
+			order->cursors[kept++] = order->cursors[i];
+	order->ncursors = kept;
+}
+
+/* How far back in the ring an LB is. */
+static uint32
+lsm_order_age(const LsmMeta *meta, BlockNumber lb)
+{
+	return ((uint64) meta->next_version_lb + meta->ring_lbs - 1 - lb) % meta->ring_lbs;
+}
+
+/*
+ * Read what an increment has of its row, and go past it; false: no record that tells
+ * its age.  UPDATE records tell it, also frozen ones: before the ring comes to an LB again,
+ * it is none of theirs (lsm_ring_sector_used()).
+ */
+static bool
+lsm_order_read(LsmOrder *order, LsmOrderCursor *cursor, uint32 *newest, uint32 *oldest)
+{
+	LsmTid		root = cursor->root;
+
+	*newest = PG_UINT32_MAX;
+	*oldest = 0;
+	while (cursor->cached != NULL && cursor->root == root)
+	{
+		LsmRowHead	head;
+
+		lsm_block_head(cursor->cached->block, cursor->row, &head);
+		if (LSM_REC_KIND(head.info) == LSM_REC_UPDATE && LSM_TID_IS_VERSION(head.vtid))
+		{
+			uint32		age = lsm_order_age(&order->check->meta, LSM_TID_LB(head.vtid));
+
+			*newest = Min(*newest, age);
+			*oldest = Max(*oldest, age);
+		}
+		cursor->row++;
+		lsm_order_settle(order, cursor);
+	}
+	return *newest <= *oldest;
+}
+
+/*
+ * What one increment has of a row is all newer than what the next one has: of one
+ * generation they have nothing, and LBs of the ring are given out in the order of
+ * generations.
+ */
+static void
+lsm_order_check_row(LsmOrder *order, LsmTid root)
+{
+	LsmOrderCursor *above = NULL;
+	uint32		above_oldest = 0;
+
+	for (int i = 0; i < order->ncursors; i++)
+	{
+		LsmOrderCursor *cursor = &order->cursors[i];
+		uint32		newest;
+		uint32		oldest;
+
+		if (cursor->root != root)
+			continue;
+		if (!lsm_order_read(order, cursor, &newest, &oldest))
+			continue;
+		if (above != NULL && !cursor->reported &&
+			(newest <= above_oldest || cursor->entry->gen_hi == above->entry->gen_hi))
+		{
+			lsm_check_problem(order->check, "row (%u,%u) has records in segment " UINT64_FORMAT " that are not older than those in segment " UINT64_FORMAT ", which comes before it",
+							  LSM_TID_LB(root), LSM_TID_OFFSET(root),
+							  cursor->entry->segment_id, above->entry->segment_id);
+			cursor->reported = true;
+		}
+		above = cursor;
+		above_oldest = oldest;
+	}
+}
+
+static int
+lsm_order_cmp_first(const void *a, const void *b)
+{
+	LsmTid		x = (*(LsmManifestEntry *const *) a)->first_tid;
+	LsmTid		y = (*(LsmManifestEntry *const *) b)->first_tid;
+
+	return x < y ? -1 : x > y;
+}
+
+static void
+lsm_check_order(LsmCheck *check, void *arg)
+{
+	LsmOrder	order = {.check = check};
+	LsmManifestEntry **entries = palloc(Max(check->nentries, 1) * sizeof(LsmManifestEntry *));
+	int			n = 0;
+	int			opened = 0;
+
+	for (int i = 0; i < check->nentries; i++)
+		if (check->entries[i].type == LSM_ENTRY_SEGMENT &&
+			check->entries[i].kind == LSM_SEGKIND_INCREMENT)
+			entries[n++] = &check->entries[i];
+	qsort(entries, n, sizeof(LsmManifestEntry *), lsm_order_cmp_first);
+	order.cursors = palloc(Max(n, 1) * sizeof(LsmOrderCursor));
+	while (opened < n || order.ncursors > 0)
+	{
+		LsmTid		root = opened < n ? entries[opened]->first_tid : LSM_MAX_TID;
+
+		for (int i = 0; i < order.ncursors; i++)
+			root = Min(root, order.cursors[i].root);
+		while (opened < n && entries[opened]->first_tid <= root)
+			lsm_order_open(&order, entries[opened++]);
+		lsm_order_check_row(&order, root);
+		lsm_order_drop_ended(&order);
+	}
+	pfree(order.cursors);
+	pfree(entries);
+}
+
 /* ---- indexes ---- */
 
 /* Has a row any record at all? */
@@ -807,6 +990,8 @@ lsm_check(Relation rel, LsmCheckReport report, void *arg)
 		lsm_check_pages(&check, NULL);
 		good = lsm_check_protected(&check, lsm_check_rowlog, NULL);
 		good &= lsm_check_segments(&check);
+		if (good)
+			good &= lsm_check_protected(&check, lsm_check_order, NULL);
 		if (good)
 			good &= lsm_check_protected(&check, lsm_check_rows, NULL);
 		if (good)

@@ -362,7 +362,7 @@ lsm_pick_stack_change(LsmPickStack *stack, int segment, bool add)
 static bool
 lsm_pick_in_window(const LsmPickSegment *segment, const LsmPickDecision *decision)
 {
-	return segment->gen_lo >= decision->gen_lo && segment->gen_hi <= decision->gen_hi;
+	return segment->gen_hi >= decision->gen_lo && segment->gen_hi <= decision->gen_hi;
 }
 
 /* Bytes of the chosen generations between two roots. */
@@ -436,8 +436,8 @@ lsm_pick_minor(const LsmPickFacts *facts, LsmPickDecision *decision)
 	{
 		const LsmPickSegment *segment = &facts->increments[i];
 
-		/* a running major has them */
-		if (segment->gen_lo <= facts->major_hi)
+		/* a running major has them, or it has newer ones */
+		if (segment->gen_hi <= facts->major_hi)
 			continue;
 		edges[nedges].tid = segment->first_tid;
 		edges[nedges].segment = i;
@@ -463,7 +463,7 @@ lsm_pick_minor(const LsmPickFacts *facts, LsmPickDecision *decision)
 		decision->kind = LSM_JOB_MINOR;
 		lsm_pick_raise(decision, LSM_PICK_RUNS, score);
 		decision->gen_hi = facts->increments[stack.segments[window.at]].gen_hi;
-		decision->gen_lo = facts->increments[stack.segments[window.at + window.n - 1]].gen_lo;
+		decision->gen_lo = facts->increments[stack.segments[window.at + window.n - 1]].gen_hi;
 		place = edges[i].tid;
 	}
 	if (decision->kind == LSM_JOB_MINOR)

@@ -113,7 +113,7 @@ typedef enum LsmPickReason
 } LsmPickReason;
 
 /*
- * A job.  Minor: increments with generations from gen_lo to gen_hi.  Major: all
+ * A job.  Minor: increments whose newest generation is from gen_lo to gen_hi.  Major: all
  * increments from the oldest to gen_hi, and the base segments (gen_hi is 0 if there
  * are no increments to take).  Either works on rows with roots from first_root to
  * last_root, and leaves other records of these increments as they are.

@@ -1,177 +1,174 @@
 /*-------------------------------------------------------------------------
  *
  * lsm_bitmappath.c
- *	  When the planner gets an LsmBitmapScan to choose, and what it costs.
+ *	  What the server's bitmap scans of our tables cost.
  *
- * An LsmBitmapScan takes the place of a bitmap heap scan of one of our tables, of
- * those too that have parameters for the inner side of a join; not of parallel ones.
- * It is offered beside each of the server's own, which it beats by its cost.
+ * The planner takes a bitmap scan to read the more like a sequential scan the more
+ * pages it reads: it expects the kernel to read ahead what lies together.  Of our tables
+ * each block is asked for by itself, of a file for which the kernel reads nothing
+ * ahead, as an index scan asks for it.  So a page costs what it costs there.  Without
+ * that, bitmap scans were chosen for ranges of keys that updates have spread over the
+ * table, and took a sixth longer than index scans would have.
  *
- * THE PLAN
- *	  The server's path is planned as if it were to be run; of that plan the one that
- *	  makes the bitmap becomes ours (outerPlan), what the bitmap stands for goes to
- *	  custom_exprs, and the other conditions are the qual.
+ * By the time that we are asked, the planner has thrown away index scans that seemed
+ * to cost more than their bitmap scan.  They are still there below it, and are
+ * offered once more, and so is a sequential scan.  LsmScans are offered after that
+ * (lsm_scanpath.c): against a bitmap scan that costs too little they would be thrown
+ * away, too.
  *
- * COSTS
- *	  What the server's costs, but that rows are found as by LsmScan where there are
- *	  many in a block, and that pages are read ahead, several at a time.
+ * Then LsmBitmapScans take the place of those that are not parallel
+ * (lsm_bitmapscanpath.c).
+ *
+ * Left alone are scans with parameters, as how often they run is not known here, and
+ * those by BRIN, whose rows do lie together.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include <math.h>
+
+#include "catalog/pg_am.h"
+#include "lsm_am.h"
 #include "lsm_exec.h"
-#include "lsm_predicate.h"
-#include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
-#include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
-#include "optimizer/restrictinfo.h"
+#include "optimizer/paths.h"
+#include "utils/spccache.h"
 
-/* If fewer rows are fetched of a page, they are fetched one by one. */
-#define LSM_MANY_A_PAGE			4.0
+static set_rel_pathlist_hook_type previous_set_rel_pathlist;
 
-/* What a page costs that is read ahead, of what it costs otherwise. */
-#define LSM_AHEAD_FACTOR		0.9
-
-/* ---- costs ---- */
-
-/* What it saves that conditions are looked at by column, and rows not made for them. */
-static Cost
-lsm_bitmappath_saves(PlannerInfo *root, RelOptInfo *rel, ParamPathInfo *param, double tuples)
+/*
+ * The index scans below a bitmap scan that can take its place: of btrees, as others
+ * may be able to do for a bitmap what they cannot do otherwise, and not those below
+ * an OR, each of which has only some of the rows.  False: some index is a BRIN.
+ */
+static bool
+lsm_bitmappath_indexes(Path *qual, bool alone, List **indexes)
 {
-	List	   *restrictions = rel->baserestrictinfo;
-	LsmScanCost cost;
-	double		made;
+	ListCell   *cell;
 
-	if (param != NULL)
-		restrictions = list_concat_copy(restrictions, param->ppi_clauses);
-	lsm_scanpath_conditions(root, rel, restrictions, &cost);
-	made = Min(tuples, rel->tuples * cost.passed);
-	return tuples * (cpu_tuple_cost * (1 - LSM_FIND_FACTOR) +
-					 cost.batch.per_tuple * (1 - LSM_BATCH_FACTOR)) -
-		made * cpu_tuple_cost * LSM_MAKE_FACTOR;
+	if (IsA(qual, IndexPath))
+	{
+		IndexOptInfo *index = ((IndexPath *) qual)->indexinfo;
+
+		if (alone && index->relam == BTREE_AM_OID && qual->param_info == NULL)
+			*indexes = lappend(*indexes, qual);
+		return index->relam != BRIN_AM_OID;
+	}
+	if (IsA(qual, BitmapAndPath))
+	{
+		foreach(cell, ((BitmapAndPath *) qual)->bitmapquals)
+			if (!lsm_bitmappath_indexes(lfirst(cell), alone, indexes))
+			return false;
+	}
+	else if (IsA(qual, BitmapOrPath))
+	{
+		foreach(cell, ((BitmapOrPath *) qual)->bitmapquals)
+			if (!lsm_bitmappath_indexes(lfirst(cell), false, indexes))
+			return false;
+	}
+	return true;
+}
+
+/* What the pages of a bitmap scan cost at random, less what the planner has charged. */
+Cost
+lsm_bitmappath_rest(PlannerInfo *root, RelOptInfo *rel, const BitmapHeapPath *path)
+{
+	double		fetched = compute_bitmap_pages(root, rel, path->bitmapqual, 1, NULL, NULL);
+	double		random_cost;
+	double		sequential_cost;
+
+	if (fetched < 2)
+		return 0;
+	get_tablespace_page_costs(rel->reltablespace, &random_cost, &sequential_cost);
+	return fetched * (random_cost - sequential_cost) * sqrt(fetched / Max(rel->pages, 1.0));
+}
+
+/* Is it charged for that? */
+bool
+lsm_bitmappath_is_charged(const BitmapHeapPath *path)
+{
+	List	   *indexes = NIL;
+
+	return path->path.param_info == NULL &&
+		lsm_bitmappath_indexes(path->bitmapqual, false, &indexes);
+}
+
+/* Take bitmap scans out of a list of paths, charge the rest; what is below goes to indexes. */
+static List *
+lsm_bitmappath_take(PlannerInfo *root, RelOptInfo *rel, List **paths, List **indexes)
+{
+	List	   *kept = NIL;
+	List	   *taken = NIL;
+	ListCell   *cell;
+
+	foreach(cell, *paths)
+	{
+		Path	   *path = lfirst(cell);
+		List	   *below = NIL;
+
+		if (!IsA(path, BitmapHeapPath) || path->param_info != NULL ||
+			!lsm_bitmappath_indexes(((BitmapHeapPath *) path)->bitmapqual, true, &below))
+		{
+			kept = lappend(kept, path);
+			continue;
+		}
+		path->total_cost += lsm_bitmappath_rest(root, rel, (BitmapHeapPath *) path);
+		*indexes = list_concat_unique_ptr(*indexes, below);
+		taken = lappend(taken, path);
+	}
+	*paths = kept;
+	return taken;
+}
+
+static bool
+lsm_bitmappath_any(List *paths)
+{
+	ListCell   *cell;
+
+	foreach(cell, paths)
+		if (IsA(lfirst(cell), BitmapHeapPath))
+		return true;
+	return false;
 }
 
 static void
-lsm_bitmappath_cost(PlannerInfo *root, RelOptInfo *rel, const BitmapHeapPath *bitmap, Path *path)
+lsm_set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
-	ParamPathInfo *param = bitmap->path.param_info;
-	Cost		index_cost;
-	double		tuples;
-	double		pages = compute_bitmap_pages(root, rel, bitmap->bitmapqual, 1, &index_cost, &tuples);
-	Cost		disk;
-	Cost		run = bitmap->path.total_cost - bitmap->path.startup_cost;
-	Cost		saved = 0;
-
-	if (pages > 0 && tuples / pages >= LSM_MANY_A_PAGE)
-		saved = lsm_bitmappath_saves(root, rel, param, tuples);
-	disk = Max(run - tuples * cpu_tuple_cost, 0);
-	path->startup_cost = bitmap->path.startup_cost;
-	path->total_cost = path->startup_cost +
-		Max(run - Max(saved, 0) - disk * (1 - LSM_AHEAD_FACTOR), run * LSM_FIND_FACTOR);
-	path->rows = bitmap->path.rows;
-	lsm_compat_copy_disabled(path, &bitmap->path);
-}
-
-/* ---- paths ---- */
-
-/* The server's plan; it may have put a Result on top, as it does on ours. */
-static BitmapHeapScan *
-lsm_bitmappath_child(List *custom_plans)
-{
-	Plan	   *plan = linitial(custom_plans);
-
-	while (IsA(plan, Result) && outerPlan(plan) != NULL)
-		plan = outerPlan(plan);
-	return castNode(BitmapHeapScan, plan);
-}
-
-/* May a condition of the plan's be looked at before all others? */
-static bool
-lsm_bitmappath_may_lead(List *clauses, Node *clause)
-{
-	Index		level = lsm_scanpath_level(clauses);
-	bool		all = true;
+	List	   *indexes = NIL;
+	List	   *none = NIL;
+	List	   *taken;
 	ListCell   *cell;
+	bool		ours;
 
-	foreach(cell, clauses)
-	{
-		RestrictInfo *restriction = lfirst_node(RestrictInfo, cell);
+	if (previous_set_rel_pathlist)
+		previous_set_rel_pathlist(root, rel, rti, rte);
+	if (!(lsm_bitmappath_any(rel->pathlist) || lsm_bitmappath_any(rel->partial_pathlist)) ||
+		rte->rtekind != RTE_RELATION || rte->inh || !lsm_relid_is_lsm(rte->relid))
+		return;
 
-		if (lsm_scanpath_may_lead(restriction, level) && equal(restriction->clause, clause))
-			return true;
-		if (restriction->security_level > level)
-			all = false;
-	}
-
-	/* with parameters in the place of outer columns it is not found among them */
-	return all;
-}
-
-static Plan *
-lsm_bitmappath_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path, List *tlist,
-					List *clauses, List *custom_plans)
-{
-	CustomScan *scan = makeNode(CustomScan);
-	BitmapHeapScan *child = lsm_bitmappath_child(custom_plans);
-	int			number = 0;
-	ListCell   *cell;
-
-	foreach(cell, child->scan.plan.qual)
-	{
-		Node	   *clause = lfirst(cell);
-
-		if (lsm_predicate_make((Expr *) clause, rel->relid) != NULL &&
-			lsm_bitmappath_may_lead(clauses, clause))
-			scan->custom_private = lappend_int(scan->custom_private, number);
-		number++;
-	}
-	scan->scan.scanrelid = rel->relid;
-	scan->scan.plan.targetlist = tlist;
-	scan->scan.plan.qual = child->scan.plan.qual;
-	outerPlan(scan) = outerPlan(child);
-	scan->custom_exprs = child->bitmapqualorig;
-	scan->flags = best_path->flags;
-	scan->methods = &lsm_bitmap_scan_methods;
-	return &scan->scan.plan;
-}
-
-static const CustomPathMethods lsm_bitmappath_methods = {
-	.CustomName = "LsmBitmapScan",
-	.PlanCustomPath = lsm_bitmappath_plan,
-};
-
-static Path *
-lsm_bitmappath_make(PlannerInfo *root, RelOptInfo *rel, const BitmapHeapPath *bitmap)
-{
-	CustomPath *path = makeNode(CustomPath);
-	BitmapHeapPath *copy = makeNode(BitmapHeapPath);
-
-	/* add_path() frees paths that have lost */
-	*copy = *bitmap;
-	path->path.pathtype = T_CustomScan;
-	path->path.parent = rel;
-	path->path.pathtarget = bitmap->path.pathtarget;
-	path->path.param_info = bitmap->path.param_info;
-	path->path.parallel_safe = bitmap->path.parallel_safe;
-	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
-	path->custom_paths = list_make1(copy);
-	path->methods = &lsm_bitmappath_methods;
-	lsm_bitmappath_cost(root, rel, bitmap, &path->path);
-	return &path->path;
-}
-
-/* Offer one for each bitmap heap scan that the server has thought of. */
-void
-lsm_bitmappath_add(PlannerInfo *root, RelOptInfo *rel)
-{
-	List	   *paths = NIL;
-	ListCell   *cell;
-
-	foreach(cell, rel->pathlist)
-		if (IsA(lfirst(cell), BitmapHeapPath))
-		paths = lappend(paths, lsm_bitmappath_make(root, rel, lfirst(cell)));
-	foreach(cell, paths)
+	taken = lsm_bitmappath_take(root, rel, &rel->pathlist, &indexes);
+	foreach(cell, indexes)
+		if (!list_member_ptr(rel->pathlist, lfirst(cell)))
 		add_path(rel, lfirst(cell));
+	if (taken != NIL)
+		add_path(rel, create_seqscan_path(root, rel, rel->lateral_relids, 0));
+	ours = lsm_scanpath_applies(rel, rte);
+	foreach(cell, taken)
+		add_path(rel, ours ? lsm_bitmapscanpath_make(root, rel, lfirst(cell)) : lfirst(cell));
+	if (ours)
+		lsm_bitmapscanpath_replace(root, rel);
+
+	/* the planner has freed the partial index scans that it did not want */
+	taken = lsm_bitmappath_take(root, rel, &rel->partial_pathlist, &none);
+	foreach(cell, taken)
+		add_partial_path(rel, lfirst(cell));
+}
+
+void
+lsm_bitmappath_install(void)
+{
+	previous_set_rel_pathlist = set_rel_pathlist_hook;
+	set_rel_pathlist_hook = lsm_set_rel_pathlist;
 }

@@ -29,6 +29,8 @@ typedef struct LsmScanCost
 	double		passed;			/* fraction of the rows that the former let
 								 * pass */
 	double		read;			/* fraction of the blocks that have to be read */
+	double		changed;		/* rows that have to be looked up in blocks that
+								 * are not read */
 } LsmScanCost;
 
 extern void lsm_scanpath_install(void);
@@ -50,7 +52,13 @@ extern Cost lsm_scanpath_find_cost(RelOptInfo *rel, const LsmScanCost *cost, Cos
 #define LSM_BATCH_FACTOR		0.1
 
 /* ---- lsm_bitmappath.c ---- */
-extern void lsm_bitmappath_add(PlannerInfo *root, RelOptInfo *rel);
+extern void lsm_bitmappath_install(void);
+extern Cost lsm_bitmappath_rest(PlannerInfo *root, RelOptInfo *rel, const BitmapHeapPath *path);
+extern bool lsm_bitmappath_is_charged(const BitmapHeapPath *path);
+
+/* ---- lsm_bitmapscanpath.c ---- */
+extern Path *lsm_bitmapscanpath_make(PlannerInfo *root, RelOptInfo *rel, BitmapHeapPath *bitmap);
+extern void lsm_bitmapscanpath_replace(PlannerInfo *root, RelOptInfo *rel);
 
 /* ---- lsm_parampath.c ---- */
 extern void lsm_parampath_add(PlannerInfo *root, RelOptInfo *rel);

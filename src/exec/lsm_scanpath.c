@@ -17,6 +17,11 @@
  *	  Of a table of few rows none of that is looked at: it would cost a short
  *	  statement more than the scan.
  *
+ *	  Where few blocks are read, the scan competes with index scans, and what is not
+ *	  read costs too: the look at the zone map of each block, the rows of these
+ *	  blocks that have changed, each of which is looked up, and the place on disk
+ *	  where reading begins.
+ *
  * SECURITY
  *	  Conditions are looked at by column before all others, so one of a user's must
  *	  not come before one of a security barrier: only those are taken that are of the
@@ -42,6 +47,10 @@
 #include "utils/selfuncs.h"
 #include "utils/spccache.h"
 #include "utils/syscache.h"
+
+/* What passing over a page by its zone map costs, and looking a row up, of the same. */
+#define LSM_SKIP_FACTOR			2.0
+#define LSM_LOOK_UP_FACTOR		5.0
 
 /* A table of so few rows is small. */
 #define LSM_SMALL_TABLE			1000
@@ -111,6 +120,17 @@ lsm_scanpath_correlation(PlannerInfo *root, RelOptInfo *rel, AttrNumber attnum)
 	return square;
 }
 
+/* Rows that are looked up, whatever the zone maps say. */
+static double
+lsm_scanpath_changed(Oid relid)
+{
+	Relation	relation = table_open(relid, NoLock);	/* the planner has locked it */
+	double		changed = lsm_estimate_changed(relation);
+
+	table_close(relation, NoLock);
+	return changed;
+}
+
 /*
  * Conditions of one column are taken together, for a range between two bounds has
  * two of them.
@@ -132,6 +152,9 @@ lsm_scanpath_zones(PlannerInfo *root, RelOptInfo *rel, List **columns, LsmScanCo
 		fraction = Min(fraction + LSM_ZONE_PAGES / Max(rel->pages, 1.0), 1);
 		cost->read = Min(cost->read, square * fraction + (1 - square));
 	}
+	if (cost->read < 1)
+		cost->changed = (1 - cost->read) *
+			lsm_scanpath_changed(planner_rt_fetch(rel->relid, root)->relid);
 }
 
 void
@@ -190,14 +213,16 @@ lsm_scanpath_conditions_small(RelOptInfo *rel, LsmScanCost *cost)
 Cost
 lsm_scanpath_find_cost(RelOptInfo *rel, const LsmScanCost *cost, Cost *disk)
 {
-	double		random_cost;
 	double		page_cost;
+	double		first_cost;
 
-	get_tablespace_page_costs(rel->reltablespace, &random_cost, &page_cost);
+	get_tablespace_page_costs(rel->reltablespace, &first_cost, &page_cost);
 	*disk = page_cost * rel->pages * cost->read;
 	if (cost->read < 1)
-		*disk += Max(random_cost - page_cost, 0);	/* it begins somewhere */
-	return rel->pages * cpu_operator_cost + /* zone maps */
+		*disk += Max(first_cost - page_cost, 0);
+	return rel->pages * (1 - cost->read) * cpu_tuple_cost * LSM_SKIP_FACTOR +
+		cost->changed * cpu_tuple_cost * LSM_LOOK_UP_FACTOR +
+		rel->pages * cpu_operator_cost + /* zone maps */
 		rel->tuples * cost->read * (cpu_tuple_cost * LSM_FIND_FACTOR +
 									cost->batch.per_tuple * LSM_BATCH_FACTOR);
 }
@@ -320,7 +345,6 @@ lsm_set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntr
 	else
 		lsm_scanpath_conditions(root, rel, rel->baserestrictinfo, &cost);
 	add_path(rel, &lsm_scanpath_make(root, rel, &cost, rel->lateral_relids, 0)->path);
-	lsm_bitmappath_add(root, rel);
 	if (rel->tuples > LSM_SMALL_TABLE)
 		lsm_parampath_add(root, rel);
 	if (rel->consider_parallel && rel->lateral_relids == NULL)

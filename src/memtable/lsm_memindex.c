@@ -105,6 +105,7 @@ lsm_memindex_init(LsmMemIndex *index)
 	memset(index, 0, sizeof(LsmMemIndex));
 	SpinLockInit(&index->mutex);
 	pg_atomic_init_u32(&index->entries, 0);
+	pg_atomic_init_u32(&index->ends, 0);
 }
 
 /*
@@ -126,6 +127,7 @@ lsm_memindex_reset(LsmMemIndex *index, uint32 state, uint32 generation)
 	index->used = index->nchunks = 0;
 	index->head = index->filter = 0;
 	pg_atomic_write_u32(&index->entries, 0);
+	pg_atomic_write_u32(&index->ends, 0);
 	index->state = state;
 	index->generation = generation;
 }
@@ -298,12 +300,13 @@ lsm_memindex_reserve(LsmMemIndex *index, LsmTid root)
 }
 
 /*
- * Make vtid the newest record of root.  node comes from lsm_memindex_reserve()
+ * Make vtid, of that kind, the newest record of root.  node comes from lsm_memindex_reserve()
  * for the same root, with no publication of that root in between: the caller has
  * held the row's stripe lock all the time.  Never fails.
  */
 void
-lsm_memindex_publish(LsmMemIndex *index, uint32 address, LsmTid root, LsmTid vtid)
+lsm_memindex_publish(LsmMemIndex *index, uint32 address, LsmTid root, LsmTid vtid,
+					 int kind)
 {
 	LsmNode    *node = lsm_node_ptr(address);
 	uint32		before[LSM_MAX_HEIGHT];
@@ -315,6 +318,8 @@ lsm_memindex_publish(LsmMemIndex *index, uint32 address, LsmTid root, LsmTid vti
 		node->root = root;		/* reserved before the root was known */
 	Assert(node->root == root);
 	pg_atomic_write_u64(&node->newest, vtid);
+	if (kind == LSM_REC_DELETE || kind == LSM_REC_MOVED)
+		pg_atomic_fetch_add_u32(&index->ends, 1);
 	if (linked)
 		return;
 

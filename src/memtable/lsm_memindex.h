@@ -34,6 +34,7 @@ typedef struct LsmMemIndex
 	uint32		head;			/* address of the head node; 0: empty */
 	uint32		filter;			/* address of the filter */
 	pg_atomic_uint32 entries;
+	pg_atomic_uint32 ends;		/* records published that end a row, for estimates */
 } LsmMemIndex;
 
 extern Size lsm_memindex_arena_size(int memtable_size_kb);
@@ -45,7 +46,8 @@ extern void lsm_memindex_init(LsmMemIndex *index);
 extern void lsm_memindex_reset(LsmMemIndex *index, uint32 state, uint32 generation);
 extern LsmTid lsm_memindex_find(LsmMemIndex *index, LsmTid root);
 extern uint32 lsm_memindex_reserve(LsmMemIndex *index, LsmTid root);
-extern void lsm_memindex_publish(LsmMemIndex *index, uint32 node, LsmTid root, LsmTid vtid);
+extern void lsm_memindex_publish(LsmMemIndex *index, uint32 node, LsmTid root, LsmTid vtid,
+								 int kind);
 extern bool lsm_memindex_any(LsmMemIndex *index, LsmTid lo, LsmTid hi);
 extern int	lsm_memindex_collect(LsmMemIndex *index, LsmTid lo, LsmTid hi,
 								 LsmTid *roots, LsmTid *heads, int max);

@@ -780,6 +780,7 @@ typedef struct LsmBuildRow
 	LsmTid		root;			/* hash key */
 	LsmTid		newest;
 	uint32		seq;
+	int			kind;			/* of the newest */
 } LsmBuildRow;
 
 static void
@@ -812,6 +813,7 @@ lsm_build_scan(Relation rel, LsmView *view, uint32 generation, HTAB *rows)
 				{
 					row->newest = LSM_TID(lb, offset);
 					row->seq = record->seq;
+					row->kind = LSM_REC_KIND(record->info);
 				}
 			}
 		}
@@ -876,7 +878,7 @@ lsm_rowlog_build_index(Relation rel, LsmTable *table)
 								RelationGetRelationName(rel)),
 						 errhint("Increase lsm.memtable_size.")));
 			}
-			lsm_memindex_publish(index, node, row->root, row->newest);
+			lsm_memindex_publish(index, node, row->root, row->newest, row->kind);
 		}
 		hash_destroy(rows);
 		index->state = LSM_INDEX_READY;

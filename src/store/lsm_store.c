@@ -29,6 +29,7 @@
 char	   *lsm_store_allowed_endpoints;
 
 static List *lsm_stores;		/* in TopMemoryContext */
+static uint32 lsm_store_changes;	/* of servers or mappings, as far as known */
 
 /* ---- opening ---- */
 
@@ -37,6 +38,7 @@ lsm_store_invalidate(Datum arg, int cacheid, uint32 hashvalue)
 {
 	ListCell   *cell;
 
+	lsm_store_changes++;
 	foreach(cell, lsm_stores)
 		((LsmStore *) lfirst(cell))->stale = true;
 }
@@ -95,9 +97,11 @@ lsm_store_build(Oid serverid, Oid userid, MemoryContext context)
 {
 	MemoryContext old = MemoryContextSwitchTo(context);
 	ForeignServer *server = GetForeignServer(serverid);
-	ForeignDataWrapper *wrapper = GetForeignDataWrapper(server->fdwid);
+	ForeignDataWrapper *wrapper;
 	LsmStore   *store = palloc0(sizeof(LsmStore));
 
+	LSM_STOP("store-open");
+	wrapper = GetForeignDataWrapper(server->fdwid);
 	if (strcmp(wrapper->fdwname, LSM_STORE_FDW) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -147,6 +151,7 @@ lsm_store_add(Oid serverid, Oid userid)
 	MemoryContext context;
 	MemoryContext old;
 	LsmStore   *store;
+	uint32		changes;
 
 	if (!registered)
 	{
@@ -157,7 +162,13 @@ lsm_store_add(Oid serverid, Oid userid)
 
 	/* Until it is complete, an error takes it away with the transaction. */
 	context = AllocSetContextCreate(CurrentMemoryContext, "lsm store", ALLOCSET_SMALL_SIZES);
-	store = lsm_store_build(serverid, userid, context);
+	do
+	{
+		/* a change that is announced in the middle makes it stale, too */
+		MemoryContextReset(context);
+		changes = lsm_store_changes;
+		store = lsm_store_build(serverid, userid, context);
+	} while (changes != lsm_store_changes);
 	old = MemoryContextSwitchTo(TopMemoryContext);
 	lsm_stores = lappend(lsm_stores, store);
 	MemoryContextSwitchTo(old);

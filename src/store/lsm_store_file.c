@@ -478,7 +478,8 @@ lsm_file_list_next(void *state, LsmStoreListed *listed)
 			lsm_file_list_leave(list);
 			continue;
 		}
-		if (entry->d_name[0] == '.')
+		/* no object of ours, nor a directory of theirs: lost+found, say */
+		if (!lsm_store_key_valid(entry->d_name))
 			continue;
 		path = psprintf("%s/%s", level->path, entry->d_name);
 		key = psprintf("%s%s", level->key, entry->d_name);

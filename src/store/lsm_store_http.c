@@ -464,8 +464,9 @@ lsm_http_start(LsmHttpRequest *request)
 		dlist_delete(&request->node);
 		dlist_push_tail(&batch->running, &request->node);
 		store->active++;
-		request->error.attempts++;
 		request->start_us = lsm_store_clock_us();
+		if (request->error.attempts++ == 0)
+			request->first_us = request->start_us;
 	}
 	lsm_http_leave(&saved);
 	MemoryContextSwitchTo(old);
@@ -843,7 +844,6 @@ lsm_http_add(LsmHttpRequest *request)
 	lsm_sign_hash(request->body != NULL ? request->body : "", request->body_len,
 				  request->payload_hash);
 	memset(&request->error, 0, sizeof(request->error));
-	request->first_us = lsm_store_clock_us();
 	request->due_us = 0;
 	request->batch->unfinished++;
 	dlist_push_tail(&request->batch->waiting, &request->node);
@@ -891,6 +891,46 @@ lsm_http_end(LsmHttpBatch *batch)
 	dlist_delete(&batch->node);
 	batch->store->batches--;
 	MemoryContextDelete(batch->context);
+}
+
+/* Hand back, as failed, what has not ended. */
+static void
+lsm_http_stop(LsmHttpBatch *batch)
+{
+	dlist_head *lists[] = {&batch->running, &batch->waiting};
+
+	for (int i = 0; i < (int) lengthof(lists); i++)
+	{
+		dlist_mutable_iter at;
+
+		dlist_foreach_modify(at, lists[i])
+		{
+			LsmHttpRequest *request = dlist_container(LsmHttpRequest, node, at.cur);
+
+			if (request->transfer != NULL)
+				lsm_http_remove(request);
+			lsm_http_fail(request, LSM_STORE_NETWORK, "It was given up.");
+			dlist_delete(&request->node);
+			dlist_push_tail(&batch->over, &request->node);
+			batch->unfinished--;
+		}
+	}
+}
+
+void
+lsm_http_stop_newer(LsmHttpBatch *batch)
+{
+	dlist_node *at = &batch->node;
+
+	while (dlist_has_next(&lsm_http_batches, at))
+	{
+		LsmHttpBatch *newer;
+
+		at = dlist_next_node(&lsm_http_batches, at);
+		newer = dlist_container(LsmHttpBatch, node, at);
+		if (newer->owner != NULL)
+			lsm_http_stop(newer);
+	}
 }
 
 void

@@ -52,7 +52,7 @@ typedef struct LsmHttpRequest
 	LsmHttpBatch *batch;
 	dlist_node	node;			/* in one of the batch's lists */
 	struct LsmHttpTransfer *transfer;	/* while curl has it */
-	int64		first_us;		/* when it was added */
+	int64		first_us;		/* when curl got it first */
 	int64		start_us;		/* of this attempt */
 	int64		due_us;			/* not before */
 	char		payload_hash[LSM_SHA256_HEX];
@@ -78,6 +78,12 @@ extern void lsm_http_add(LsmHttpRequest *request);
 extern LsmHttpRequest *lsm_http_next(LsmHttpBatch *batch, bool wait);
 extern void lsm_http_free(LsmHttpRequest *request);
 extern void lsm_http_end(LsmHttpBatch *batch);
+
+/*
+ * An error has come through: stop what was begun by those whom this batch's owner had
+ * called, for what they wanted written to may be gone with them.  Raises no error.
+ */
+extern void lsm_http_stop_newer(LsmHttpBatch *batch);
 
 /*
  * Let the requests go on without a batch that anybody waits for: for so long, unless

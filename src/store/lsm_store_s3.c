@@ -377,6 +377,8 @@ lsm_s3_put(LsmStore *store, const char *key, LsmStoreSource *source)
 		{
 			MemoryContext errors = MemoryContextSwitchTo(old);
 
+			/* the source may have been reading from a store */
+			lsm_http_stop_newer(batch);
 			lsm_s3_give_up(&upload,
 						   ERRCODE_TO_CATEGORY(geterrcode()) == ERRCODE_OPERATOR_INTERVENTION);
 			MemoryContextSwitchTo(errors);

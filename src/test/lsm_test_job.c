@@ -12,6 +12,9 @@
  *	  lsm_test_no_turn(regclass)	is a table that has got no turn for its major
  *									looked at soon, when no other major runs?
  *	  lsm_test_extents(regclass)	the most extents that a segment has
+ *	  lsm_test_generation(regclass)	the active generation
+ *	  lsm_test_swap_ages(regclass)	damages the order of increments: the oldest
+ *									one and the newest one change places
  *
  *-------------------------------------------------------------------------
  */
@@ -22,12 +25,15 @@
 #include "lsm_compact.h"
 #include "lsm_pick.h"
 #include "lsm_request.h"
+#include "lsm_wal.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 
 PG_FUNCTION_INFO_V1(lsm_test_job);
 PG_FUNCTION_INFO_V1(lsm_test_no_turn);
 PG_FUNCTION_INFO_V1(lsm_test_extents);
+PG_FUNCTION_INFO_V1(lsm_test_generation);
+PG_FUNCTION_INFO_V1(lsm_test_swap_ages);
 
 Datum
 lsm_test_job(PG_FUNCTION_ARGS)
@@ -78,4 +84,35 @@ lsm_test_extents(PG_FUNCTION_ARGS)
 			most = Max(most, view->entries[i].nextents);
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_INT32(most);
+}
+
+Datum
+lsm_test_generation(PG_FUNCTION_ARGS)
+{
+	Relation	rel = relation_open(PG_GETARG_OID(0), AccessShareLock);
+	uint32		generation = lsm_view_get(rel, lsm_table_open(rel))->meta.generation;
+
+	relation_close(rel, AccessShareLock);
+	PG_RETURN_INT32((int32) generation);
+}
+
+Datum
+lsm_test_swap_ages(PG_FUNCTION_ARGS)
+{
+	Relation	rel = relation_open(PG_GETARG_OID(0), AccessShareLock);
+	LsmTable   *table = lsm_table_open(rel);
+	LsmView    *view = lsm_view_get(rel, table);
+	LsmManifestEntry newest = *view->increments[0];
+	LsmManifestEntry oldest = *view->increments[view->nincrements - 1];
+	LsmEdit    *edit = lsm_edit_begin(rel, table, LSM_OP_MINOR);
+	LsmManifestEntry *entry = lsm_edit_change(edit, newest.uid);
+
+	entry->gen_lo = oldest.gen_lo;
+	entry->gen_hi = oldest.gen_hi;
+	entry = lsm_edit_change(edit, oldest.uid);
+	entry->gen_lo = newest.gen_lo;
+	entry->gen_hi = newest.gen_hi;
+	lsm_edit_commit(edit);
+	relation_close(rel, AccessShareLock);
+	PG_RETURN_VOID();
 }

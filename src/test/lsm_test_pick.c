@@ -346,7 +346,7 @@ lsm_test_random_facts(LsmPickFacts *facts)
 	}
 }
 
-/* Do the increments of a minor lie next to each other in age, at each of its keys? */
+/* Are the increments of a minor enough, and does no major have any of them? */
 static bool
 lsm_test_minor_is_sound(const LsmPickFacts *facts, const LsmPickDecision *decision)
 {
@@ -356,10 +356,9 @@ lsm_test_minor_is_sound(const LsmPickFacts *facts, const LsmPickDecision *decisi
 	{
 		const LsmPickSegment *segment = &facts->increments[i];
 
-		if (segment->gen_hi < decision->gen_lo || segment->gen_lo > decision->gen_hi)
+		if (segment->gen_hi < decision->gen_lo || segment->gen_hi > decision->gen_hi)
 			continue;
-		if (segment->gen_lo < decision->gen_lo || segment->gen_hi > decision->gen_hi ||
-			segment->gen_lo <= facts->major_hi)
+		if (segment->gen_hi <= facts->major_hi)
 			return false;
 		if (segment->first_tid <= decision->last_root && segment->last_tid >= decision->first_root)
 			inside++;
@@ -374,7 +373,7 @@ lsm_test_minor_is_least(const LsmPickFacts *facts, const LsmPickDecision *decisi
 	LsmTid		first = LSM_MAX_TID;
 
 	for (int i = 0; i < facts->nincrements; i++)
-		if (facts->increments[i].gen_lo >= decision->gen_lo &&
+		if (facts->increments[i].gen_hi >= decision->gen_lo &&
 			facts->increments[i].gen_hi <= decision->gen_hi)
 			first = Min(first, facts->increments[i].first_tid);
 	return LSM_TID_LB(Max(first, decision->first_root)) == LSM_TID_LB(decision->last_root);
@@ -615,7 +614,7 @@ lsm_test_take(LsmTestTable *table, const LsmPickDecision *decision, LsmPickSegme
 		LsmTid		last = Min(decision->last_root, segment->last_tid);
 		double		share;
 
-		if (segment->gen_lo < decision->gen_lo || segment->gen_hi > decision->gen_hi ||
+		if (segment->gen_hi < decision->gen_lo || segment->gen_hi > decision->gen_hi ||
 			first > last)
 		{
 			facts->increments[facts->nincrements++] = *segment;

@@ -21,6 +21,8 @@
  *	  lsm_test_store_reads(name, text, bigint[], int)	reads, of that many bytes
  *						each from those places on; how many were as they must be
  *	  lsm_test_store_begin(name, text, bigint, int)	begins reads and ends them
+ *	  lsm_test_store_put_failing(name, text, text)	puts an object, the source of which
+ *						begins to read another one and raises an error
  *	  lsm_test_store_list(name, text)
  *	  lsm_test_store_delete(name, text[])
  *
@@ -54,6 +56,7 @@ PG_FUNCTION_INFO_V1(lsm_test_store_head);
 PG_FUNCTION_INFO_V1(lsm_test_store_verify);
 PG_FUNCTION_INFO_V1(lsm_test_store_reads);
 PG_FUNCTION_INFO_V1(lsm_test_store_begin);
+PG_FUNCTION_INFO_V1(lsm_test_store_put_failing);
 PG_FUNCTION_INFO_V1(lsm_test_store_list);
 PG_FUNCTION_INFO_V1(lsm_test_store_delete);
 
@@ -316,6 +319,60 @@ lsm_test_store_begin(PG_FUNCTION_ARGS)
 			if (slots[i].buffer[j] != 0x55)
 				elog(ERROR, "a read that was ended has written to its buffer");
 	PG_RETURN_INT32(other);
+}
+
+/* A source that reads another object, and where to. */
+typedef struct LsmTestFailing
+{
+	LsmStore   *store;
+	const char *key;
+	char		buffer[1000];
+	LsmTestSource source;
+} LsmTestFailing;
+
+static size_t
+lsm_test_pull_failing(void *arg, char *buffer, size_t len)
+{
+	LsmTestFailing *failing = arg;
+	LsmStoreReads *reads;
+	LsmStoreRead read = {0};
+
+	if (failing->source.at == 0)
+		return lsm_test_pull(&failing->source, buffer, len);
+	read.key = failing->key;
+	read.len = sizeof(failing->buffer);
+	read.buffer = failing->buffer;
+	reads = lsm_store_reads_begin(failing->store);
+	lsm_store_reads_add(reads, &read);
+	lsm_store_reads_next(reads, false);
+	elog(ERROR, "the source fails");
+}
+
+Datum
+lsm_test_store_put_failing(PG_FUNCTION_ARGS)
+{
+	LsmTestFailing *failing = palloc0(sizeof(LsmTestFailing));
+	LsmObjectInfo info;
+
+	failing->store = lsm_test_store(fcinfo);
+	failing->key = lsm_test_text(fcinfo, 2);
+	failing->source.end = PG_UINT64_MAX;
+	memset(failing->buffer, 0x55, sizeof(failing->buffer));
+	PG_TRY();
+	{
+		lsm_store_put(failing->store, lsm_test_text(fcinfo, 1), lsm_test_pull_failing, failing,
+					  &info);
+	}
+	PG_CATCH();
+	{
+		/* its frame has gone, and what it has read into might have, too */
+		for (size_t i = 0; i < sizeof(failing->buffer); i++)
+			if (failing->buffer[i] != 0x55)
+				elog(PANIC, "a read that was left has written to its buffer");
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	PG_RETURN_VOID();
 }
 
 Datum

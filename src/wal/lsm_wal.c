@@ -15,6 +15,7 @@
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
 #include "access/xlogutils.h"
+#include "lsm_logical.h"
 #include "lsm_manifest.h"
 #include "lsm_mvcc.h"
 #include "lsm_vmpage.h"
@@ -164,7 +165,8 @@ lsm_redo_append_index(XLogReaderState *record, int block_id, LsmTableShared *sha
 			lsm_memindex_reset(index, LSM_INDEX_ABSENT, 0);
 			return;
 		}
-		lsm_memindex_publish(index, node, row->root, LSM_TID(xlpage->lb, xlpage->first + i));
+		lsm_memindex_publish(index, node, row->root, LSM_TID(xlpage->lb, xlpage->first + i),
+							 LSM_REC_KIND(row->info));
 	}
 }
 
@@ -283,6 +285,8 @@ lsm_redo(XLogReaderState *record)
 		case XLOG_LSM_SPECULATIVE:
 			lsm_redo_speculative(record);
 			break;
+		case XLOG_LSM_LOGICAL:
+			break;				/* only decoding needs it */
 		case XLOG_LSM_VISIBLE:
 			lsm_redo_visible(record);
 			break;
@@ -356,6 +360,9 @@ lsm_desc(StringInfo buf, XLogReaderState *record)
 									 runs[i].lb, runs[i].nlbs);
 				break;
 			}
+		case XLOG_LSM_LOGICAL:
+			lsm_logical_desc(buf, record);
+			break;
 		case XLOG_LSM_CONFLICT:
 			appendStringInfo(buf, "conflict xid: " UINT64_FORMAT,
 							 ((xl_lsm_conflict *) XLogRecGetData(record))->conflict_xid);
@@ -378,6 +385,8 @@ lsm_identify(uint8 info)
 			return "SPECULATIVE";
 		case XLOG_LSM_VISIBLE:
 			return "VISIBLE";
+		case XLOG_LSM_LOGICAL:
+			return "LOGICAL";
 		default:
 			return NULL;
 	}
@@ -411,6 +420,7 @@ static LSM_RMGR_CONST RmgrData lsm_rmgr =
 	.rm_desc = lsm_desc,
 	.rm_identify = lsm_identify,
 	.rm_mask = lsm_mask,
+	.rm_decode = lsm_logical_decode,
 };
 
 void

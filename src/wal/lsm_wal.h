@@ -25,6 +25,7 @@
 #define XLOG_LSM_CONFLICT		0x20	/* rows are removed from indexes */
 #define XLOG_LSM_SPECULATIVE	0x30	/* a speculative INSERT is decided */
 #define XLOG_LSM_VISIBLE		0x40	/* bits of the visibility map are set */
+#define XLOG_LSM_LOGICAL		0x50	/* changes of rows, for logical decoding */
 
 /* Why a metapage changed; for rm_desc only. */
 #define LSM_OP_RANGE			2	/* new row-log range */
@@ -63,7 +64,6 @@ typedef struct xl_lsm_append
 	uint32		generation;
 } xl_lsm_append;
 
-#define LSM_APPEND_LOGICAL		0x0001	/* reserved: rows for logical decoding follow */
 #define LSM_APPEND_CLEARS_VISIBLE 0x0002	/* the last block is of the visibility map;
 											 * its LB (uint32) ends the main data */
 
@@ -106,6 +106,38 @@ typedef struct xl_lsm_visible_run
 	BlockNumber lb;
 	uint32		nlbs;
 } xl_lsm_visible_run;
+
+/*
+ * XLOG_LSM_LOGICAL: no blocks; main data is this, and for each change the tuples
+ * that flags tell of, the old one first: an xl_lsm_logical_tuple, then what follows
+ * the fixed part of a heap tuple's header.
+ */
+typedef struct xl_lsm_logical
+{
+	RelFileLocator locator;
+	uint8		version;
+	uint8		action;			/* LSM_LOGICAL_xxx */
+	uint8		flags;			/* LSM_LOGICAL_HAS_xxx */
+	uint8		reserved;
+	uint16		ntuples;		/* number of changes */
+	uint16		reserved2;
+} xl_lsm_logical;
+
+#define LSM_LOGICAL_INSERT		1
+#define LSM_LOGICAL_UPDATE		2
+#define LSM_LOGICAL_DELETE		3
+
+#define LSM_LOGICAL_HAS_OLD		0x01
+#define LSM_LOGICAL_HAS_NEW		0x02
+
+typedef struct xl_lsm_logical_tuple
+{
+	uint32		len;			/* of what follows */
+	uint16		infomask2;
+	uint16		infomask;
+	uint8		hoff;
+	uint8		reserved[3];
+} xl_lsm_logical_tuple;
 
 extern void lsm_wal_register(void);
 

@@ -16,6 +16,7 @@
 #	lost				does it, and closes the connection instead of answering
 #	reset				closes the connection with a reset
 #	hang				never answers
+#	slow:SECONDS		answers after that
 #	cut					sends half of the body
 #	stall				sends half of the body, and then nothing
 #	damage				changes a byte of the body
@@ -240,6 +241,7 @@ sub answer
 	my $kind = $self->note_request("$method $target");
 
 	sleep 1000 if $kind eq 'hang';
+	select(undef, undef, undef, $1) if $kind =~ /^slow:(.*)/;
 	if ($kind eq 'reset')
 	{
 		setsockopt $client, SOL_SOCKET, SO_LINGER, pack('ii', 1, 0);

@@ -70,6 +70,25 @@ is( psql(
 	9,
 	'with their times');
 
+# What cannot be of a store is not looked at.
+mkdir "$dir/lost+found" or die $!;
+chmod 0, "$dir/lost+found";
+is(psql("SELECT count(*) FROM lsm_test_store_list('root', '')"), 9, 'a directory of others is passed over');
+
+# A change that is announced while a server is being opened counts.
+mkdir "$dir.other" or die $!;
+my $holder = $node->session('postgres');
+my $opener = $node->session('postgres');
+my $opener_pid = $node->session_pid($opener);
+$holder->query_safe('SELECT pg_advisory_lock(7107437)');
+$node->start_query($opener, "SET lsm.debug_stop = 'store-open:wait'; SELECT lsm_test_store_head('root', 'pre/fix/size/1') IS NOT NULL AS there; SET lsm.debug_stop = ''");
+$node->wait_blocked($opener_pid);
+psql("ALTER SERVER root OPTIONS (SET directory '$dir.other')");
+$holder->query_safe('SELECT pg_advisory_unlock(7107437)');
+is(($node->finish_query($opener))[0], 'f', 'the directory is that of now');
+psql("ALTER SERVER root OPTIONS (SET directory '$dir')");
+$_->quit foreach $holder, $opener;
+
 # An object is never replaced.
 like(
 	$node->error_of('postgres', "SELECT lsm_test_store_put('f', 'size/1', 5)"),

@@ -193,6 +193,24 @@ foreach my $kind ('hang', 'stall', 'status:503:SlowDown')
 	$store->fault('', undef);
 }
 
+# A request's time begins with its turn.
+psql("CREATE SERVER narrow FOREIGN DATA WRAPPER lsm_store OPTIONS (type 's3',
+		endpoint '" . $store->endpoint . "', bucket 'bkt', parallel_requests '1',
+		request_timeout '3s');
+	CREATE USER MAPPING FOR PUBLIC SERVER narrow OPTIONS (access_key_id 'x', secret_access_key 'y')");
+$store->fault('GET .bkt/a', 'slow:0.6', 8);
+is(psql("SELECT lsm_test_store_reads('narrow', 'a', '{0,1000,2000,3000,4000,5000,6000,7000}', 1000)"),
+	8, 'slow reads one after the other take longer than one may');
+
+# What the source of an object was reading when it failed is not waited for, and written
+# nowhere, while the upload is given up.
+$store->fault('(GET .bkt/a|DELETE .bkt/failing)', 'slow:0.5', 2);
+like(
+	$node->error_of('postgres', "SELECT lsm_test_store_put_failing('s', 'failing', 'a')"),
+	qr/^XX000: the source fails/,
+	'a source that fails while it reads');
+$store->fault('', undef);
+
 # A cancelled upload leaves nothing.
 my $session = $node->session('postgres');
 my $pid = $node->session_pid($session);

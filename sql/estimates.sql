@@ -1,0 +1,61 @@
+-- What the planner is told of a table: rows, and what ways to read it cost.
+CREATE FUNCTION es_plan(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
+	plan := plan->0->'Plan';
+	RETURN coalesce(plan->>'Custom Plan Provider', plan->>'Node Type');
+END $$;
+
+CREATE FUNCTION es_rows(query text) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
+	RETURN (plan->0->'Plan'->>'Plan Rows')::float;
+END $$;
+
+CREATE TABLE es (id int PRIMARY KEY, k int, c text) USING lsm;
+CREATE INDEX ON es (k);
+INSERT INTO es SELECT i, i * 7919 % 10007, md5(i::text) || md5((i + 1)::text) FROM generate_series(1, 10000) i;
+VACUUM ANALYZE es;
+SELECT es_rows('SELECT * FROM es');
+SELECT es_plan('SELECT c FROM es WHERE id = 600');
+SELECT es_plan('SELECT c FROM es WHERE id BETWEEN 600 AND 650');
+SELECT es_plan('SELECT c FROM es WHERE c < ''8''');
+
+-- rows that get a new root count once: in the memtable, in increments, in the end
+UPDATE es SET k = k + 1 WHERE id % 2 = 0;
+SELECT es_rows('SELECT * FROM es');
+SELECT es_plan('SELECT c FROM es WHERE id = 600');
+SELECT es_plan('SELECT c FROM es WHERE id BETWEEN 600 AND 650');
+SELECT FROM lsm_flush('es');
+SELECT es_rows('SELECT * FROM es');
+SELECT es_plan('SELECT c FROM es WHERE id = 600');
+ANALYZE es;
+SELECT es_rows('SELECT * FROM es');
+-- a range of keys is spread over the table now: it is no cheaper by a bitmap
+SELECT es_plan('SELECT c FROM es WHERE id BETWEEN 600 AND 650');
+
+-- rows that are deleted
+DELETE FROM es WHERE id % 5 = 0;
+SELECT es_rows('SELECT * FROM es');
+SELECT FROM lsm_flush('es');
+SELECT es_rows('SELECT * FROM es');
+SELECT FROM lsm_minor_compact('es');
+SELECT es_rows('SELECT * FROM es');
+SELECT FROM lsm_major_compact('es');
+SELECT es_rows('SELECT * FROM es');
+SELECT count(*) FROM es;
+
+-- conditions that need two indexes, or either of two, and partial indexes
+CREATE INDEX es_part ON es (id) WHERE k < 100;
+EXPLAIN (COSTS OFF) SELECT c FROM es WHERE id IN (3, 700, 9001) OR k = 5;
+SELECT count(*) FROM es WHERE id IN (3, 700, 9001) OR k = 5;
+SELECT count(*) FROM es WHERE id BETWEEN 100 AND 3000 AND k BETWEEN 100 AND 3000;
+SET enable_indexscan = off;
+SELECT count(*) FROM es WHERE id IN (3, 700, 9001) OR k = 5;
+SELECT count(*) FROM es WHERE id BETWEEN 100 AND 3000 AND k BETWEEN 100 AND 3000;
+RESET enable_indexscan;
+SELECT lsm_check('es');
+DROP TABLE es;
+DROP FUNCTION es_plan, es_rows;

@@ -1,0 +1,202 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_estimate.c
+ *	  What the planner is told of a table: pages, rows, and how many of these have
+ *	  changed since their segment was written.
+ *
+ * All of it comes from the view and the shared state of the table.  Rows of base
+ * segments that have ended since (by DELETE, or because an update has given them
+ * another root) are in increments or the memtable, which count their ends; without
+ * these a table in which half of the rows were moved would seem to have half as many
+ * again, until a major compaction.  Whether the transactions that ended them have
+ * committed is not asked.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/tableam.h"
+#include "lsm_am.h"
+#include "optimizer/plancat.h"
+#include "storage/bufmgr.h"
+#include "utils/rel.h"
+
+/* Pages that a new table counts for, as in heap. */
+#define LSM_NEW_TABLE_PAGES		10
+
+/* Rows that a page of the row log holds, by their width. */
+static double
+lsm_rows_per_page(Relation rel, int32 *attr_widths)
+{
+	int32		width = get_rel_data_width(rel, attr_widths);
+
+	return Min(LSM_MAX_OFFSET, LSM_PAGE_PAYLOAD /
+			   (MAXALIGN(width) + SizeOfLsmInsertRecord + sizeof(ItemIdData)));
+}
+
+/* Bytes that a scan of a segment reads: without large values, as in heap. */
+static double
+lsm_estimate_bytes(const LsmManifestEntry *entry)
+{
+	return (entry->flags & LSM_SEGFLAG_VALUES) ? Min(entry->stored_bytes, entry->raw_bytes) :
+		entry->stored_bytes;
+}
+
+/*
+ * INSERTs in that many begun root pages of the row log, most of which are full.
+ * Those that are being filled are looked at: a small table may have no other.
+ */
+static double
+lsm_estimate_rowlog(Relation rel, LsmTable *table, const LsmMeta *meta, int32 *attr_widths,
+					double npages)
+{
+	LsmOpenPage open[LSM_OPEN_PAGES];
+	double		rows = 0;
+
+	SpinLockAcquire(&table->shared->mutex);
+	memcpy(open, table->shared->open[LSM_ROOT_PAGES], sizeof(open));
+	SpinLockRelease(&table->shared->mutex);
+	for (int i = 0; i < LSM_OPEN_PAGES; i++)
+	{
+		Buffer		buffer;
+		Page		page;
+
+		if (open[i].block == InvalidBlockNumber)
+			continue;
+		buffer = ReadBuffer(rel, open[i].block);
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		page = BufferGetPage(buffer);
+		if (lsm_page_is(page, LSM_PAGE_ROWLOG, meta->incarnation, open[i].lb, meta->generation))
+		{
+			rows += PageGetMaxOffsetNumber(page);
+			npages -= 1;
+		}
+		UnlockReleaseBuffer(buffer);
+	}
+	return rows + rint(Max(npages, 0) * lsm_rows_per_page(rel, attr_widths));
+}
+
+/*
+ * Rows that have records in the memtable besides their INSERT, and how many of these
+ * records end one.  Taken without locks: an index may be dropped meanwhile.
+ */
+static void
+lsm_estimate_memtable(LsmTable *table, double *changed, double *ends)
+{
+	*changed = *ends = 0;
+	for (int i = 0; i < 2; i++)
+	{
+		LsmMemIndex *index = &table->shared->index[i];
+
+		*changed += pg_atomic_read_u32(&index->entries);
+		*ends += pg_atomic_read_u32(&index->ends);
+	}
+}
+
+/* Rows that a scan has to look up one by one, as they have other records than their bottom. */
+double
+lsm_estimate_changed(Relation rel)
+{
+	LsmTable   *table = lsm_table_open(rel);
+	LsmView    *view = lsm_view_get(rel, table);
+	double		changed;
+	double		ends;
+
+	lsm_estimate_memtable(table, &changed, &ends);
+	for (int i = 0; i < view->nincrements; i++)
+		changed += view->increments[i]->versions;
+	return changed;
+}
+
+/* Rows and cost-equivalent pages, from the manifest. */
+void
+lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *tuples,
+				  double *allvisfrac)
+{
+	LsmTable   *table = lsm_table_open(rel);
+	LsmView    *view = lsm_view_get(rel, table);
+	double		npages = 1;
+	double		rowlog_pages = 0;
+	double		rows = 0;
+	double		lbs = 0;
+	double		changed;
+	double		ends;
+
+	lsm_estimate_memtable(table, &changed, &ends);
+	for (int i = 0; i < view->nbase; i++)
+	{
+		rows += view->base[i]->rows;
+		npages += lsm_estimate_bytes(view->base[i]) / BLCKSZ;
+	}
+	for (int i = 0; i < view->nincrements; i++)
+	{
+		npages += lsm_estimate_bytes(view->increments[i]) / BLCKSZ;
+		ends += view->increments[i]->dead;
+	}
+	for (uint32 i = 0; i < view->meta.nranges; i++)
+	{
+		if (view->meta.ranges[i].kind == LSM_RANGE_FREE)
+			continue;
+		npages += view->meta.ranges[i].pages.npages;
+		if (view->meta.ranges[i].kind == LSM_RANGE_ROOT)
+			rowlog_pages += view->meta.ranges[i].pages.npages;
+	}
+	SpinLockAcquire(&table->shared->mutex);
+	rowlog_pages -= table->shared->rest[LSM_ROOT_PAGES].npages;
+	SpinLockRelease(&table->shared->mutex);
+	if (rowlog_pages > 0)
+		rows += lsm_estimate_rowlog(rel, table, &view->meta, attr_widths, rowlog_pages);
+	*pages = (BlockNumber) Min(npages, (double) MaxBlockNumber);
+	*tuples = Max(rows - ends, 0);
+
+	/* LBs that hold rows: what lies before the first and in the row log aside */
+	if (view->nbase > 0)
+		lbs = LSM_TID_LB(view->base[view->nbase - 1]->last_tid) -
+			LSM_TID_LB(view->base[0]->first_tid) + 1.0;
+	lbs += Max(rowlog_pages, 0);
+	*allvisfrac = lbs <= 0 ? 0 : Min(rel->rd_rel->relallvisible / lbs, 1.0);
+}
+
+/*
+ * What decoding the blocks of a table costs, in pages read one after another: by
+ * count of instructions three tenths of a page for each that they have when decoded.
+ */
+#define LSM_DECODING_COST		0.3
+
+static double
+lsm_estimate_decoding(Relation rel)
+{
+	LsmView    *view = lsm_view_get(rel, lsm_table_open(rel));
+	double		bytes = 0;
+
+	for (int i = 0; i < view->nbase; i++)
+		if (!(view->base[i]->flags & LSM_SEGFLAG_VALUES))
+			bytes += view->base[i]->raw_bytes;
+	return bytes / BLCKSZ * LSM_DECODING_COST;
+}
+
+/*
+ * The same for the planner, for which what has to be decoded counts for more.  A
+ * table that was never vacuumed or analyzed counts for no less than heap would take it
+ * for, however short, which is ten full pages of heap's: it will grow, and a plan that
+ * is made now may be kept.
+ */
+void
+lsm_estimate_for_planner(Relation rel, int32 *attr_widths, BlockNumber *pages, double *tuples,
+						 double *allvisfrac)
+{
+	lsm_estimate_size(rel, attr_widths, pages, tuples, allvisfrac);
+	*pages = (BlockNumber) Min(*pages + lsm_estimate_decoding(rel), (double) MaxBlockNumber);
+	if (*pages < LSM_NEW_TABLE_PAGES && rel->rd_rel->reltuples < 0 &&
+		!rel->rd_rel->relhassubclass)
+	{
+		Size		width = get_rel_data_width(rel, attr_widths) +
+			MAXALIGN(SizeofHeapTupleHeader) + sizeof(ItemIdData);
+		double		rows_per_page = (BLCKSZ - SizeOfPageHeaderData) / width;
+
+		*pages = LSM_NEW_TABLE_PAGES;
+		*tuples = Max(*tuples, LSM_NEW_TABLE_PAGES * rows_per_page);
+	}
+}
