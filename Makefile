@@ -119,6 +119,7 @@ ISOLATION = \
 	lock-strengths \
 	lock-update \
 	lost-update \
+	lsmscan-major \
 	major-parts \
 	job-order \
 	major-race \

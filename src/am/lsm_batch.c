@@ -373,12 +373,19 @@ lsm_batch_open(LsmBatchScan *batch, LsmManifestEntry *entry, LsmTid lo, LsmTid h
 /*
  * Make rows of what has been loaded, as for other scans, which has what they need
  * for many changed rows at hand; false: the view is old.
+ *
+ * The unit may begin with rows of the last one: a compaction draws the borders of
+ * blocks anew.
  */
 static bool
 lsm_batch_by_row(LsmBatchScan *batch, LsmView *view)
 {
 	LsmScan		scan = batch->scan;
+	int			had = lsm_scan_find_row(scan, scan->position, 0);
 
+	scan->nrows -= had;
+	if (had > 0)
+		memmove(scan->rows, scan->rows + had, scan->nrows * sizeof(LsmScanRow));
 	if (batch->wanted != NULL)
 	{
 		int			kept = 0;
