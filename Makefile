@@ -58,6 +58,7 @@ REGRESS = \
 	lsmagg \
 	lsmbitmap \
 	costs \
+	explain \
 	alter_table \
 	columns \
 	truncate \

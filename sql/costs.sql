@@ -37,7 +37,6 @@ CREATE TABLE co_few (x int, y int, z int);
 INSERT INTO co_few SELECT i * 20000, i * 20000 + 10, i FROM generate_series(1, 4) i;
 ANALYZE co_few;
 EXPLAIN (COSTS off) SELECT count(c.t) FROM co_few f JOIN co c ON c.r = f.x;
-EXPLAIN (COSTS off) SELECT count(c.t) FROM co_few f JOIN co c ON c.n = f.x;
 EXPLAIN (COSTS off) SELECT count(c.t) FROM co_few f JOIN co c ON c.n BETWEEN f.x AND f.y AND c.v > f.z;
 EXPLAIN (COSTS off) SELECT count(c.t) FROM co_few f LEFT JOIN co c ON c.n = f.x + 1;
 EXPLAIN (COSTS off) SELECT count(c.t) FROM co d JOIN co c ON c.n = d.a;

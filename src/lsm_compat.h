@@ -40,6 +40,7 @@
 #include "access/tidstore.h"
 #endif
 #if PG_VERSION_NUM >= 180000
+#include "commands/explain.h"
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"
 #else
@@ -235,6 +236,13 @@ lsm_compat_truncate_main(SMgrRelation reln, BlockNumber old_nblocks, BlockNumber
 #define lsm_compat_copy_disabled(path, from) ((void) 0)
 #else
 #define lsm_compat_copy_disabled(path, from) ((path)->disabled_nodes = (from)->disabled_nodes)
+#endif
+
+/* Can an extension have options of EXPLAIN? */
+#if PG_VERSION_NUM < 180000
+#define LSM_EXPLAIN_OPTIONS 0
+#else
+#define LSM_EXPLAIN_OPTIONS 1
 #endif
 
 /* May the user call a function? */

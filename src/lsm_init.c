@@ -79,6 +79,7 @@ lsm_xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_PARALLEL_ABORT:
 		case XACT_EVENT_PREPARE:
 			lsm_restore_prefetch();
+			lsm_fetch_counting = false;
 			lsm_relpages_xact_end();
 			lsm_compact_xact_end();
 			lsm_rowlog_xact_end();
@@ -220,6 +221,7 @@ _PG_init(void)
 	lsm_bitmappath_install();	/* it comes first, see there */
 	lsm_scanpath_install();
 	lsm_aggnode_install();
+	lsm_explain_install();
 	lsm_ddl_install_hooks();
 	lsm_launcher_register();
 }

@@ -305,6 +305,19 @@ extern void lsm_vacuum_rel(Relation rel, struct VacuumParams *params,
 						   BufferAccessStrategy strategy);
 
 /* ---- lsm_handler.c ---- */
+
+/* What fetches of an index scan have done, counted while lsm_fetch_counting is set. */
+typedef struct LsmFetchCounters
+{
+	uint64		rows;			/* fetched */
+	uint64		records;		/* examined for them */
+	uint64		blocks_read;
+	uint64		blocks_ahead;	/* of them, before a row was looked for */
+} LsmFetchCounters;
+
+extern bool lsm_fetch_counting;
+extern const LsmFetchCounters *lsm_fetch_counters(const struct IndexFetchTableData *fetch);
+
 extern void lsm_restore_prefetch(void);
 extern bool lsm_relation_is_lsm(Relation rel);
 extern bool lsm_am_is_lsm(Oid am);

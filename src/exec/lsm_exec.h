@@ -63,6 +63,9 @@ extern void lsm_bitmapscanpath_replace(PlannerInfo *root, RelOptInfo *rel);
 /* ---- lsm_parampath.c ---- */
 extern void lsm_parampath_add(PlannerInfo *root, RelOptInfo *rel);
 
+/* ---- lsm_explain.c ---- */
+extern void lsm_explain_install(void);
+
 /* ---- lsm_aggnode.c ---- */
 extern void lsm_aggnode_install(void);
 extern const CustomScanMethods lsm_agg_methods;
