@@ -58,6 +58,9 @@ REGRESS = \
 	lsmscan \
 	lsmagg \
 	lsmgroup \
+	lsmbitmap \
+	costs \
+	explain \
 	alter_table \
 	columns \
 	truncate \
@@ -84,6 +87,7 @@ REGRESS = \
 	row_identifiers \
 	pick \
 	readplan \
+	ranges \
 	reader \
 	stat_tables \
 	stat_rights \
@@ -128,6 +132,7 @@ ISOLATION = \
 	minor-race \
 	multiple-versions \
 	old-snapshot \
+	parallel-ranges \
 	partition-move \
 	pick-settles \
 	repeatable-read \

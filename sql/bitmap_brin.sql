@@ -11,6 +11,7 @@ DECLARE
 	line text;
 	query text := 'SELECT sum(hashtext(bb::text)::bigint + (1::bigint << 32)) FROM bb WHERE ' || condition;
 	i bigint;
+	j bigint;
 	s bigint;
 BEGIN
 	PERFORM set_config('enable_bitmapscan', 'off', true);
@@ -19,12 +20,15 @@ BEGIN
 	PERFORM set_config('enable_bitmapscan', 'on', true), set_config('enable_seqscan', 'off', true);
 	bitmap := false;
 	FOR line IN EXECUTE 'EXPLAIN ' || query LOOP
-		bitmap := bitmap OR line LIKE '%Bitmap Heap Scan on bb %';
+		bitmap := bitmap OR line LIKE '%Custom Scan (LsmBitmapScan) on bb %';
 	END LOOP;
 	EXECUTE query INTO i;
+	PERFORM set_config('lsm.enable_lsmscan', 'off', true);
+	EXECUTE query INTO j;
+	PERFORM set_config('lsm.enable_lsmscan', 'on', true);
 	EXECUTE 'SELECT count(*) FROM bb WHERE ' || condition INTO by_index;
 	PERFORM set_config('enable_seqscan', 'on', true);
-	IF i IS DISTINCT FROM s THEN
+	IF i IS DISTINCT FROM s OR j IS DISTINCT FROM s THEN
 		RAISE EXCEPTION 'other rows by the index than by a scan: %', condition;
 	END IF;
 END $$;

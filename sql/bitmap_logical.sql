@@ -10,7 +10,8 @@ CREATE INDEX lo_id ON lo USING brin (id) WITH (pages_per_range = 16);
 SELECT min(ctid), pg_relation_size('lo') < 20 * 1024 * 1024 AS small FROM lo;
 SET enable_seqscan = off;
 SET enable_indexscan = off;
--- the executor would read ahead by logical numbers
+-- the server's executor would read ahead by logical numbers
+SET lsm.enable_lsmscan = off;
 SET effective_io_concurrency = 100;
 CREATE VIEW lo_exact AS SELECT count(*), sum(id) FROM lo WHERE k < 20;
 CREATE VIEW lo_lossy AS SELECT count(*), sum(k) FROM lo WHERE id BETWEEN 100 AND 600;

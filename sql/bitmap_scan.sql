@@ -1,6 +1,7 @@
 --
--- Bitmap scans: every index type, AND and OR, exact and lossy pages, in each
--- state of the table; a heap table with the same rows tells what is right
+-- Bitmap scans, by LsmBitmapScan and by the server's own node: every index type, AND
+-- and OR, exact and lossy pages, in each state of the table; a heap table with the same
+-- rows tells what is right
 --
 -- rows loaded in bulk fill their LBs, and there would be too few for lossy pages
 SET lsm.debug_load_after = -1;
@@ -20,11 +21,14 @@ CREATE INDEX bm_r ON bm USING spgist (r);
 CREATE INDEX bm_t ON bm USING brin (id) WITH (pages_per_range = 1);
 ANALYZE bm;
 
--- the rows of each condition by a bitmap scan, and whether they are right
+-- the rows of each condition by both nodes, and whether they are right
 CREATE FUNCTION bm_ask(OUT condition text, OUT bitmap bool, OUT rows bigint, OUT wrong bigint)
 RETURNS SETOF record LANGUAGE plpgsql AS $$
 DECLARE
 	line text;
+	node text;
+	found bool;
+	n bigint;
 BEGIN
 	PERFORM set_config('enable_seqscan', 'off', true), set_config('enable_indexscan', 'off', true),
 		set_config('enable_indexonlyscan', 'off', true);
@@ -41,15 +45,25 @@ BEGIN
 		'r && ''[200,260)'' OR p ~= point(1,1)',
 		'id BETWEEN 100 AND 140',
 		'id = -1'] LOOP
-		bitmap := false;
-		FOR line IN EXECUTE 'EXPLAIN SELECT * FROM bm WHERE ' || condition LOOP
-			bitmap := bitmap OR line LIKE '%Bitmap Heap Scan on bm %';
+		bitmap := true;
+		wrong := 0;
+		FOREACH node IN ARRAY ARRAY['Bitmap Heap Scan', 'Custom Scan (LsmBitmapScan)'] LOOP
+			PERFORM set_config('lsm.enable_lsmscan', (node LIKE 'Custom%')::text, true);
+			found := false;
+			FOR line IN EXECUTE 'EXPLAIN SELECT * FROM bm WHERE ' || condition LOOP
+				found := found OR line LIKE '%' || node || ' on bm %';
+			END LOOP;
+			bitmap := bitmap AND found;
+			EXECUTE format('WITH l AS (SELECT bm::text FROM bm WHERE %1$s),
+					h AS (SELECT bm_heap::text FROM bm_heap WHERE %1$s)
+				SELECT (SELECT count(*) FROM l),
+					(SELECT count(*) FROM (TABLE l EXCEPT ALL TABLE h) d) +
+					(SELECT count(*) FROM (TABLE h EXCEPT ALL TABLE l) d)', condition) INTO rows, n;
+			wrong := wrong + n;
+			EXECUTE format('SELECT (SELECT coalesce(sum(id), 0) FROM bm WHERE %1$s AND id %% 3 <> 1 AND h <> ''h8'') -
+				(SELECT coalesce(sum(id), 0) FROM bm_heap WHERE %1$s AND id %% 3 <> 1 AND h <> ''h8'')', condition) INTO n;
+			wrong := wrong + (n <> 0)::int;
 		END LOOP;
-		EXECUTE format('WITH l AS (SELECT bm::text FROM bm WHERE %1$s),
-				h AS (SELECT bm_heap::text FROM bm_heap WHERE %1$s)
-			SELECT (SELECT count(*) FROM l),
-				(SELECT count(*) FROM (TABLE l EXCEPT ALL TABLE h) d) +
-				(SELECT count(*) FROM (TABLE h EXCEPT ALL TABLE l) d)', condition) INTO rows, wrong;
 		RETURN NEXT;
 	END LOOP;
 	PERFORM set_config('enable_seqscan', 'on', true), set_config('enable_indexscan', 'on', true),
@@ -159,41 +173,51 @@ CREATE TABLE bl (id int, k int, t text) USING lsm;
 INSERT INTO bl SELECT i, i % 20, repeat(chr(97 + i % 26), 900) FROM generate_series(1, 12000) i;
 CREATE INDEX bl_k ON bl (k);
 ANALYZE bl;
-CREATE FUNCTION bl_pages(OUT exact bool, OUT lossy bool) LANGUAGE plpgsql AS $$
+CREATE FUNCTION bl_pages(OUT exact bool, OUT lossy bool, OUT same bool) LANGUAGE plpgsql AS $$
 DECLARE
 	plan json;
+	server json;
 BEGIN
 	EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, FORMAT JSON) SELECT sum(id) FROM bl WHERE k < 19' INTO plan;
 	exact := (plan->0->'Plan'->'Plans'->0->>'Exact Heap Blocks')::int > 0;
 	lossy := (plan->0->'Plan'->'Plans'->0->>'Lossy Heap Blocks')::int > 0;
+	PERFORM set_config('lsm.enable_lsmscan', 'off', true);
+	EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, FORMAT JSON) SELECT sum(id) FROM bl WHERE k < 19' INTO server;
+	PERFORM set_config('lsm.enable_lsmscan', 'on', true);
+	same := (server->0->'Plan'->'Plans'->0->>'Exact Heap Blocks') = (plan->0->'Plan'->'Plans'->0->>'Exact Heap Blocks') AND
+		(server->0->'Plan'->'Plans'->0->>'Lossy Heap Blocks') = (plan->0->'Plan'->'Plans'->0->>'Lossy Heap Blocks') AND
+		(server->0->'Plan'->'Plans'->0->>'Rows Removed by Index Recheck') = (plan->0->'Plan'->'Plans'->0->>'Rows Removed by Index Recheck') AND
+		server->0->'Plan'->'Plans'->0->>'Node Type' <> plan->0->'Plan'->'Plans'->0->>'Node Type';
 END $$;
 SET enable_seqscan = off;
 SET enable_indexscan = off;
 SET max_parallel_workers_per_gather = 0;
+CREATE VIEW bl_sums AS SELECT count(*), sum(id) AS ids, sum(hashtext(t)::bigint) AS texts FROM bl WHERE k < 19;
 SELECT * FROM bl_pages();
 SET work_mem = '64kB';
 SELECT * FROM bl_pages();
-SELECT count(*), sum(id), sum(hashtext(t)::bigint) FROM bl WHERE k < 19;
+TABLE bl_sums;
 UPDATE bl SET t = 'u' || id WHERE id % 6 = 0;
 UPDATE bl SET k = k + 1 WHERE id % 10 = 8;
 DELETE FROM bl WHERE id % 9 = 0;
-SELECT count(*), sum(id), sum(hashtext(t)::bigint) FROM bl WHERE k < 19;
+TABLE bl_sums;
 SELECT count(*) AS flush FROM lsm_flush('bl');
 UPDATE bl SET t = 'v' || id WHERE id % 7 = 0;
 SELECT * FROM bl_pages();
-SELECT count(*), sum(id), sum(hashtext(t)::bigint) FROM bl WHERE k < 19;
+TABLE bl_sums;
 SELECT count(*) AS flush FROM lsm_flush('bl');
 SELECT count(*) AS major FROM lsm_major_compact('bl');
 SELECT * FROM bl_pages();
-SELECT count(*), sum(id), sum(hashtext(t)::bigint) FROM bl WHERE k < 19;
+TABLE bl_sums;
 RESET work_mem;
 SELECT * FROM bl_pages();
-SELECT count(*), sum(id), sum(hashtext(t)::bigint) FROM bl WHERE k < 19;
+TABLE bl_sums;
 SET enable_bitmapscan = off;
 SET enable_seqscan = on;
-SELECT count(*), sum(id), sum(hashtext(t)::bigint) FROM bl WHERE k < 19;
+TABLE bl_sums;
 
--- by several processes
+-- by several processes: the server's node
+SET lsm.enable_lsmscan = off;
 SET enable_bitmapscan = on;
 SET enable_seqscan = off;
 SET max_parallel_workers_per_gather = 2;
@@ -202,11 +226,11 @@ SET min_parallel_index_scan_size = 0;
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
 EXPLAIN (COSTS OFF) SELECT count(*), sum(id) FROM bl WHERE k < 19;
-SELECT count(*), sum(id), sum(hashtext(t)::bigint) FROM bl WHERE k < 19;
+TABLE bl_sums;
 SET work_mem = '64kB';
-SELECT count(*), sum(id), sum(hashtext(t)::bigint) FROM bl WHERE k < 19;
+TABLE bl_sums;
 UPDATE bl SET t = 'w' || id WHERE id % 100 = 1;
-SELECT count(*), sum(id), sum(hashtext(t)::bigint) FROM bl WHERE k < 19;
+TABLE bl_sums;
 -- workers call versions what the leader calls them
 BEGIN;
 CREATE TEMP TABLE names AS SELECT id, ctid AS tid FROM bl WHERE k < 19;
@@ -228,4 +252,5 @@ SELECT c AS problem FROM lsm_check('bl') c;
 DROP VIEW bm_wrong;
 DROP PROCEDURE bm_do(text);
 DROP FUNCTION bm_ask(), bl_pages();
+DROP VIEW bl_sums;
 DROP TABLE bm, bm_heap, bl, names;

@@ -191,7 +191,7 @@ SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table
 EXPLAIN (COSTS off) SELECT count(*), sum(id % 10) FROM lz WHERE id BETWEEN 1000 AND 1999;
 SELECT count(*), sum(id % 10) FROM lz WHERE id BETWEEN 1000 AND 1999;
 SELECT count(*), sum(id % 10) FROM lz WHERE s LIKE 'a%';
-SELECT x FROM ls_explain('SELECT sum(id % 10) FROM lz WHERE id BETWEEN 1000 AND 1999') x WHERE x ~ 'LSM';
+SELECT x FROM ls_explain('SELECT sum(id % 10) FROM lz WHERE id BETWEEN 1000 AND 1999') x WHERE x ~ 'LSM:';
 -- run again by a join
 SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off;
 SELECT x, count(*) FROM (VALUES (1), (2)) v (x) JOIN lz ON lz.id % 1000 = x GROUP BY x ORDER BY x;

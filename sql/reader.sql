@@ -162,7 +162,7 @@ SELECT fault_sum();
 SELECT hit FROM io('scan');
 SELECT sum(blocks_read_over) AS read_over FROM lsm_stat_io WHERE reader = 'scan';
 
--- a bitmap scan reads ahead from PostgreSQL 18 on
+-- a bitmap scan reads ahead
 SET enable_seqscan = off;
 SET enable_indexscan = off;
 TRUNCATE fault;
@@ -170,16 +170,50 @@ INSERT INTO fault SELECT i, md5(i::text) FROM generate_series(1, 20000) i;
 SELECT segments_out FROM lsm_flush('fault');
 SELECT lsm_stat_reset();
 SELECT count(t), sum(id) FROM fault WHERE id % 2 = 0 AND id > 100;
-SELECT wanted > 20 AS many_wanted, requests < wanted / 3 OR current_setting('server_version_num')::int < 180000 AS few_requests FROM io('bitmap');
+SELECT wanted > 20 AS many_wanted, requests < wanted / 3 AS few_requests FROM io('bitmap');
 TRUNCATE fault;
 INSERT INTO fault SELECT i, md5(i::text) FROM generate_series(1, 20000) i;
 SELECT segments_out FROM lsm_flush('fault');
 SELECT lsm_stat_reset();
 SELECT count(t), sum(id) FROM fault WHERE id = ANY (ARRAY(SELECT 200 * i FROM generate_series(1, 100) i));
-SELECT requests < 15 OR current_setting('server_version_num')::int < 180000 AS few_requests
+SELECT requests < 15 AS few_requests
 FROM (SELECT sum(requests) AS requests FROM lsm_stat_io WHERE reader IN ('bitmap', 'point') AND method <> 'buffers') r;
 RESET enable_seqscan;
 RESET enable_indexscan;
+
+-- an index scan that walks forward reads ahead, and no more than it has read before; others do not
+CREATE TABLE walk (id int PRIMARY KEY, r int, t text) USING lsm WITH (autovacuum_enabled = off, lsm.block_size = 8192);
+CREATE INDEX walk_r ON walk (r);
+SET enable_seqscan = off; SET enable_bitmapscan = off;
+CREATE FUNCTION walk_again() RETURNS void LANGUAGE sql AS $$
+	TRUNCATE walk;
+	INSERT INTO walk SELECT i, i * 7919 % 20000, md5(i::text) FROM generate_series(1, 20000) i;
+	SELECT lsm_flush('walk');
+	SELECT lsm_stat_reset();
+$$;
+SELECT walk_again();
+SELECT count(t), sum(r) FROM walk WHERE id > 0;
+SELECT wanted > 50 AS many_wanted, requests < wanted / 2 AS few_requests FROM io('index');
+SELECT sum(requests) < 10 AS few FROM lsm_stat_io WHERE reader = 'point' AND method <> 'buffers';
+SELECT walk_again();
+SELECT count(t) FROM (SELECT t FROM walk WHERE id > 0 ORDER BY id LIMIT 2000) x;
+SELECT sum(bytes_read) <= 3 * sum(bytes_wanted) AS no_more FROM lsm_stat_io WHERE reader IN ('index', 'point') AND method <> 'buffers';
+SELECT walk_again();
+SELECT count(t) FROM (SELECT t FROM walk WHERE id > 0 ORDER BY id DESC LIMIT 2000) x;
+SELECT count(t) FROM walk WHERE r BETWEEN 1 AND 100;
+SELECT count(t) FROM generate_series(1, 20000, 500) i, LATERAL (SELECT t FROM walk WHERE id = i OFFSET 0) x;
+SELECT wanted FROM io('index');
+-- changed rows, and rows of the row log, between
+SELECT walk_again();
+UPDATE walk SET t = 'changed' WHERE id % 100 = 0;
+DELETE FROM walk WHERE id BETWEEN 5000 AND 5999;
+INSERT INTO walk SELECT i, i, 'new' FROM generate_series(20001, 21000) i;
+SELECT count(t), sum(id), count(*) FILTER (WHERE t = 'changed'), count(*) FILTER (WHERE t = 'new') FROM walk WHERE id > 0;
+SELECT count(*) AS major FROM lsm_major_compact('walk');
+SELECT count(t), sum(id), count(*) FILTER (WHERE t = 'changed'), count(*) FILTER (WHERE t = 'new') FROM walk WHERE id > 0;
+RESET enable_seqscan; RESET enable_bitmapscan;
+DROP FUNCTION walk_again;
+DROP TABLE walk;
 
 -- compaction reads ahead, and what it reads is not kept
 CREATE TABLE job (id int PRIMARY KEY, v int, t text) USING lsm WITH (autovacuum_enabled = off);

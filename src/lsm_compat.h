@@ -40,6 +40,7 @@
 #include "access/tidstore.h"
 #endif
 #if PG_VERSION_NUM >= 180000
+#include "commands/explain.h"
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"
 #else
@@ -244,6 +245,20 @@ lsm_compat_truncate_main(SMgrRelation reln, BlockNumber old_nblocks, BlockNumber
 #define lsm_compat_group_clause(root) ((root)->processed_groupClause)
 #endif
 
+/* The same of another path. */
+#if PG_VERSION_NUM < 180000
+#define lsm_compat_copy_disabled(path, from) ((void) 0)
+#else
+#define lsm_compat_copy_disabled(path, from) ((path)->disabled_nodes = (from)->disabled_nodes)
+#endif
+
+/* Can an extension have options of EXPLAIN? */
+#if PG_VERSION_NUM < 180000
+#define LSM_EXPLAIN_OPTIONS 0
+#else
+#define LSM_EXPLAIN_OPTIONS 1
+#endif
+
 /* May the user call a function? */
 #if PG_VERSION_NUM < 170000
 #define lsm_compat_function_aclcheck(function) \
@@ -336,6 +351,61 @@ lsm_compat_stream_next(ReadStream *stream)
 #define LSM_BITMAP_BY_BLOCK 1
 #else
 #define LSM_BITMAP_BY_BLOCK 0
+#endif
+
+/*
+ * Going through a bitmap: a page's LB, and its offsets, for which there is room for
+ * MaxHeapTuplesPerPage; n is -1 if it is lossy.
+ */
+#if PG_VERSION_NUM < 180000
+typedef TBMIterator LsmBitmapIterator;
+#define lsm_compat_bitmap_begin(bitmap) tbm_begin_iterate(bitmap)
+#define lsm_compat_bitmap_end(iterator) tbm_end_iterate(iterator)
+#else
+typedef TBMPrivateIterator LsmBitmapIterator;
+#define lsm_compat_bitmap_begin(bitmap) tbm_begin_private_iterate(bitmap)
+#define lsm_compat_bitmap_end(iterator) tbm_end_private_iterate(iterator)
+#endif
+
+static inline bool
+lsm_compat_bitmap_next(LsmBitmapIterator *iterator, BlockNumber *lb, int *n, bool *recheck,
+					   OffsetNumber *offsets)
+{
+#if PG_VERSION_NUM < 180000
+	TBMIterateResult *page = tbm_iterate(iterator);
+
+	if (page == NULL)
+		return false;
+	*n = page->ntuples;
+	if (page->ntuples > 0)
+		memcpy(offsets, page->offsets, page->ntuples * sizeof(OffsetNumber));
+	*lb = page->blockno;
+	*recheck = page->recheck;
+#else
+	TBMIterateResult page;
+
+	if (!tbm_private_iterate(iterator, &page))
+		return false;
+	*n = page.lossy ? -1 : tbm_extract_page_tuple(&page, offsets, TBM_MAX_TUPLES_PER_PAGE);
+	*lb = page.blockno;
+	*recheck = page.recheck;
+#endif
+	return true;
+}
+
+/* Rows that a bitmap scan has fetched. */
+#if PG_VERSION_NUM < 170000
+#define lsm_compat_count_fetched(rel, n) \
+	do { \
+		if (pgstat_should_count_relation(rel)) \
+			(rel)->pgstat_info->t_counts.t_tuples_fetched += (n); \
+	} while (0)
+#else
+#define lsm_compat_count_fetched(rel, n) \
+	do { \
+		if (pgstat_should_count_relation(rel)) \
+			(rel)->pgstat_info->counts.tuples_fetched += (n); \
+	} while (0)
 #endif
 
 /* Slot operations that came later. */

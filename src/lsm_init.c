@@ -81,6 +81,7 @@ lsm_xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_PARALLEL_ABORT:
 		case XACT_EVENT_PREPARE:
 			lsm_restore_prefetch();
+			lsm_fetch_counting = false;
 			lsm_relpages_xact_end();
 			lsm_compact_xact_end();
 			lsm_rowlog_xact_end();
@@ -225,9 +226,10 @@ _PG_init(void)
 	RegisterXactCallback(lsm_xact_callback, NULL);
 	RegisterSubXactCallback(lsm_subxact_callback, NULL);
 	lsm_executor_install();
+	lsm_bitmappath_install();	/* it comes first, see there */
 	lsm_scanpath_install();
-	lsm_bitmappath_install();
 	lsm_aggpath_install();
+	lsm_explain_install();
 	lsm_ddl_install_hooks();
 	lsm_launcher_register();
 }

@@ -14,6 +14,7 @@
 #include "access/tableam.h"
 #include "lsm_ahead.h"
 #include "lsm_mvcc.h"
+#include "lsm_wanted.h"
 
 /* ---- lsm_modify.c ---- */
 extern void lsm_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
@@ -86,6 +87,9 @@ typedef struct LsmScanData
 	LsmTid		end;			/* inclusive */
 	bool		some;			/* of one LB: rows with these offsets only */
 	uint64		offsets[LSM_MAX_OFFSET / 64 + 1];	/* a bit for each */
+	LsmTid		next_begin;		/* parallel: range that comes next; 0: none yet */
+	LsmTid		next_end;
+	uint64		ranges;			/* parallel: taken so far */
 	LsmTid		position;		/* forward: first root not yet looked at; backward:
 								 * last one */
 	LsmTid		current;		/* last root looked at, 0 before and after all */
@@ -213,6 +217,11 @@ typedef struct LsmBatchScan
 						  LsmTid *hi);
 	void		(*take) (void *arg, LsmSegmentReader *reader, uint32 blockno, uint32 rows);
 
+	/* a bitmap scan: rows with other roots do not count; NULL: all do */
+	LsmWanted  *wanted;
+	bool		recheck;		/* of the unit: what the bitmap says is not all */
+	bool		listed;			/* its rows are all in changed, changed or not */
+
 	/* the unit */
 	LsmBlock   *block;			/* NULL: rows, or skipped */
 	bool		by_row;			/* rows: of a page, or a block with many changes */
@@ -237,6 +246,7 @@ typedef struct LsmBatchScan
 } LsmBatchScan;
 
 extern void lsm_batch_begin(LsmBatchScan *batch, LsmScan scan);
+extern void lsm_batch_want(LsmBatchScan *batch, LsmWanted *wanted);
 extern void lsm_batch_end(LsmBatchScan *batch);
 extern bool lsm_batch_next(LsmBatchScan *batch);
 
@@ -244,6 +254,8 @@ extern bool lsm_batch_next(LsmBatchScan *batch);
 extern void lsm_scan_add_changes(LsmScan scan, const LsmTid *roots, const LsmTid *heads, int n);
 extern bool lsm_scan_deliver_change(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot);
 extern void lsm_scan_free_changes(LsmScan scan);
+extern bool lsm_scan_base_block(Relation rel, LsmTable *table, LsmTid *tid, LsmTid end,
+								const LsmManifestEntry **entry, uint32 *blockno);
 extern bool lsm_scan_feed_block(LsmScan scan, LsmTid end, const LsmManifestEntry **entry,
 								uint32 *blockno);
 extern void lsm_scan_feed_restart(void *arg);
@@ -297,6 +309,19 @@ extern void lsm_vacuum_rel(Relation rel, struct VacuumParams *params,
 						   BufferAccessStrategy strategy);
 
 /* ---- lsm_handler.c ---- */
+
+/* What fetches of an index scan have done, counted while lsm_fetch_counting is set. */
+typedef struct LsmFetchCounters
+{
+	uint64		rows;			/* fetched */
+	uint64		records;		/* examined for them */
+	uint64		blocks_read;
+	uint64		blocks_ahead;	/* of them, before a row was looked for */
+} LsmFetchCounters;
+
+extern bool lsm_fetch_counting;
+extern const LsmFetchCounters *lsm_fetch_counters(const struct IndexFetchTableData *fetch);
+
 extern void lsm_restore_prefetch(void);
 extern bool lsm_relation_is_lsm(Relation rel);
 extern bool lsm_am_is_lsm(Oid am);

@@ -14,6 +14,11 @@
  * nothing of rows that have been changed since, so these are listed all the
  * same: among them roots whose row turns out to be gone.
  *
+ * A bitmap scan is the same for the roots that its bitmap tells of: units without any
+ * are passed over.  If a block has few of them, they are listed, and its other
+ * rows, and the increments over it, are not looked at.  So are all of a serializable
+ * reader, which has to lock each row (I10).
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -26,6 +31,12 @@
 
 /* If one row of a block in so many is changed, its rows are looked at one by one. */
 #define LSM_BATCH_CHANGED		4
+
+/* Up to so many rows of a block that a bitmap tells of are looked up one by one. */
+#define LSM_BATCH_FEW			4
+
+/* From so many rows on, columns are decoded for whole blocks. */
+#define LSM_BATCH_MANY			64
 
 /* Is the block one that need not be read ahead? */
 static bool
@@ -57,12 +68,60 @@ lsm_batch_begin(LsmBatchScan *batch, LsmScan scan)
 	scan->skip_arg = batch;
 }
 
+/* The next block that has roots of the bitmap. */
+static bool
+lsm_batch_wanted_next(void *arg, const LsmManifestEntry **entry, uint32 *blockno)
+{
+	LsmBatchScan *batch = arg;
+	LsmScan		scan = batch->scan;
+	BlockNumber lb;
+
+	while ((lb = lsm_wanted_tell(batch->wanted)) != InvalidBlockNumber)
+	{
+		scan->feed_tid = Max(scan->feed_tid, LSM_TID(lb, FirstOffsetNumber));
+		if (lsm_scan_feed_block(scan, LSM_TID(lb, LSM_MAX_OFFSET), entry, blockno))
+			return true;
+		lsm_wanted_told(batch->wanted);
+	}
+	return false;
+}
+
+static void
+lsm_batch_wanted_restart(void *arg)
+{
+	LsmBatchScan *batch = arg;
+
+	lsm_scan_feed_restart(batch->scan);
+	lsm_wanted_tell_again(batch->wanted);
+}
+
+/* Make it a bitmap scan, just after it was begun. */
+void
+lsm_batch_want(LsmBatchScan *batch, LsmWanted *wanted)
+{
+	batch->wanted = wanted;
+	batch->scan->feed.next = lsm_batch_wanted_next;
+	batch->scan->feed.restart = lsm_batch_wanted_restart;
+	batch->scan->feed.arg = batch;
+}
+
+/* Count rows that were found as the server's own scans do. */
+static void
+lsm_batch_count(LsmBatchScan *batch, uint64 rows)
+{
+	if (batch->wanted != NULL)
+		lsm_compat_count_fetched(batch->scan->base.rs_rd, rows);
+	else
+		lsm_compat_count_returned(batch->scan->base.rs_rd, rows);
+}
+
 static void
 lsm_batch_drop(LsmBatchScan *batch)
 {
 	lsm_scan_drop_unit(batch->scan);
 	batch->block = NULL;
 	batch->by_row = false;
+	batch->listed = false;
 	batch->nrows = 0;
 	batch->nseen = 0;
 	batch->nchanged = 0;
@@ -221,7 +280,8 @@ lsm_batch_collect(LsmBatchScan *batch, LsmView *view, LsmTid lo, LsmTid hi)
 		}
 	}
 	for (int i = 0; i < n; i++)
-		if (kept == 0 || batch->roots[kept - 1] != batch->roots[i])
+		if ((kept == 0 || batch->roots[kept - 1] != batch->roots[i]) &&
+			(batch->wanted == NULL || lsm_wanted_has(batch->wanted, batch->roots[i])))
 			batch->roots[kept++] = batch->roots[i];
 	return kept;
 }
@@ -302,8 +362,13 @@ lsm_batch_open(LsmBatchScan *batch, LsmManifestEntry *entry, LsmTid lo, LsmTid h
 	from = lsm_block_find(batch->block, lo);
 	to = Max(from, lsm_block_find(batch->block, hi + 1));
 	memset(batch->mask, 0, batch->nrows);
-	memset(batch->mask + from, 1, to - from);
-	batch->nseen = to - from;
+	if (batch->wanted != NULL)
+		batch->nseen = lsm_wanted_mask(batch->wanted, batch->block, lo, hi, batch->mask);
+	else
+	{
+		memset(batch->mask + from, 1, to - from);
+		batch->nseen = to - from;
+	}
 	scan->cached_xact = lsm_xact_number;
 	scan->entry = *entry;
 	scan->all_frozen = (entry->flags & LSM_SEGFLAG_ALL_VISIBLE) ||
@@ -326,12 +391,71 @@ lsm_batch_by_row(LsmBatchScan *batch, LsmView *view)
 	scan->nrows -= had;
 	if (had > 0)
 		memmove(scan->rows, scan->rows + had, scan->nrows * sizeof(LsmScanRow));
+	if (batch->wanted != NULL)
+	{
+		int			kept = 0;
+
+		for (int i = 0; i < scan->nrows; i++)
+			if (lsm_wanted_has(batch->wanted, scan->rows[i].root))
+				scan->rows[kept++] = scan->rows[i];
+		scan->nrows = kept;
+		scan->whole_columns = kept >= LSM_BATCH_MANY;
+	}
 	if (!lsm_scan_mark_changed(scan, view))
 		return false;
+	if (batch->wanted != NULL && IsolationIsSerializable())
+		for (int i = 0; i < scan->nrows; i++)
+		{
+			scan->rows[i].changed = true;
+			scan->rows[i].change = -1;
+		}
 	batch->by_row = true;
 	lsm_scan_hint_page(scan);
 	lsm_scan_judge(scan);
 	return true;
+}
+
+/* ---- bitmap scans ---- */
+
+/*
+ * The roots that are wanted of those from lo to hi are few, or have to be locked: list
+ * them.  False: they are not.
+ */
+static bool
+lsm_batch_list_few(LsmBatchScan *batch, LsmTid lo, LsmTid hi)
+{
+	int			max = IsolationIsSerializable() ? PG_UINT16_MAX : LSM_BATCH_FEW;
+	LsmTid		read = LSM_INVALID_TID;
+	int			n;
+
+	batch->roots = lsm_batch_room(batch, batch->roots, &batch->max_roots, max, 0,
+								  sizeof(LsmTid));
+	n = lsm_wanted_list(batch->wanted, lo, hi, batch->roots, max);
+	if (n < 0)
+		return false;
+	for (int i = 0; i < n; i++)
+		if (batch->roots[i] > read)
+			read = lsm_scan_read_root(batch->scan, batch->roots[i]);
+	lsm_batch_list(batch, n);
+	batch->listed = true;
+	return true;
+}
+
+/* The rows of the block are to be fetched, each by itself. */
+static void
+lsm_batch_list_all(LsmBatchScan *batch)
+{
+	int			n = 0;
+
+	batch->roots = lsm_batch_room(batch, batch->roots, &batch->max_roots, batch->nseen, 0,
+								  sizeof(LsmTid));
+	for (int row = 0; row < batch->nrows; row++)
+		if (batch->mask[row])
+			batch->roots[n++] = lsm_block_root(batch->block, row);
+	batch->block = NULL;
+	batch->nseen = 0;
+	lsm_batch_list(batch, n);
+	batch->listed = true;
 }
 
 /* The block that first lies in, or is the next one; false: the view is old. */
@@ -353,6 +477,7 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 	LsmTid		known_lo;
 	LsmTid		known_hi;
 	int			n;
+	int			many;
 
 	if (reader == NULL)
 		return false;
@@ -365,6 +490,8 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 	lo = first;
 	hi = Min(last, scan->end);
 	skipped = batch->skip != NULL && batch->skip(batch->arg, reader, entry, blockno);
+	if (!skipped && batch->wanted != NULL && lsm_batch_list_few(batch, lo, hi))
+		return true;
 	known_lo = lo;
 	known_hi = hi;
 	if (!skipped && batch->known != NULL && (entry->flags & LSM_SEGFLAG_ALL_VISIBLE) &&
@@ -389,11 +516,18 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 		if (scan->cached == NULL)
 			return false;
 		lsm_batch_open(batch, entry, lo, hi);
+		if (batch->wanted != NULL && IsolationIsSerializable())
+		{
+			lsm_batch_list_all(batch);
+			batch->blocks_read++;
+			return true;
+		}
 	}
 	n = lsm_batch_collect(batch, view, lo, hi);
 	if (n < 0)
 		return false;
-	if (n > 0 && n >= (int) rows / LSM_BATCH_CHANGED)
+	many = (batch->wanted != NULL ? batch->nseen : (int) rows) / LSM_BATCH_CHANGED;
+	if (n > 0 && n >= many && !(skipped && batch->wanted != NULL))
 	{
 		batch->block = NULL;
 		lsm_scan_drop_unit(scan);
@@ -411,12 +545,11 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 
 		lsm_batch_judge(batch);
 		lsm_stat_block(&scan->table->stat, hi, found, batch->nseen);
-		lsm_compat_count_returned(rel, batch->nseen);
+		lsm_batch_count(batch, batch->nseen);
 		batch->blocks_read++;
 	}
 	return true;
 }
-
 
 /*
  * The next unit of the scan's range; of a parallel scan, also of the next ranges.
@@ -443,6 +576,12 @@ lsm_batch_next(LsmBatchScan *batch)
 		CHECK_FOR_INTERRUPTS();
 		lsm_batch_drop(batch);
 		first = 0;
+		if (batch->wanted != NULL)
+		{
+			scan->position = lsm_wanted_next(batch->wanted, scan->position);
+			if (scan->position == LSM_INVALID_TID)
+				scan->position = scan->end + 1;
+		}
 		if (scan->position <= scan->end && scan->begin <= scan->end)
 		{
 			view = lsm_view_get(scan->base.rs_rd, scan->table);
@@ -459,6 +598,13 @@ lsm_batch_next(LsmBatchScan *batch)
 			scan->position = scan->begin;
 			continue;
 		}
+		if (batch->wanted != NULL && first > scan->position)
+		{
+			/* there is nothing before it, and perhaps nothing wanted in it */
+			if (lsm_view_current(scan->table))
+				scan->position = first;
+			continue;
+		}
 		if (range == NULL)
 		{
 			if (!lsm_batch_load_block(batch, view, entry, first))
@@ -470,6 +616,8 @@ lsm_batch_next(LsmBatchScan *batch)
 			if (!lsm_batch_by_row(batch, view))
 				continue;
 		}
+		if (batch->wanted != NULL)
+			batch->recheck = lsm_wanted_enter(batch->wanted, scan->unit_hi);
 		scan->have_unit = true;
 		scan->units++;
 		batch->units++;

@@ -20,6 +20,7 @@
 #include "commands/vacuum.h"
 #include "executor/tuptable.h"
 #include "lsm_am.h"
+#include "lsm_walk.h"
 #include "lsm_wal.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -86,6 +87,8 @@ typedef struct LsmIndexFetchData
 {
 	IndexFetchTableData base;	/* must be first */
 	LsmTable   *table;
+	LsmWalk		walk;
+	LsmFetchCounters counters;
 } LsmIndexFetchData;
 
 static IndexFetchTableData *
@@ -95,6 +98,7 @@ lsm_index_fetch_begin(Relation rel)
 
 	fetch->base.rel = rel;
 	fetch->table = lsm_table_open(rel);
+	lsm_walk_begin(&fetch->walk, rel, fetch->table);
 	(void) lsm_floor();
 
 	/*
@@ -123,7 +127,44 @@ lsm_index_fetch_reset(IndexFetchTableData *scan)
 static void
 lsm_index_fetch_end(IndexFetchTableData *scan)
 {
+	lsm_walk_end(&((LsmIndexFetchData *) scan)->walk);
 	pfree(scan);
+}
+
+bool		lsm_fetch_counting;
+
+/* Counters are given away, and begin anew, now and then. */
+static inline uint64
+lsm_counted_since(uint64 before, uint64 now)
+{
+	return now >= before ? now - before : now;
+}
+
+/* Fetch a row, and count what it changes of the table's counters. */
+static pg_noinline bool
+lsm_index_fetch_counted(LsmIndexFetchData *fetch, LsmTid root, Snapshot snapshot,
+						TupleTableSlot *slot, bool *all_dead)
+{
+	const uint64 *counts = fetch->table->stat.counts;
+	LsmFetchCounters *counters = &fetch->counters;
+	uint64		reads = counts[LSM_STAT_DATA_READ];
+	uint64		records = counts[LSM_STAT_RECORDS_MEMTABLE] + counts[LSM_STAT_RECORDS_SEGMENTS];
+	bool		found;
+
+	lsm_walk_to(&fetch->walk, root);
+	counters->blocks_ahead += lsm_counted_since(reads, counts[LSM_STAT_DATA_READ]);
+	found = lsm_row_fetch(fetch->base.rel, fetch->table, root, snapshot, slot, all_dead);
+	counters->blocks_read += lsm_counted_since(reads, counts[LSM_STAT_DATA_READ]);
+	counters->records += lsm_counted_since(records, counts[LSM_STAT_RECORDS_MEMTABLE] +
+										   counts[LSM_STAT_RECORDS_SEGMENTS]);
+	counters->rows += found;
+	return found;
+}
+
+const LsmFetchCounters *
+lsm_fetch_counters(const IndexFetchTableData *fetch)
+{
+	return &((const LsmIndexFetchData *) fetch)->counters;
 }
 
 static bool
@@ -134,8 +175,17 @@ lsm_index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot snaps
 	LsmTid		root = lsm_tid_from_pointer(tid);
 
 	*call_again = false;
-	if (!lsm_row_fetch(scan->rel, fetch->table, root, snapshot, slot, all_dead))
-		return false;
+	if (unlikely(lsm_fetch_counting))
+	{
+		if (!lsm_index_fetch_counted(fetch, root, snapshot, slot, all_dead))
+			return false;
+	}
+	else
+	{
+		lsm_walk_to(&fetch->walk, root);
+		if (!lsm_row_fetch(scan->rel, fetch->table, root, snapshot, slot, all_dead))
+			return false;
+	}
 	*tid = slot->tts_tid;
 	return true;
 }

@@ -25,7 +25,7 @@ PG_FUNCTION_INFO_V1(lsm_stat_get_cache_sql);
 
 static const char *const lsm_reader_kind_names[LSM_READER_KINDS] =
 {
-	"scan", "point", "bitmap", "compaction", "metadata"
+	"scan", "point", "bitmap", "index", "compaction", "metadata"
 };
 
 static const char *const lsm_reader_method_names[LSM_READER_METHODS] =

@@ -12,7 +12,9 @@
  * the others that have some are fetched by root.  Only rows of the scan's range are
  * listed, so that a range of one LB costs that LB and not all of a block.
  *
- * Parallel scans hand out ranges of root LBs.
+ * Parallel scans hand out ranges of roots, in their order, that the leader has made
+ * of what there was to read when it began (lsm_ranges.c).  Together they are all roots
+ * there may be, so that whatever happens to the table meanwhile, each row is met once.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,6 +23,8 @@
 #include "access/relscan.h"
 #include "access/xact.h"
 #include "lsm_am.h"
+#include "lsm_ranges.h"
+#include "lsm_stop.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/predicate.h"
@@ -37,9 +41,9 @@
 typedef struct LsmParallelScanData
 {
 	ParallelTableScanDescData base; /* must be first */
-	pg_atomic_uint64 next_lb;
-	uint64		end_lb;
-	uint64		chunk;
+	pg_atomic_uint32 next;		/* range that nobody has taken */
+	int			nranges;
+	LsmTid		begins[LSM_RANGES_MAX]; /* first roots of the ranges */
 } LsmParallelScanData;
 typedef LsmParallelScanData *LsmParallelScan;
 
@@ -55,57 +59,107 @@ lsm_scan_set_range(LsmScan scan, LsmTid begin, LsmTid end)
 	scan->judged_xid = 0;
 }
 
+/* ---- ranges of parallel scans ---- */
+
+static bool
+lsm_scan_take_range(LsmScan scan, LsmTid *begin, LsmTid *end)
+{
+	LsmParallelScan pscan = (LsmParallelScan) scan->base.rs_parallel;
+	uint32		i;
+
+	/* not to count on for ever */
+	if (pg_atomic_read_u32(&pscan->next) >= (uint32) pscan->nranges)
+		return false;
+	i = pg_atomic_fetch_add_u32(&pscan->next, 1);
+	if (i >= (uint32) pscan->nranges)
+		return false;
+	*begin = pscan->begins[i];
+	*end = i + 1 < (uint32) pscan->nranges ? pscan->begins[i + 1] - 1 : LSM_MAX_TID;
+	scan->ranges++;
+	return true;
+}
+
 /* ---- reading ahead ---- */
 
 /*
- * The next block of a base segment from feed_tid on, up to a root, as far as the view
- * at hand tells; row-log pages lie in shared buffers.  Not beyond so many segments of
+ * The next block of a base segment from a root on, up to another one, as far as the view
+ * at hand tells; row-log pages lie in shared buffers.  The root becomes the one behind
+ * the block.
+ */
+bool
+lsm_scan_base_block(Relation rel, LsmTable *table, LsmTid *tid, LsmTid end,
+					const LsmManifestEntry **entry, uint32 *blockno)
+{
+	LsmView    *view = table->view;
+	int			i = lsm_view_find_base(view, *tid);
+	LsmSegmentReader *reader;
+	LsmTid		first;
+	LsmTid		last;
+	uint32		rows;
+	uint64		offset;
+	uint32		stored;
+
+	if (i >= view->nbase || Max(view->base[i]->first_tid, *tid) > end)
+		return false;
+	*entry = view->base[i];
+	reader = lsm_reader_get(rel, table, *entry);
+	if (reader == NULL)
+		return false;
+	*blockno = lsm_segment_find_block(reader, *tid);
+	if (*blockno >= lsm_segment_reader_blocks(reader))
+		return false;
+	lsm_segment_block_info(reader, *blockno, &first, &last, &rows, &offset, &stored);
+	if (first > end)
+		return false;
+	*tid = last + 1;
+	return true;
+}
+
+/*
+ * The next one from feed_tid on that is not skipped.  Not beyond so many segments of
  * which no block is wanted: who reads two rows does not look through the whole table.
  */
 bool
 lsm_scan_feed_block(LsmScan scan, LsmTid end, const LsmManifestEntry **entry, uint32 *blockno)
 {
-	LsmView    *view = scan->table->view;
-	int			last_base = -1;
+	const LsmManifestEntry *last = NULL;
 	int			nsegments = 0;
 
-	for (;;)
+	do
 	{
-		int			i = lsm_view_find_base(view, scan->feed_tid);
-		LsmSegmentReader *reader;
-		LsmTid		first;
-		LsmTid		last;
-		uint32		rows;
-		uint64		offset;
-		uint32		stored;
+		LsmTid		before = scan->feed_tid;
 
-		if (i >= view->nbase || Max(view->base[i]->first_tid, scan->feed_tid) > end)
+		if (!lsm_scan_base_block(scan->base.rs_rd, scan->table, &scan->feed_tid, end, entry,
+								 blockno))
 			return false;
-		if (i != last_base && nsegments++ >= LSM_FEED_SEGMENTS)
+		if (*entry != last && nsegments++ >= LSM_FEED_SEGMENTS)
+		{
+			scan->feed_tid = before;
 			return false;
-		last_base = i;
-		*entry = view->base[i];
-		reader = lsm_reader_get(scan->base.rs_rd, scan->table, *entry);
-		if (reader == NULL)
-			return false;
-		*blockno = lsm_segment_find_block(reader, scan->feed_tid);
-		if (*blockno >= lsm_segment_reader_blocks(reader))
-			return false;
-		lsm_segment_block_info(reader, *blockno, &first, &last, &rows, &offset, &stored);
-		if (first > end)
-			return false;
-		scan->feed_tid = last + 1;
-		if (scan->skip == NULL || !scan->skip(scan->skip_arg, *entry, *blockno))
-			return true;
-	}
+		}
+		last = *entry;
+	} while (scan->skip != NULL && scan->skip(scan->skip_arg, *entry, *blockno));
+	return true;
 }
 
+/*
+ * Of a parallel scan, the next range is taken before this one is done, so that its
+ * blocks are on their way.
+ */
 static bool
 lsm_scan_feed_next(void *arg, const LsmManifestEntry **entry, uint32 *blockno)
 {
 	LsmScan		scan = arg;
 
-	return lsm_scan_feed_block(scan, scan->end, entry, blockno);
+	if (lsm_scan_feed_block(scan, scan->end, entry, blockno))
+		return true;
+	if (scan->base.rs_parallel == NULL)
+		return false;
+	if (scan->next_begin == LSM_INVALID_TID &&
+		!lsm_scan_take_range(scan, &scan->next_begin, &scan->next_end))
+		return false;
+	scan->feed_tid = Max(scan->feed_tid, scan->next_begin);
+	return lsm_scan_feed_block(scan, scan->next_end, entry, blockno);
 }
 
 void
@@ -237,6 +291,7 @@ lsm_scan_rescan(TableScanDesc sscan, struct ScanKeyData *key, bool set_params,
 	scan->picked_at = 0;
 	lsm_bitmap_rescan(scan);
 	scan->sample_lb = InvalidBlockNumber;
+	scan->next_begin = LSM_INVALID_TID;
 	if (sscan->rs_parallel != NULL)
 		lsm_scan_set_range(scan, 1, 0);
 	else
@@ -879,18 +934,18 @@ lsm_scan_next_row(LsmScan scan, ScanDirection direction, LsmScanRow *row)
 	}
 }
 
-/* Take the next range of a parallel scan. */
+/* Go to the next range of a parallel scan. */
 bool
 lsm_scan_next_range(LsmScan scan)
 {
-	LsmParallelScan pscan = (LsmParallelScan) scan->base.rs_parallel;
-	uint64		lb = pg_atomic_fetch_add_u64(&pscan->next_lb, pscan->chunk);
+	LsmTid		begin = scan->next_begin;
+	LsmTid		end = scan->next_end;
 
-	if (lb >= pscan->end_lb)
+	scan->next_begin = LSM_INVALID_TID;
+	if (begin == LSM_INVALID_TID && !lsm_scan_take_range(scan, &begin, &end))
 		return false;
 	lsm_scan_drop_unit(scan);
-	lsm_scan_set_range(scan, LSM_TID(lb, 1),
-					   LSM_TID(Min(lb + pscan->chunk, pscan->end_lb) - 1, LSM_LAST_OFFSET));
+	lsm_scan_set_range(scan, begin, end);
 	return true;
 }
 
@@ -1090,30 +1145,32 @@ lsm_scan_pick_roots(LsmScan scan, BlockNumber lb, const OffsetNumber *offsets, i
 Size
 lsm_parallelscan_estimate(Relation rel)
 {
-	return sizeof(LsmParallelScanData);
+	return MAXALIGN(sizeof(LsmParallelScanData));
 }
 
 Size
 lsm_parallelscan_initialize(Relation rel, ParallelTableScanDesc base)
 {
 	LsmParallelScan pscan = (LsmParallelScan) base;
-	LsmView    *view = lsm_view_get(rel, lsm_table_open(rel));
+	LsmRange   *ranges = palloc(LSM_RANGES_MAX * sizeof(LsmRange));
 
 	(void) lsm_floor();			/* workers use this one */
 	lsm_compat_set_parallel_rel(base, rel);
 	base->phs_syncscan = false;
-	pscan->end_lb = view->meta.next_root_lb;
-
-	/* many more ranges than workers, so that they end together */
-	pscan->chunk = Max(pscan->end_lb / 512, 4);
-	pg_atomic_init_u64(&pscan->next_lb, 0);
-	return sizeof(LsmParallelScanData);
+	pscan->nranges = lsm_ranges_of(rel, lsm_table_open(rel), ranges);
+	for (int i = 0; i < pscan->nranges; i++)
+		pscan->begins[i] = ranges[i].begin;
+	pg_atomic_init_u32(&pscan->next, 0);
+	pfree(ranges);
+	LSM_STOP("parallel-ranges");
+	return MAXALIGN(sizeof(LsmParallelScanData));
 }
 
+/* The ranges stay: they are good for any state of the table. */
 void
 lsm_parallelscan_reinitialize(Relation rel, ParallelTableScanDesc base)
 {
 	LsmParallelScan pscan = (LsmParallelScan) base;
 
-	pg_atomic_write_u64(&pscan->next_lb, 0);
+	pg_atomic_write_u32(&pscan->next, 0);
 }

@@ -395,6 +395,8 @@ lsm_ahead_fill(LsmAhead *ahead, Relation rel, LsmTable *table, LsmAheadFeed *fee
 
 	ahead->window = Min(Max(ahead->window * 2, (Size) block_bytes * 2),
 						lsm_ahead_most(block_bytes));
+	if (feed->most > 0)
+		ahead->window = Min(ahead->window, feed->most);
 	if (ahead->first > 0)
 	{
 		memmove(ahead->items, ahead->items + ahead->first,

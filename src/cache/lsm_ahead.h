@@ -33,6 +33,7 @@ typedef struct LsmAheadFeed
 	/* Begin again, after the block that is being pinned. */
 	void		(*restart) (void *arg);
 	void	   *arg;
+	Size		most;			/* bytes of the window; 0: as many as may be */
 
 	/* Zero at first. */
 	bool		missed;			/* a block has been read without a window */

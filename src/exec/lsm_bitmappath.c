@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * lsm_bitmappath.c
- *	  What bitmap scans of our tables cost.
+ *	  What the server's bitmap scans of our tables cost.
  *
  * The planner takes a bitmap scan to read the more like a sequential scan the more
  * pages it reads: it expects the kernel to read ahead what lies together.  Of our tables
@@ -12,7 +12,12 @@
  *
  * By the time that we are asked, the planner has thrown away index scans that seemed
  * to cost more than their bitmap scan.  They are still there below it, and are
- * offered once more.
+ * offered once more, and so is a sequential scan.  LsmScans are offered after that
+ * (lsm_scanpath.c): against a bitmap scan that costs too little they would be thrown
+ * away, too.
+ *
+ * Then LsmBitmapScans take the place of those that are not parallel
+ * (lsm_bitmapscanpath.c).
  *
  * Left alone are scans with parameters, as how often they run is not known here, and
  * those by BRIN, whose rows do lie together.
@@ -67,8 +72,8 @@ lsm_bitmappath_indexes(Path *qual, bool alone, List **indexes)
 }
 
 /* What the pages of a bitmap scan cost at random, less what the planner has charged. */
-static Cost
-lsm_bitmappath_rest(PlannerInfo *root, RelOptInfo *rel, BitmapHeapPath *path)
+Cost
+lsm_bitmappath_rest(PlannerInfo *root, RelOptInfo *rel, const BitmapHeapPath *path)
 {
 	double		fetched = compute_bitmap_pages(root, rel, path->bitmapqual, 1, NULL, NULL);
 	double		random_cost;
@@ -78,6 +83,16 @@ lsm_bitmappath_rest(PlannerInfo *root, RelOptInfo *rel, BitmapHeapPath *path)
 		return 0;
 	get_tablespace_page_costs(rel->reltablespace, &random_cost, &sequential_cost);
 	return fetched * (random_cost - sequential_cost) * sqrt(fetched / Max(rel->pages, 1.0));
+}
+
+/* Is it charged for that? */
+bool
+lsm_bitmappath_is_charged(const BitmapHeapPath *path)
+{
+	List	   *indexes = NIL;
+
+	return path->path.param_info == NULL &&
+		lsm_bitmappath_indexes(path->bitmapqual, false, &indexes);
 }
 
 /* Take bitmap scans out of a list of paths, charge the rest; what is below goes to indexes. */
@@ -125,6 +140,7 @@ lsm_set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntr
 	List	   *none = NIL;
 	List	   *taken;
 	ListCell   *cell;
+	bool		ours;
 
 	if (previous_set_rel_pathlist)
 		previous_set_rel_pathlist(root, rel, rti, rte);
@@ -136,8 +152,13 @@ lsm_set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntr
 	foreach(cell, indexes)
 		if (!list_member_ptr(rel->pathlist, lfirst(cell)))
 		add_path(rel, lfirst(cell));
+	if (taken != NIL)
+		add_path(rel, create_seqscan_path(root, rel, rel->lateral_relids, 0));
+	ours = lsm_scanpath_applies(rel, rte);
 	foreach(cell, taken)
-		add_path(rel, lfirst(cell));
+		add_path(rel, ours ? lsm_bitmapscanpath_make(root, rel, lfirst(cell)) : lfirst(cell));
+	if (ours)
+		lsm_bitmapscanpath_replace(root, rel);
 
 	/* the planner has freed the partial index scans that it did not want */
 	taken = lsm_bitmappath_take(root, rel, &rel->partial_pathlist, &none);

@@ -104,8 +104,12 @@ lsm_columnscan_skip(void *arg, LsmSegmentReader *reader, const LsmManifestEntry 
 		lsm_segment_reader_blocks(reader) == 1)
 		return false;
 	lsm_columnscan_prepare(cscan);
-	/* a serializable reader must meet rows that it does not see yet */
-	if (IsolationIsSerializable() && !(entry->flags & LSM_SEGFLAG_ALL_VISIBLE))
+	/*
+	 * A serializable reader must meet rows that it does not see yet; if it has not
+	 * locked the relation, all rows.
+	 */
+	if (IsolationIsSerializable() &&
+		(cscan->wanted != NULL || !(entry->flags & LSM_SEGFLAG_ALL_VISIBLE)))
 		return false;
 	for (int i = 0; i < cscan->npredicates; i++)
 		if (!lsm_predicate_may_match(cscan->predicates[i], reader, blockno))
@@ -148,12 +152,17 @@ lsm_columnscan_start(LsmColumnScan *cscan)
 {
 	if (cscan->scan == NULL && cscan->pscan != NULL)
 		cscan->scan = table_beginscan_parallel(cscan->rel, cscan->pscan);
+	else if (cscan->scan == NULL && cscan->wanted != NULL)
+		cscan->scan = lsm_scan_begin(cscan->rel, cscan->ps->state->es_snapshot, 0, NULL, NULL,
+									 SO_TYPE_BITMAPSCAN | SO_ALLOW_PAGEMODE);
 	else if (cscan->scan == NULL)
 		cscan->scan = table_beginscan(cscan->rel, cscan->ps->state->es_snapshot, 0, NULL);
 	for (int i = 0; i < cscan->npredicates; i++)
 		lsm_predicate_start(cscan->predicates[i], cscan->ps->ps_ExprContext);
 	lsm_batch_begin(&cscan->batch, (LsmScan) cscan->scan);
 	cscan->batch.arg = cscan;
+	if (cscan->wanted != NULL)
+		lsm_batch_want(&cscan->batch, cscan->wanted);
 	if (cscan->npredicates > 0 || cscan->prepare != NULL || cscan->beaten != NULL)
 		cscan->batch.skip = lsm_columnscan_skip;
 	if (cscan->known != NULL)
@@ -161,6 +170,31 @@ lsm_columnscan_start(LsmColumnScan *cscan)
 		cscan->batch.known = lsm_columnscan_known;
 		cscan->batch.take = lsm_columnscan_take;
 	}
+}
+
+/* Before the start: have a bitmap made, of the roots that are wanted. */
+void
+lsm_columnscan_want(LsmColumnScan *cscan, PlanState *bitmap)
+{
+	TIDBitmap  *result = (TIDBitmap *) MultiExecProcNode(bitmap);
+	MemoryContext caller;
+
+	if (result == NULL || !IsA(result, TIDBitmap))
+		elog(ERROR, "unrecognized result from subplan");
+	caller = MemoryContextSwitchTo(cscan->ps->state->es_query_cxt);
+	cscan->wanted = lsm_wanted_begin(result);
+	MemoryContextSwitchTo(caller);
+}
+
+/* Give the bitmap up. */
+static void
+lsm_columnscan_unwant(LsmColumnScan *cscan)
+{
+	if (cscan->wanted == NULL)
+		return;
+	lsm_wanted_pages(cscan->wanted, &cscan->exact_pages, &cscan->lossy_pages);
+	lsm_wanted_end(cscan->wanted);
+	cscan->wanted = NULL;
 }
 
 /* Take over what the batch scan has counted. */
@@ -193,6 +227,7 @@ void
 lsm_columnscan_end(LsmColumnScan *cscan)
 {
 	lsm_columnscan_stop(cscan);
+	lsm_columnscan_unwant(cscan);
 	if (cscan->scan != NULL)
 		table_endscan(cscan->scan);
 	cscan->scan = NULL;
@@ -202,6 +237,7 @@ void
 lsm_columnscan_rescan(LsmColumnScan *cscan)
 {
 	lsm_columnscan_stop(cscan);
+	lsm_columnscan_unwant(cscan);
 	if (cscan->scan != NULL)
 		table_rescan(cscan->scan, NULL);
 }
@@ -277,6 +313,7 @@ lsm_columnscan_next_unit(LsmColumnScan *cscan)
 		return false;
 	if (cscan->batch.block != NULL && cscan->batch.nseen > 0)
 	{
+		cscan->rows_taken += cscan->batch.nseen;
 		lsm_columnscan_prepare(cscan);
 		lsm_columnscan_examine(cscan);
 		lsm_columnscan_select(cscan);
@@ -308,7 +345,11 @@ lsm_columnscan_deliver(LsmColumnScan *cscan, const LsmScanRow *row, TupleTableSl
 {
 	if (!lsm_scan_deliver((LsmScan) cscan->scan, row, slot))
 		return false;
-	lsm_compat_count_returned(cscan->rel, 1);
+	if (cscan->wanted != NULL)
+		lsm_compat_count_fetched(cscan->rel, 1);
+	else
+		lsm_compat_count_returned(cscan->rel, 1);
+	cscan->rows_taken++;
 	*root = row->root;
 	return lsm_columnscan_passes(cscan, slot);
 }
@@ -331,7 +372,10 @@ lsm_columnscan_fetch(LsmColumnScan *cscan, TupleTableSlot *slot, int before, Lsm
 	{
 		LsmScanRow	row = {.root = batch->changed[cscan->changed_at++].root,.changed = true,.change = -1};
 
-		cscan->counters.rows_fused++;
+		if (batch->listed)
+			cscan->counters.rows_looked_up++;
+		else
+			cscan->counters.rows_fused++;
 		if (lsm_columnscan_deliver(cscan, &row, slot, root))
 			return true;
 	}
@@ -349,10 +393,17 @@ lsm_columnscan_store(LsmColumnScan *cscan, int row, LsmTid root, TupleTableSlot 
 
 /* ---- parallel plans ---- */
 
-Size
-lsm_columnscan_estimate_dsm(Relation rel, Snapshot snapshot)
+static Size
+lsm_columnscan_shared_bytes(int nworkers)
 {
-	return add_size(MAXALIGN(sizeof(LsmScanShared)), table_parallelscan_estimate(rel, snapshot));
+	return add_size(MAXALIGN(offsetof(LsmScanShared, shares)), lsm_scanshare_bytes(nworkers));
+}
+
+Size
+lsm_columnscan_estimate_dsm(Relation rel, Snapshot snapshot, int nworkers)
+{
+	return add_size(lsm_columnscan_shared_bytes(nworkers),
+					table_parallelscan_estimate(rel, snapshot));
 }
 
 void
@@ -360,19 +411,43 @@ lsm_columnscan_initialize_worker(LsmColumnScan *cscan, void *coordinate)
 {
 	cscan->shared = coordinate;
 	cscan->pscan = (ParallelTableScanDesc)
-		((char *) coordinate + MAXALIGN(sizeof(LsmScanShared)));
+		((char *) coordinate + lsm_columnscan_shared_bytes(cscan->shared->shares.nworkers));
 }
 
 void
-lsm_columnscan_initialize_dsm(LsmColumnScan *cscan, void *coordinate, bool again)
+lsm_columnscan_initialize_dsm(LsmColumnScan *cscan, void *coordinate, int nworkers)
 {
-	lsm_columnscan_initialize_worker(cscan, coordinate);
+	LsmScanShared *shared = coordinate;
+
 	for (int i = 0; i < LSM_SCAN_COUNTERS; i++)
-		pg_atomic_init_u64(&cscan->shared->counters[i], 0);
-	if (again)
-		table_parallelscan_reinitialize(cscan->rel, cscan->pscan);
-	else
-		table_parallelscan_initialize(cscan->rel, cscan->pscan, cscan->ps->state->es_snapshot);
+		pg_atomic_init_u64(&shared->counters[i], 0);
+	lsm_scanshare_init(&shared->shares, nworkers);
+	lsm_columnscan_initialize_worker(cscan, coordinate);
+	table_parallelscan_initialize(cscan->rel, cscan->pscan, cscan->ps->state->es_snapshot);
+}
+
+/* What has been counted so far stays: the leader takes it over once, at the end. */
+void
+lsm_columnscan_reinitialize_dsm(LsmColumnScan *cscan, void *coordinate)
+{
+	table_parallelscan_reinitialize(cscan->rel, cscan->pscan);
+}
+
+/* Tell what this process has taken, and begin to count anew. */
+static void
+lsm_columnscan_give_share(LsmColumnScan *cscan)
+{
+	LsmScan		scan = (LsmScan) cscan->scan;
+	LsmScanShare own = {0, 0, cscan->rows_taken};
+
+	cscan->rows_taken = 0;
+	if (scan == NULL)
+		return;
+	own.ranges = scan->ranges;
+	own.units = scan->units;
+	scan->ranges = 0;
+	scan->units = 0;
+	lsm_scanshare_add(&cscan->shared->shares, &own);
 }
 
 /*
@@ -384,10 +459,12 @@ void
 lsm_columnscan_shutdown(LsmColumnScan *cscan)
 {
 	uint64	   *counters = (uint64 *) &cscan->counters;
+	MemoryContext caller;
 
 	if (cscan->shared == NULL)
 		return;
 	lsm_columnscan_count(cscan);
+	lsm_columnscan_give_share(cscan);
 	for (int i = 0; i < LSM_SCAN_COUNTERS; i++)
 	{
 		if (IsParallelWorker())
@@ -398,8 +475,12 @@ lsm_columnscan_shutdown(LsmColumnScan *cscan)
 		else
 			counters[i] += pg_atomic_read_u64(&cscan->shared->counters[i]);
 	}
-	if (!IsParallelWorker())
-		cscan->shared = NULL;
+	if (IsParallelWorker())
+		return;
+	caller = MemoryContextSwitchTo(cscan->ps->state->es_query_cxt);
+	cscan->shares = lsm_scanshare_copy(&cscan->shared->shares);
+	MemoryContextSwitchTo(caller);
+	cscan->shared = NULL;
 }
 
 void
@@ -410,16 +491,20 @@ lsm_columnscan_explain(LsmColumnScan *cscan, ExplainState *es)
 	if (!es->analyze)
 		return;
 	lsm_columnscan_count(cscan);
+	if (cscan->shares != NULL)
+		lsm_scanshare_explain(cscan->shares, es);
 	if (es->format != EXPLAIN_FORMAT_TEXT)
 	{
 		ExplainPropertyInteger("LSM Blocks Read", NULL, counters->blocks_read, es);
 		ExplainPropertyInteger("LSM Blocks Skipped", NULL, counters->blocks_skipped, es);
 		ExplainPropertyInteger("LSM Blocks Counted", NULL, counters->blocks_counted, es);
 		ExplainPropertyInteger("LSM Rows Fused", NULL, counters->rows_fused, es);
+		ExplainPropertyInteger("LSM Rows Looked Up", NULL, counters->rows_looked_up, es);
 		return;
 	}
 	if (counters->blocks_read == 0 && counters->blocks_skipped == 0 &&
-		counters->blocks_counted == 0 && counters->rows_fused == 0)
+		counters->blocks_counted == 0 && counters->rows_fused == 0 &&
+		counters->rows_looked_up == 0)
 		return;
 	appendStringInfoSpaces(es->str, es->indent * 2);
 	appendStringInfo(es->str, "LSM: blocks read=" UINT64_FORMAT, counters->blocks_read);
@@ -429,5 +514,7 @@ lsm_columnscan_explain(LsmColumnScan *cscan, ExplainState *es)
 		appendStringInfo(es->str, " counted=" UINT64_FORMAT, counters->blocks_counted);
 	if (counters->rows_fused > 0)
 		appendStringInfo(es->str, ", rows fused=" UINT64_FORMAT, counters->rows_fused);
+	if (counters->rows_looked_up > 0)
+		appendStringInfo(es->str, ", rows looked up=" UINT64_FORMAT, counters->rows_looked_up);
 	appendStringInfoChar(es->str, '\n');
 }

@@ -12,6 +12,7 @@
 #include "access/parallel.h"
 #include "lsm_am.h"
 #include "lsm_predicate.h"
+#include "lsm_scanshare.h"
 #include "nodes/execnodes.h"
 
 /* What a scan has done; of parallel scans, all processes together. */
@@ -21,9 +22,11 @@ typedef struct LsmScanCounters
 	uint64		blocks_skipped;
 	uint64		blocks_counted; /* their rows are known without reading them */
 	uint64		rows_fused;		/* rows with other records than in their block */
+	uint64		rows_looked_up; /* bitmap: one by one, as there are few in their
+								 * block */
 } LsmScanCounters;
 
-#define LSM_SCAN_COUNTERS		4
+#define LSM_SCAN_COUNTERS		5
 
 StaticAssertDecl(sizeof(LsmScanCounters) == LSM_SCAN_COUNTERS * sizeof(uint64),
 				 "counters are shared as an array");
@@ -31,6 +34,8 @@ StaticAssertDecl(sizeof(LsmScanCounters) == LSM_SCAN_COUNTERS * sizeof(uint64),
 typedef struct LsmScanShared
 {
 	pg_atomic_uint64 counters[LSM_SCAN_COUNTERS];
+	LsmScanShares shares;		/* of all processes; the scan's own part comes
+								 * behind them */
 } LsmScanShared;
 
 typedef struct LsmColumnScan LsmColumnScan;
@@ -61,6 +66,7 @@ struct LsmColumnScan
 	ParallelTableScanDesc pscan;
 	LsmScanShared *shared;
 	TableScanDesc scan;
+	LsmWanted  *wanted;			/* of a bitmap scan, or NULL */
 	LsmBatchScan batch;
 	/* the unit, if it is a block */
 	bool		simple;			/* columns say all about its rows */
@@ -72,6 +78,11 @@ struct LsmColumnScan
 	int			at;				/* page: of its rows; block: of selected */
 	int			changed_at;
 	LsmScanCounters counters;
+	uint64		exact_pages;	/* of the bitmap, as the server counts them */
+	uint64		lossy_pages;
+	uint64		rows_taken;		/* of units so far: those that the snapshot sees */
+	LsmScanShares *shares;		/* leader of a parallel scan, after it: who took
+								 * what */
 };
 
 /*
@@ -84,6 +95,7 @@ extern void lsm_columnscan_ask(LsmColumnScan *cscan, Node *expr, Index varno);
 
 /* Running: start (which evaluates conditions' values), units, end or rescan. */
 extern void lsm_columnscan_start(LsmColumnScan *cscan);
+extern void lsm_columnscan_want(LsmColumnScan *cscan, PlanState *bitmap);
 extern bool lsm_columnscan_next_unit(LsmColumnScan *cscan);
 extern void lsm_columnscan_stop(LsmColumnScan *cscan);
 extern void lsm_columnscan_end(LsmColumnScan *cscan);
@@ -102,8 +114,9 @@ extern bool lsm_columnscan_store(LsmColumnScan *cscan, int row, LsmTid root,
 extern bool lsm_columnscan_passes(LsmColumnScan *cscan, TupleTableSlot *slot);
 
 /* Parallel plans, and EXPLAIN. */
-extern Size lsm_columnscan_estimate_dsm(Relation rel, Snapshot snapshot);
-extern void lsm_columnscan_initialize_dsm(LsmColumnScan *cscan, void *coordinate, bool again);
+extern Size lsm_columnscan_estimate_dsm(Relation rel, Snapshot snapshot, int nworkers);
+extern void lsm_columnscan_initialize_dsm(LsmColumnScan *cscan, void *coordinate, int nworkers);
+extern void lsm_columnscan_reinitialize_dsm(LsmColumnScan *cscan, void *coordinate);
 extern void lsm_columnscan_initialize_worker(LsmColumnScan *cscan, void *coordinate);
 extern void lsm_columnscan_shutdown(LsmColumnScan *cscan);
 extern void lsm_columnscan_explain(LsmColumnScan *cscan, ExplainState *es);

@@ -34,13 +34,37 @@ typedef struct LsmScanCost
 } LsmScanCost;
 
 extern void lsm_scanpath_install(void);
+extern Index lsm_scanpath_level(List *restrictions);
+extern bool lsm_scanpath_may_lead(RestrictInfo *restriction, Index level);
+extern double lsm_scanpath_correlation(PlannerInfo *root, RelOptInfo *rel, AttrNumber attnum);
+extern CustomPath *lsm_scanpath_make(PlannerInfo *root, RelOptInfo *rel, const LsmScanCost *cost,
+									 Relids required_outer, int workers);
 extern bool lsm_scanpath_applies(RelOptInfo *rel, RangeTblEntry *rte);
 extern void lsm_scanpath_conditions(PlannerInfo *root, RelOptInfo *rel, List *restrictions,
 									LsmScanCost *cost);
 extern Cost lsm_scanpath_find_cost(RelOptInfo *rel, const LsmScanCost *cost, Cost *disk);
 
+/* What finding a row in a block costs, of cpu_tuple_cost, and what making it. */
+#define LSM_FIND_FACTOR			0.1
+#define LSM_MAKE_FACTOR			0.5
+
+/* What a condition costs that is looked at by column, of what it costs for a row. */
+#define LSM_BATCH_FACTOR		0.1
+
 /* ---- lsm_bitmappath.c ---- */
 extern void lsm_bitmappath_install(void);
+extern Cost lsm_bitmappath_rest(PlannerInfo *root, RelOptInfo *rel, const BitmapHeapPath *path);
+extern bool lsm_bitmappath_is_charged(const BitmapHeapPath *path);
+
+/* ---- lsm_bitmapscanpath.c ---- */
+extern Path *lsm_bitmapscanpath_make(PlannerInfo *root, RelOptInfo *rel, BitmapHeapPath *bitmap);
+extern void lsm_bitmapscanpath_replace(PlannerInfo *root, RelOptInfo *rel);
+
+/* ---- lsm_parampath.c ---- */
+extern void lsm_parampath_add(PlannerInfo *root, RelOptInfo *rel);
+
+/* ---- lsm_explain.c ---- */
+extern void lsm_explain_install(void);
 
 /* ---- lsm_aggpath.c ---- */
 
@@ -56,5 +80,6 @@ extern const CustomScanMethods lsm_agg_methods;
 
 /* ---- lsm_scannode.c ---- */
 extern const CustomScanMethods lsm_scan_methods;
+extern const CustomScanMethods lsm_bitmap_scan_methods;
 
 #endif							/* LSM_EXEC_H */

@@ -13,6 +13,10 @@
  * are looked at by column.  The node's own qual has the others, from the first block
  * on whose columns are looked at: until then it has all, and a short statement over a
  * small table of changed rows never pays for preparing columns.
+ * LsmBitmapScan is the same of the rows that a bitmap tells of.  It runs the bitmap's
+ * plan itself, and so knows what comes next, which a table access method is not told
+ * before 18.  custom_exprs has the conditions that the bitmap stands for, which are
+ * checked where it does not say all: for lossy pages, and for rows of EvalPlanQual.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,6 +27,8 @@
 #include "lsm_columnscan.h"
 #include "lsm_exec.h"
 #include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "utils/ruleutils.h"
 
 /* If fewer than one row in so many is left, values are decoded one by one. */
 #define LSM_SPARSE				8
@@ -43,6 +49,7 @@ typedef struct LsmScanState
 	int			ncolumns;
 	LsmScanColumn *columns;
 	bool		requalified;	/* qual is another than ExecScan() knows */
+	ExprState  *bitmap_qual;	/* what the bitmap stands for, or NULL */
 	bool		by_row;			/* it was turned around */
 	bool		done;
 	int			room;			/* of roots */
@@ -56,6 +63,7 @@ lsm_scannode_columns(LsmScanState *node)
 {
 	int			attnum = -1;
 
+	node->ncolumns = 0;
 	node->columns = palloc0(Max(bms_num_members(node->cscan.columns), 1) *
 							sizeof(LsmScanColumn));
 	while ((attnum = bms_next_member(node->cscan.columns, attnum)) >= 0)
@@ -124,10 +132,17 @@ lsm_scannode_begin(CustomScanState *css, EState *estate, int eflags)
 		}
 	}
 	/* what a subplan has found out must not be lost while the scan runs */
-	if (subplans)
+	if (subplans || outerPlan(plan) != NULL)
 		lsm_scannode_prepare(&node->cscan);
 	else
 		node->cscan.prepare = lsm_scannode_prepare;
+	if (outerPlan(plan) != NULL)
+	{
+		outerPlanState(css) = ExecInitNode(outerPlan(plan), estate, eflags);
+		lsm_columnscan_ask(&node->cscan, (Node *) plan->custom_exprs, plan->scan.scanrelid);
+		lsm_scannode_columns(node);
+		node->bitmap_qual = ExecInitQual(plan->custom_exprs, ps);
+	}
 }
 
 /* ---- rows ---- */
@@ -216,6 +231,23 @@ lsm_scannode_next(LsmScanState *node, TupleTableSlot *slot)
 	return lsm_columnscan_fetch(cscan, slot, -1, &scan->current);
 }
 
+/* Does a row meet the condition that the bitmap stands for, if it is to be checked? */
+static bool
+lsm_scannode_in_bitmap(LsmScanState *node, TupleTableSlot *slot)
+{
+	ExprContext *econtext = node->css.ss.ps.ps_ExprContext;
+
+	if (node->bitmap_qual == NULL || !node->cscan.batch.recheck)
+		return true;
+	ResetExprContext(econtext);
+	econtext->ecxt_scantuple = slot;
+	if (ExecQual(node->bitmap_qual, econtext))
+		return true;
+	InstrCountFiltered2(&node->css.ss.ps, 1);
+	ExecClearTuple(slot);
+	return false;
+}
+
 /* Row by row, in any direction. */
 static TupleTableSlot *
 lsm_scannode_next_row(LsmScanState *node, ScanDirection direction, TupleTableSlot *slot)
@@ -248,13 +280,21 @@ lsm_scannode_access(ScanState *ss)
 	ScanDirection direction = ss->ps.state->es_direction;
 
 	if (node->cscan.batch.scan == NULL && !node->by_row)
+	{
+		if (outerPlanState(node) != NULL)
+			lsm_columnscan_want(&node->cscan, outerPlanState(node));
 		lsm_columnscan_start(&node->cscan);
+	}
 	if (node->by_row || ScanDirectionIsBackward(direction))
 		return lsm_scannode_next_row(node, direction, slot);
 	while (!node->done && !node->requalified)
 	{
-		if (lsm_scannode_next(node, slot))
-			return slot;
+		while (lsm_scannode_next(node, slot))
+		{
+			if (lsm_scannode_in_bitmap(node, slot))
+				return slot;
+			CHECK_FOR_INTERRUPTS();
+		}
 		if (!lsm_columnscan_next_unit(&node->cscan))
 			node->done = true;
 		else if (node->cscan.nselected > 0)
@@ -267,9 +307,12 @@ lsm_scannode_access(ScanState *ss)
 static bool
 lsm_scannode_recheck(ScanState *ss, TupleTableSlot *slot)
 {
-	LsmColumnScan *cscan = &((LsmScanState *) ss)->cscan;
+	LsmScanState *node = (LsmScanState *) ss;
+	LsmColumnScan *cscan = &node->cscan;
 
 	ss->ps.ps_ExprContext->ecxt_scantuple = slot;
+	if (node->bitmap_qual != NULL && !ExecQual(node->bitmap_qual, ss->ps.ps_ExprContext))
+		return false;
 	return cscan->npredicates == 0 || ExecQual(cscan->qual, ss->ps.ps_ExprContext);
 }
 
@@ -293,6 +336,8 @@ lsm_scannode_exec(CustomScanState *css)
 static void
 lsm_scannode_end(CustomScanState *css)
 {
+	if (outerPlanState(css) != NULL)
+		ExecEndNode(outerPlanState(css));
 	lsm_columnscan_end(&((LsmScanState *) css)->cscan);
 }
 
@@ -305,25 +350,27 @@ lsm_scannode_rescan(CustomScanState *css)
 	node->by_row = false;
 	node->done = false;
 	ExecScanReScan(&css->ss);
+	if (outerPlanState(css) != NULL && outerPlanState(css)->chgParam == NULL)
+		ExecReScan(outerPlanState(css));
 }
 
 static Size
 lsm_scannode_estimate_dsm(CustomScanState *css, ParallelContext *pcxt)
 {
 	return lsm_columnscan_estimate_dsm(css->ss.ss_currentRelation,
-									   css->ss.ps.state->es_snapshot);
+									   css->ss.ps.state->es_snapshot, pcxt->nworkers);
 }
 
 static void
 lsm_scannode_initialize_dsm(CustomScanState *css, ParallelContext *pcxt, void *coordinate)
 {
-	lsm_columnscan_initialize_dsm(&((LsmScanState *) css)->cscan, coordinate, false);
+	lsm_columnscan_initialize_dsm(&((LsmScanState *) css)->cscan, coordinate, pcxt->nworkers);
 }
 
 static void
 lsm_scannode_reinitialize_dsm(CustomScanState *css, ParallelContext *pcxt, void *coordinate)
 {
-	lsm_columnscan_initialize_dsm(&((LsmScanState *) css)->cscan, coordinate, true);
+	lsm_columnscan_reinitialize_dsm(&((LsmScanState *) css)->cscan, coordinate);
 }
 
 static void
@@ -342,6 +389,44 @@ static void
 lsm_scannode_explain(CustomScanState *css, List *ancestors, ExplainState *es)
 {
 	lsm_columnscan_explain(&((LsmScanState *) css)->cscan, es);
+}
+
+/* As the server shows its own node. */
+static void
+lsm_scannode_explain_bitmap(CustomScanState *css, List *ancestors, ExplainState *es)
+{
+	LsmScanState *node = (LsmScanState *) css;
+	LsmColumnScan *cscan = &node->cscan;
+	CustomScan *plan = (CustomScan *) css->ss.ps.plan;
+	Instrumentation *instrument = css->ss.ps.instrument;
+	List	   *context = set_deparse_context_plan(es->deparse_cxt, &plan->scan.plan, ancestors);
+	Node	   *qual = (Node *) make_ands_explicit(plan->custom_exprs);
+
+	ExplainPropertyText("Recheck Cond", deparse_expression(qual, context, es->verbose, false), es);
+	if (es->analyze)
+	{
+		if (instrument != NULL && (instrument->nfiltered2 > 0 || es->format != EXPLAIN_FORMAT_TEXT))
+			ExplainPropertyFloat("Rows Removed by Index Recheck", NULL,
+								 instrument->nfiltered2 / Max(instrument->nloops, 1), 0, es);
+		if (cscan->wanted != NULL)
+			lsm_wanted_pages(cscan->wanted, &cscan->exact_pages, &cscan->lossy_pages);
+		if (es->format != EXPLAIN_FORMAT_TEXT)
+		{
+			ExplainPropertyInteger("Exact Heap Blocks", NULL, cscan->exact_pages, es);
+			ExplainPropertyInteger("Lossy Heap Blocks", NULL, cscan->lossy_pages, es);
+		}
+		else if (cscan->exact_pages > 0 || cscan->lossy_pages > 0)
+		{
+			appendStringInfoSpaces(es->str, es->indent * 2);
+			appendStringInfoString(es->str, "Heap Blocks:");
+			if (cscan->exact_pages > 0)
+				appendStringInfo(es->str, " exact=" UINT64_FORMAT, cscan->exact_pages);
+			if (cscan->lossy_pages > 0)
+				appendStringInfo(es->str, " lossy=" UINT64_FORMAT, cscan->lossy_pages);
+			appendStringInfoChar(es->str, '\n');
+		}
+	}
+	lsm_columnscan_explain(cscan, es);
 }
 
 static const CustomExecMethods lsm_scannode_methods = {
@@ -372,4 +457,29 @@ lsm_scannode_create(CustomScan *plan)
 const CustomScanMethods lsm_scan_methods = {
 	.CustomName = "LsmScan",
 	.CreateCustomScanState = lsm_scannode_create,
+};
+
+static const CustomExecMethods lsm_scannode_bitmap_methods = {
+	.CustomName = "LsmBitmapScan",
+	.BeginCustomScan = lsm_scannode_begin,
+	.ExecCustomScan = lsm_scannode_exec,
+	.EndCustomScan = lsm_scannode_end,
+	.ReScanCustomScan = lsm_scannode_rescan,
+	.ExplainCustomScan = lsm_scannode_explain_bitmap,
+};
+
+static Node *
+lsm_scannode_create_bitmap(CustomScan *plan)
+{
+	LsmScanState *node = palloc0(sizeof(LsmScanState));
+
+	NodeSetTag(node, T_CustomScanState);
+	lsm_compat_custom_scan_slot(&node->css, &LsmSlotOps);
+	node->css.methods = &lsm_scannode_bitmap_methods;
+	return (Node *) node;
+}
+
+const CustomScanMethods lsm_bitmap_scan_methods = {
+	.CustomName = "LsmBitmapScan",
+	.CreateCustomScanState = lsm_scannode_create_bitmap,
 };

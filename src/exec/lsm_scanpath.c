@@ -48,12 +48,6 @@
 #include "utils/spccache.h"
 #include "utils/syscache.h"
 
-#define LSM_BATCH_FACTOR		0.1
-
-/* What finding a row in a block costs, of cpu_tuple_cost, and what making it. */
-#define LSM_FIND_FACTOR			0.1
-#define LSM_MAKE_FACTOR			0.5
-
 /* What passing over a page by its zone map costs, and looking a row up, of the same. */
 #define LSM_SKIP_FACTOR			2.0
 #define LSM_LOOK_UP_FACTOR		5.0
@@ -71,7 +65,7 @@ static set_rel_pathlist_hook_type previous_set_rel_pathlist;
 /* ---- conditions ---- */
 
 /* The lowest level of security among restrictions. */
-static Index
+Index
 lsm_scanpath_level(List *restrictions)
 {
 	Index		level = PG_UINT32_MAX;
@@ -83,7 +77,7 @@ lsm_scanpath_level(List *restrictions)
 }
 
 /* May a restriction be looked at before all others? */
-static bool
+bool
 lsm_scanpath_may_lead(RestrictInfo *restriction, Index level)
 {
 	return !restriction->pseudoconstant &&
@@ -104,7 +98,7 @@ lsm_scanpath_is_current_of(List *restrictions)
 /* ---- costs ---- */
 
 /* The square of the correlation of a column with the order of rows; 0: not known. */
-static double
+double
 lsm_scanpath_correlation(PlannerInfo *root, RelOptInfo *rel, AttrNumber attnum)
 {
 	RangeTblEntry *rte = planner_rt_fetch(rel->relid, root);
@@ -294,15 +288,16 @@ static const CustomPathMethods lsm_scanpath_methods = {
 	.PlanCustomPath = lsm_scanpath_plan,
 };
 
-static CustomPath *
-lsm_scanpath_make(PlannerInfo *root, RelOptInfo *rel, const LsmScanCost *cost, int workers)
+CustomPath *
+lsm_scanpath_make(PlannerInfo *root, RelOptInfo *rel, const LsmScanCost *cost,
+				  Relids required_outer, int workers)
 {
 	CustomPath *path = makeNode(CustomPath);
 
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = rel;
 	path->path.pathtarget = rel->reltarget;
-	path->path.param_info = get_baserel_parampathinfo(root, rel, rel->lateral_relids);
+	path->path.param_info = get_baserel_parampathinfo(root, rel, required_outer);
 	path->path.parallel_aware = workers > 0;
 	path->path.parallel_safe = rel->consider_parallel;
 	path->path.parallel_workers = workers;
@@ -349,14 +344,16 @@ lsm_set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntr
 		lsm_scanpath_conditions_small(rel, &cost);
 	else
 		lsm_scanpath_conditions(root, rel, rel->baserestrictinfo, &cost);
-	add_path(rel, &lsm_scanpath_make(root, rel, &cost, 0)->path);
+	add_path(rel, &lsm_scanpath_make(root, rel, &cost, rel->lateral_relids, 0)->path);
+	if (rel->tuples > LSM_SMALL_TABLE)
+		lsm_parampath_add(root, rel);
 	if (rel->consider_parallel && rel->lateral_relids == NULL)
 	{
 		int			workers = compute_parallel_worker(rel, rel->pages, -1,
 													  max_parallel_workers_per_gather);
 
 		if (workers > 0)
-			add_partial_path(rel, &lsm_scanpath_make(root, rel, &cost, workers)->path);
+			add_partial_path(rel, &lsm_scanpath_make(root, rel, &cost, NULL, workers)->path);
 	}
 }
 
@@ -364,6 +361,7 @@ void
 lsm_scanpath_install(void)
 {
 	RegisterCustomScanMethods(&lsm_scan_methods);
+	RegisterCustomScanMethods(&lsm_bitmap_scan_methods);
 	previous_set_rel_pathlist = set_rel_pathlist_hook;
 	set_rel_pathlist_hook = lsm_set_rel_pathlist;
 }

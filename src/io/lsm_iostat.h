@@ -18,6 +18,7 @@ typedef enum LsmReaderKind
 	LSM_READER_SCAN,
 	LSM_READER_POINT,			/* one block, for one row */
 	LSM_READER_BITMAP,
+	LSM_READER_INDEX,			/* an index scan that walks forward */
 	LSM_READER_COMPACTION,
 	LSM_READER_METADATA,		/* footer, index and filter of a segment */
 	LSM_READER_KINDS			/* how many there are */

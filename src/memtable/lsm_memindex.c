@@ -383,6 +383,40 @@ lsm_memindex_collect(LsmMemIndex *index, LsmTid lo, LsmTid hi,
 	return n;
 }
 
+/*
+ * A sample of the roots in order, max at most; each stands for so many.  A level of the
+ * list is one, of a quarter of the level below, and the lowest that fits is taken.
+ */
+int
+lsm_memindex_sample(LsmMemIndex *index, LsmTid *roots, int max, uint64 *each)
+{
+	int			level = 0;
+	int			n;
+
+	*each = 1;
+	if (index->head == 0)
+		return 0;
+	while (level < LSM_MAX_HEIGHT - 1 &&
+		   pg_atomic_read_u32(&index->entries) / *each > (uint64) max / 2)
+	{
+		level++;
+		*each *= 4;
+	}
+	for (;; level++, *each *= 4)
+	{
+		uint32		at = pg_atomic_read_u32(&lsm_node_ptr(index->head)->next[level]);
+
+		for (n = 0; at != 0 && n < max; n++)
+		{
+			roots[n] = lsm_node_ptr(at)->root;
+			at = pg_atomic_read_u32(&lsm_node_ptr(at)->next[level]);
+		}
+		/* there are more than was expected: what lies behind would be missing */
+		if (at == 0 || level == LSM_MAX_HEIGHT - 1)
+			return n;
+	}
+}
+
 /* Has any row with lo <= root <= hi a record here? */
 bool
 lsm_memindex_any(LsmMemIndex *index, LsmTid lo, LsmTid hi)

@@ -51,5 +51,6 @@ extern void lsm_memindex_publish(LsmMemIndex *index, uint32 node, LsmTid root, L
 extern bool lsm_memindex_any(LsmMemIndex *index, LsmTid lo, LsmTid hi);
 extern int	lsm_memindex_collect(LsmMemIndex *index, LsmTid lo, LsmTid hi,
 								 LsmTid *roots, LsmTid *heads, int max);
+extern int	lsm_memindex_sample(LsmMemIndex *index, LsmTid *roots, int max, uint64 *each);
 
 #endif							/* LSM_MEMINDEX_H */

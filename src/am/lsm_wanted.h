@@ -1,0 +1,52 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_wanted.h
+ *	  The roots that a bitmap tells of, in their order.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_WANTED_H
+#define LSM_WANTED_H
+
+#include "lsm.h"
+
+#include "lsm_segment.h"
+#include "nodes/tidbitmap.h"
+
+typedef struct LsmWanted LsmWanted;
+
+/* It lives in CurrentMemoryContext; the bitmap is its own from now on. */
+extern LsmWanted *lsm_wanted_begin(TIDBitmap *bitmap);
+extern void lsm_wanted_end(LsmWanted *wanted);
+
+/*
+ * The first root from tid on that is wanted, or that may be (of a lossy page);
+ * LSM_INVALID_TID: there is none.  Pages of the bitmap before it are given up, so tid
+ * never becomes less.
+ */
+extern LsmTid lsm_wanted_next(LsmWanted *wanted, LsmTid tid);
+
+/*
+ * The roots from lo to hi, if these are max at most, and none of a lossy page; -1: there
+ * are others.
+ */
+extern int	lsm_wanted_list(LsmWanted *wanted, LsmTid lo, LsmTid hi, LsmTid *roots, int max);
+
+extern bool lsm_wanted_has(LsmWanted *wanted, LsmTid root);
+
+/* Set the mask, which is 0, for rows of the block from lo to hi; returns for how many. */
+extern int	lsm_wanted_mask(LsmWanted *wanted, LsmBlock *block, LsmTid lo, LsmTid hi,
+							uint8 *mask);
+
+/* The scan has come to the roots up to hi: must the bitmap's condition be checked again? */
+extern bool lsm_wanted_enter(LsmWanted *wanted, LsmTid hi);
+
+/* Pages of the bitmap that the scan has come to. */
+extern void lsm_wanted_pages(LsmWanted *wanted, uint64 *exact, uint64 *lossy);
+
+/* For reading ahead: the next LB; InvalidBlockNumber: none is known.  Begin again. */
+extern BlockNumber lsm_wanted_tell(LsmWanted *wanted);
+extern void lsm_wanted_told(LsmWanted *wanted);
+extern void lsm_wanted_tell_again(LsmWanted *wanted);
+
+#endif							/* LSM_WANTED_H */

@@ -1,0 +1,191 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_bitmapscanpath.c
+ *	  When the planner gets an LsmBitmapScan to choose, and what it costs.
+ *
+ * LsmBitmapScans take the place of all bitmap heap scans of our tables that the server
+ * has thought of, of those too that have parameters for the inner side of a join; not of
+ * parallel ones.
+ *
+ * THE PLAN
+ *	  The server's path is planned as if it were to be run; of that plan the one that
+ *	  makes the bitmap becomes ours (outerPlan), what the bitmap stands for goes to
+ *	  custom_exprs, and the other conditions are the qual.
+ *
+ * COSTS
+ *	  What the server's costs.  Where there are many rows in a block, these are found
+ *	  as by LsmScan, and the pages of the table are read as a sequential scan reads
+ *	  them, several at a time: then what lsm_bitmappath.c has charged is taken off.
+ *	  Where there are few, each is looked up as by an index scan, but in the order of
+ *	  the table, and of many pages several are on their way at a time.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm_exec.h"
+#include "lsm_predicate.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/restrictinfo.h"
+
+/* If fewer rows are fetched of a page, they are fetched one by one. */
+#define LSM_MANY_A_PAGE			4.0
+
+/*
+ * From so many pages on, it pays that the scan knows what comes next and has several
+ * requests on their way: a page costs so much of what it costs an index scan.
+ */
+#define LSM_AHEAD_PAGES			100.0
+#define LSM_AHEAD_FACTOR		0.8
+
+/* ---- costs ---- */
+
+/* What it saves that conditions are looked at by column, and rows not made for them. */
+static Cost
+lsm_bitmapscanpath_saves(PlannerInfo *root, RelOptInfo *rel, ParamPathInfo *param, double tuples)
+{
+	List	   *restrictions = rel->baserestrictinfo;
+	LsmScanCost cost;
+	double		made;
+
+	if (param != NULL)
+		restrictions = list_concat_copy(restrictions, param->ppi_clauses);
+	lsm_scanpath_conditions(root, rel, restrictions, &cost);
+	made = Min(tuples, rel->tuples * cost.passed);
+	return tuples * (cpu_tuple_cost * (1 - LSM_FIND_FACTOR) +
+					 cost.batch.per_tuple * (1 - LSM_BATCH_FACTOR)) -
+		made * cpu_tuple_cost * LSM_MAKE_FACTOR;
+}
+
+static void
+lsm_bitmapscanpath_cost(PlannerInfo *root, RelOptInfo *rel, const BitmapHeapPath *bitmap,
+						Path *path)
+{
+	Cost		index_cost;
+	double		tuples;
+	double		pages = compute_bitmap_pages(root, rel, bitmap->bitmapqual, 1, &index_cost, &tuples);
+	Cost		run = bitmap->path.total_cost - bitmap->path.startup_cost;
+	Cost		saved = 0;
+
+	if (pages > 0 && tuples / pages >= LSM_MANY_A_PAGE)
+	{
+		saved = Max(lsm_bitmapscanpath_saves(root, rel, bitmap->path.param_info, tuples), 0);
+		if (lsm_bitmappath_is_charged(bitmap))
+			saved += lsm_bitmappath_rest(root, rel, bitmap);
+	}
+	else if (pages >= LSM_AHEAD_PAGES)
+		saved = (1 - LSM_AHEAD_FACTOR) * Max(run - tuples * cpu_tuple_cost, 0);
+	path->startup_cost = bitmap->path.startup_cost;
+	path->total_cost = path->startup_cost + Max(run - saved, run * LSM_FIND_FACTOR);
+	path->rows = bitmap->path.rows;
+	lsm_compat_copy_disabled(path, &bitmap->path);
+}
+
+/* ---- paths ---- */
+
+/* The server's plan; it may have put a Result on top, as it does on ours. */
+static BitmapHeapScan *
+lsm_bitmapscanpath_child(List *custom_plans)
+{
+	Plan	   *plan = linitial(custom_plans);
+
+	while (IsA(plan, Result) && outerPlan(plan) != NULL)
+		plan = outerPlan(plan);
+	return castNode(BitmapHeapScan, plan);
+}
+
+/* May a condition of the plan's be looked at before all others? */
+static bool
+lsm_bitmapscanpath_may_lead(List *clauses, Node *clause)
+{
+	Index		level = lsm_scanpath_level(clauses);
+	bool		all = true;
+	ListCell   *cell;
+
+	foreach(cell, clauses)
+	{
+		RestrictInfo *restriction = lfirst_node(RestrictInfo, cell);
+
+		if (lsm_scanpath_may_lead(restriction, level) && equal(restriction->clause, clause))
+			return true;
+		if (restriction->security_level > level)
+			all = false;
+	}
+
+	/* with parameters in the place of outer columns it is not found among them */
+	return all;
+}
+
+static Plan *
+lsm_bitmapscanpath_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path, List *tlist,
+					List *clauses, List *custom_plans)
+{
+	CustomScan *scan = makeNode(CustomScan);
+	BitmapHeapScan *child = lsm_bitmapscanpath_child(custom_plans);
+	int			number = 0;
+	ListCell   *cell;
+
+	foreach(cell, child->scan.plan.qual)
+	{
+		Node	   *clause = lfirst(cell);
+
+		if (lsm_predicate_make((Expr *) clause, rel->relid) != NULL &&
+			lsm_bitmapscanpath_may_lead(clauses, clause))
+			scan->custom_private = lappend_int(scan->custom_private, number);
+		number++;
+	}
+	scan->scan.scanrelid = rel->relid;
+	scan->scan.plan.targetlist = tlist;
+	scan->scan.plan.qual = child->scan.plan.qual;
+	outerPlan(scan) = outerPlan(child);
+	scan->custom_exprs = child->bitmapqualorig;
+	scan->flags = best_path->flags;
+	scan->methods = &lsm_bitmap_scan_methods;
+	return &scan->scan.plan;
+}
+
+static const CustomPathMethods lsm_bitmapscanpath_methods = {
+	.CustomName = "LsmBitmapScan",
+	.PlanCustomPath = lsm_bitmapscanpath_plan,
+};
+
+/* The one that takes the place of a bitmap heap scan. */
+Path *
+lsm_bitmapscanpath_make(PlannerInfo *root, RelOptInfo *rel, BitmapHeapPath *bitmap)
+{
+	CustomPath *path = makeNode(CustomPath);
+
+	path->path.pathtype = T_CustomScan;
+	path->path.parent = rel;
+	path->path.pathtarget = bitmap->path.pathtarget;
+	path->path.param_info = bitmap->path.param_info;
+	path->path.parallel_safe = bitmap->path.parallel_safe;
+	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+	path->custom_paths = list_make1(bitmap);
+	path->methods = &lsm_bitmapscanpath_methods;
+	lsm_bitmapscanpath_cost(root, rel, bitmap, &path->path);
+	return &path->path;
+}
+
+/* Have them in the place of those of the server's that are offered. */
+void
+lsm_bitmapscanpath_replace(PlannerInfo *root, RelOptInfo *rel)
+{
+	List	   *kept = NIL;
+	List	   *bitmaps = NIL;
+	ListCell   *cell;
+
+	foreach(cell, rel->pathlist)
+	{
+		if (IsA(lfirst(cell), BitmapHeapPath))
+			bitmaps = lappend(bitmaps, lfirst(cell));
+		else
+			kept = lappend(kept, lfirst(cell));
+	}
+	rel->pathlist = kept;
+	foreach(cell, bitmaps)
+		add_path(rel, lsm_bitmapscanpath_make(root, rel, lfirst(cell)));
+}
