@@ -482,19 +482,19 @@ static Size
 lsm_aggnode_estimate_dsm(CustomScanState *css, ParallelContext *pcxt)
 {
 	return lsm_columnscan_estimate_dsm(css->ss.ss_currentRelation,
-									   css->ss.ps.state->es_snapshot);
+									   css->ss.ps.state->es_snapshot, pcxt->nworkers);
 }
 
 static void
 lsm_aggnode_initialize_dsm(CustomScanState *css, ParallelContext *pcxt, void *coordinate)
 {
-	lsm_columnscan_initialize_dsm(&((LsmAggState *) css)->cscan, coordinate, false);
+	lsm_columnscan_initialize_dsm(&((LsmAggState *) css)->cscan, coordinate, pcxt->nworkers);
 }
 
 static void
 lsm_aggnode_reinitialize_dsm(CustomScanState *css, ParallelContext *pcxt, void *coordinate)
 {
-	lsm_columnscan_initialize_dsm(&((LsmAggState *) css)->cscan, coordinate, true);
+	lsm_columnscan_reinitialize_dsm(&((LsmAggState *) css)->cscan, coordinate);
 }
 
 static void
