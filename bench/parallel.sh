@@ -1,0 +1,117 @@
+#!/bin/bash
+#
+# parallel.sh [SCALE [ROUNDS]]		(5, 5)
+#	  Parallel scans, and cold ones.
+#
+# The sum of an expression over lineitem goes through the server's aggregate node
+# (LsmAgg does not know it), by one worker and by two, the leader not taking part, in
+# turn; two must be at least 1.7 times as fast as one.  "Skewed" is the same with a
+# table of which most rows were deleted, all that is left lies together, and a corner has
+# been changed since: its ranges must be as even.  EXPLAIN (ANALYZE) is shown for both.
+#
+# "Cold" is a scan of all columns with nothing cached, beside heap: it must be as fast
+# as heap times half the ratio of their sizes.
+#
+# Environment: see lib.sh, and
+#	  LINEITEM_FILE	rows to load instead of generated ones
+#	  PARTS			which of them to run (workers cold)
+#	  FLOOR			of two workers over one (1.7)
+
+BENCH_CONF="autovacuum = off
+lsm.compaction_workers = 0
+${BENCH_CONF:-}"
+
+. "$(dirname "$0")/lib.sh"
+. "$BENCH_SRC/cgroup.sh"
+
+scale=${1:-5}
+rounds=${2:-5}
+parts=" ${PARTS:-workers cold} "
+floor=${FLOOR:-1.7}
+sum="SELECT sum(l_extendedprice * l_discount + l_tax), count(*) FROM %s"
+
+# timed QUERY SETTINGS: milliseconds of the second run in a session.
+timed()
+{
+	printf '%s\n' "$2" "$1;" '\timing on' "$1;" | bench_psql parallel -At |
+		sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' | tail -n 1
+}
+
+workers_settings()
+{
+	printf 'SET max_parallel_workers_per_gather = %d; SET parallel_leader_participation = off; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0;' "$1"
+}
+
+# compare_workers TABLE LABEL
+compare_workers()
+{
+	local query n round one=() two=() ratio
+
+	# shellcheck disable=SC2059
+	query=$(printf "$sum" "$1")
+	for ((round = 0; round < rounds; round++)); do
+		for n in 1 2; do
+			if [ $n = 1 ]; then one+=("$(timed "$query" "$(workers_settings 1)")"); else two+=("$(timed "$query" "$(workers_settings 2)")"); fi
+		done
+	done
+	ratio=$(bench_calc %.2f "$(bench_median "${one[@]}") / $(bench_median "${two[@]}")")
+	bench_psql parallel -c "$(workers_settings 2)" -c "EXPLAIN (ANALYZE, COSTS off, TIMING off) $query" | grep -E 'LSM|Custom'
+	bench_say "$2: one worker $(bench_median "${one[@]}") ms, two $(bench_median "${two[@]}") ms"
+	if [ "$(bench_calc %d "($ratio >= $floor)")" = 1 ]; then
+		bench_pass "$2: two workers $ratio times as fast, at least $floor"
+	else
+		bench_fail "$2: two workers $ratio times as fast, at least $floor"
+	fi
+}
+
+bench_start
+file=$(realpath "${LINEITEM_FILE:-$(bench_lineitem_file "$scale")}")
+bench_create_database parallel
+bench_sql parallel "$(bench_lineitem_ddl lineitem lsm)"
+bench_lineitem_copy parallel lineitem "$file"
+bench_sql parallel "SELECT lsm_flush('lineitem')" >/dev/null
+bench_sql parallel "VACUUM ANALYZE lineitem"
+case $parts in
+	*" workers "*)
+		bench_section "workers"
+		compare_workers lineitem even
+		bench_sql parallel "$(bench_lineitem_ddl skewed lsm)"
+		bench_lineitem_copy parallel skewed "$file"
+		bench_sql parallel "DELETE FROM skewed WHERE l_orderkey < (SELECT max(l_orderkey) * 9 / 10 FROM lineitem)"
+		bench_sql parallel "SELECT lsm_flush('skewed'), lsm_major_compact('skewed')" >/dev/null
+		bench_sql parallel "UPDATE skewed SET l_quantity = l_quantity + 1 WHERE l_orderkey > (SELECT max(l_orderkey) / 100.0 * 98 FROM lineitem)"
+		bench_sql parallel "SELECT lsm_flush('skewed')" >/dev/null
+		bench_sql parallel "ANALYZE skewed"
+		compare_workers skewed skewed
+		;;
+esac
+case $parts in
+	*" cold "*)
+		bench_section "cold"
+		bench_sql parallel "$(bench_lineitem_ddl heap_lineitem heap)"
+		bench_lineitem_copy parallel heap_lineitem "$file"
+		bench_sql parallel "VACUUM ANALYZE heap_lineitem"
+		lsm_ms=()
+		heap_ms=()
+		for ((round = 0; round < rounds; round++)); do
+			for table in heap_lineitem lineitem; do
+				bench_server_stop fast
+				blkio_forget
+				bench_server_start
+				took=$(printf '%s\n' "SET max_parallel_workers_per_gather = 0;" '\timing on' "COPY (SELECT * FROM $table) TO '/dev/null';" |
+					bench_psql parallel -At | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p')
+				if [ $table = lineitem ]; then lsm_ms+=("$took"); else heap_ms+=("$took"); fi
+			done
+		done
+		sizes=$(bench_sql parallel "SELECT (pg_relation_size('heap_lineitem')::numeric / (SELECT sum(stored_bytes) FROM lsm_segments('lineitem')))::numeric(10,2)")
+		ratio=$(bench_calc %.2f "$(bench_median "${heap_ms[@]}") / $(bench_median "${lsm_ms[@]}")")
+		least=$(bench_calc %.2f "$sizes / 2")
+		bench_say "heap $(bench_median "${heap_ms[@]}") ms, lsm $(bench_median "${lsm_ms[@]}") ms; heap takes $sizes times the bytes"
+		if [ "$(bench_calc %d "($ratio >= $least)")" = 1 ]; then
+			bench_pass "cold: $ratio times heap's speed, at least $least"
+		else
+			bench_fail "cold: $ratio times heap's speed, at least $least"
+		fi
+		;;
+esac
+bench_finish
