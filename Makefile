@@ -82,6 +82,7 @@ REGRESS = \
 	row_identifiers \
 	pick \
 	readplan \
+	walpack \
 	reader \
 	stat_tables \
 	stat_rights \

@@ -21,6 +21,7 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "lsm_pace.h"
@@ -29,6 +30,7 @@
 #include "lsm_stop.h"
 #include "lsm_vmpage.h"
 #include "lsm_wal.h"
+#include "lsm_walpack.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/predicate.h"
@@ -37,6 +39,9 @@
 
 /* Pages of row log that end a generation, unless its index ends it before. */
 #define LSM_GENERATION_PAGES	8192
+
+/* Records of two pages, packed. */
+#define LSM_SCRATCH_BYTES		(2 * (BLCKSZ + LSM_MAX_OFFSET * LSM_PACK_OVERHEAD))
 
 /* Records that go to one page in one WAL record. */
 /* Pages begun by this process since it was last slowed. */
@@ -206,8 +211,8 @@ lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatc
 {
 	static char *scratch = NULL;
 	LsmTableShared *shared = table->shared;
-	xl_lsm_append xlrec = {0};
-	xl_lsm_append_page xlpages[2];
+	LsmAppend	append = {0};
+	uint64		xid = U64FromFullTransactionId(GetCurrentFullTransactionIdIfAny());
 	Size		used = 0;
 	Size		begin[2];
 	bool		needs_wal = RelationNeedsWAL(rel);
@@ -215,7 +220,7 @@ lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatc
 
 	Assert(nbatches <= 2);
 	if (scratch == NULL)
-		scratch = MemoryContextAlloc(TopMemoryContext, 3 * BLCKSZ);
+		scratch = MemoryContextAlloc(TopMemoryContext, LSM_SCRATCH_BYTES);
 
 	/* gen_lock is held: nobody sets the bit now */
 	clears = BufferIsValid(vm) && lsm_vm_page_test(BufferGetPage(vm), vm_lb);
@@ -235,19 +240,16 @@ lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatc
 		for (int j = 0; j < batch->nrecords; j++)
 		{
 			LsmNewRecord *new = &batch->records[j];
-			uint16		len = (uint16) new->len;
 
 			lsm_page_add_record(page, new->record, new->len, batch->first + j);
-			memcpy(scratch + used, &len, sizeof(len));
-			memcpy(scratch + used + sizeof(len), new->record, new->len);
-			used += sizeof(len) + new->len;
+			if (needs_wal)
+				used += lsm_record_pack(new->record, new->len, xid, scratch + used);
 		}
 		MarkBufferDirty(batch->buffer);
-		xlpages[i].lb = batch->lb;
-		xlpages[i].first = batch->first;
-		xlpages[i].nrecords = batch->nrecords;
-		xlpages[i].init = batch->init;
-		xlpages[i].reserved = 0;
+		append.pages[i].lb = batch->lb;
+		append.pages[i].first = batch->first;
+		append.pages[i].nrecords = batch->nrecords;
+		append.pages[i].init = batch->init;
 	}
 	if (clears)
 	{
@@ -259,15 +261,16 @@ lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatc
 	{
 		XLogRecPtr	lsn;
 
-		xlrec.incarnation = shared->incarnation;
-		xlrec.version = LSM_WAL_VERSION;
-		xlrec.npages = nbatches;
-		xlrec.generation = shared->generation;
-		xlrec.flags = clears ? LSM_APPEND_CLEARS_VISIBLE : 0;
+		char		packed[LSM_APPEND_PACKED];
+
+		append.incarnation = shared->incarnation;
+		append.generation = shared->generation;
+		append.npages = nbatches;
+		append.clears = clears;
+		append.vm_lb = vm_lb;
 		XLogBeginInsert();
 		XLogSetRecordFlags(XLOG_INCLUDE_ORIGIN);
-		XLogRegisterData((char *) &xlrec, sizeof(xlrec));
-		XLogRegisterData((char *) xlpages, nbatches * sizeof(xl_lsm_append_page));
+		XLogRegisterData(packed, lsm_append_pack(&append, packed));
 		for (int i = 0; i < nbatches; i++)
 		{
 			XLogRegisterBuffer(i, batches[i].buffer, REGBUF_STANDARD | REGBUF_KEEP_DATA |
@@ -275,12 +278,9 @@ lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatc
 			XLogRegisterBufData(i, scratch + begin[i],
 								(i + 1 < nbatches ? begin[i + 1] : used) - begin[i]);
 		}
+		/* not REGBUF_STANDARD: the map lies where that one has free space */
 		if (clears)
-		{
-			XLogRegisterData((char *) &vm_lb, sizeof(vm_lb));
-			/* not REGBUF_STANDARD: the map lies where that one has free space */
 			XLogRegisterBuffer(nbatches, vm, 0);
-		}
 		lsn = XLogInsert(LSM_RMGR_ID, XLOG_LSM_APPEND);
 		for (int i = 0; i < nbatches; i++)
 			PageSetLSN(BufferGetPage(batches[i].buffer), lsn);
