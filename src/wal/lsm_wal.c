@@ -155,7 +155,10 @@ lsm_redo_append_index(XLogReaderState *record, int block_id, LsmTableShared *sha
 
 		data = lsm_record_unpack(data, xid, row, &item_len);
 		if (LSM_REC_KIND(row->info) == LSM_REC_INSERT)
+		{
+			pg_atomic_fetch_add_u32(&index->inserts, 1);
 			continue;
+		}
 		node = lsm_memindex_reserve(index, row->root);
 		if (node == 0)
 		{
