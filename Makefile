@@ -88,6 +88,7 @@ REGRESS = \
 	pick \
 	readplan \
 	ranges \
+	walpack \
 	reader \
 	stat_tables \
 	stat_rights \

@@ -57,5 +57,19 @@ SELECT count(*) FROM es WHERE id IN (3, 700, 9001) OR k = 5;
 SELECT count(*) FROM es WHERE id BETWEEN 100 AND 3000 AND k BETWEEN 100 AND 3000;
 RESET enable_indexscan;
 SELECT lsm_check('es');
+
+-- a queue: many more rows have come and gone in the memtable than there are
+CREATE TABLE es_queue (id int PRIMARY KEY, job text) USING lsm;
+INSERT INTO es_queue SELECT i, md5(i::text) FROM generate_series(1, 10000) i;
+ANALYZE es_queue;
+DELETE FROM es_queue WHERE id <= 9900;
+SELECT es_rows('SELECT * FROM es_queue');
+SELECT count(*) AS flush FROM lsm_flush('es_queue');
+SELECT es_rows('SELECT * FROM es_queue');
+INSERT INTO es_queue SELECT i, md5(i::text) FROM generate_series(10001, 20000) i;
+DELETE FROM es_queue WHERE id <= 19900;
+SELECT es_rows('SELECT * FROM es_queue');
+SELECT lsm_check('es_queue');
+DROP TABLE es_queue;
 DROP TABLE es;
 DROP FUNCTION es_plan, es_rows;

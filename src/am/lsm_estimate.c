@@ -11,6 +11,11 @@
  * again, until a major compaction.  Whether the transactions that ended them have
  * committed is not asked.
  *
+ * A queue has far more INSERTs and DELETEs in a memtable than rows.  So INSERTs are
+ * counted there, too.  A memtable index that was made from pages (after a restart)
+ * does not know their number; it is guessed from the pages then, and of the ends only
+ * the part counts that rows of segments have in all rows.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -78,20 +83,35 @@ lsm_estimate_rowlog(Relation rel, LsmTable *table, const LsmMeta *meta, int32 *a
 	return rows + rint(Max(npages, 0) * lsm_rows_per_page(rel, attr_widths));
 }
 
-/*
- * Rows that have records in the memtable besides their INSERT, and how many of these
- * records end one.  Taken without locks: an index may be dropped meanwhile.
- */
-static void
-lsm_estimate_memtable(LsmTable *table, double *changed, double *ends)
+/* What the indexes of the memtable count. */
+typedef struct LsmMemtableCounts
 {
-	*changed = *ends = 0;
+	double		changed;		/* rows that have records besides their INSERT */
+	double		ends;			/* records that end a row */
+	double		inserts;
+	bool		known;			/* inserts are all that there are */
+} LsmMemtableCounts;
+
+/* Taken without locks: an index may be dropped meanwhile. */
+static void
+lsm_estimate_memtable(LsmTable *table, LsmMemtableCounts *counts)
+{
+	LsmTableShared *shared = table->shared;
+
+	memset(counts, 0, sizeof(*counts));
+	counts->known = true;
 	for (int i = 0; i < 2; i++)
 	{
-		LsmMemIndex *index = &table->shared->index[i];
+		uint32		generation = i == 0 ? shared->generation : shared->flushing;
+		LsmMemIndex *index = lsm_table_index(shared, generation);
 
-		*changed += pg_atomic_read_u32(&index->entries);
-		*ends += pg_atomic_read_u32(&index->ends);
+		if (generation == 0)
+			continue;
+		counts->changed += pg_atomic_read_u32(&index->entries);
+		counts->ends += pg_atomic_read_u32(&index->ends);
+		counts->inserts += pg_atomic_read_u32(&index->inserts);
+		if (!index->counts_inserts)
+			counts->known = false;
 	}
 }
 
@@ -101,13 +121,12 @@ lsm_estimate_changed(Relation rel)
 {
 	LsmTable   *table = lsm_table_open(rel);
 	LsmView    *view = lsm_view_get(rel, table);
-	double		changed;
-	double		ends;
+	LsmMemtableCounts counts;
 
-	lsm_estimate_memtable(table, &changed, &ends);
+	lsm_estimate_memtable(table, &counts);
 	for (int i = 0; i < view->nincrements; i++)
-		changed += view->increments[i]->versions;
-	return changed;
+		counts.changed += view->increments[i]->versions;
+	return counts.changed;
 }
 
 /* Rows and cost-equivalent pages, from the manifest. */
@@ -121,10 +140,9 @@ lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *
 	double		rowlog_pages = 0;
 	double		rows = 0;
 	double		lbs = 0;
-	double		changed;
-	double		ends;
+	LsmMemtableCounts counts;
 
-	lsm_estimate_memtable(table, &changed, &ends);
+	lsm_estimate_memtable(table, &counts);
 	for (int i = 0; i < view->nbase; i++)
 	{
 		rows += view->base[i]->rows;
@@ -133,7 +151,7 @@ lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *
 	for (int i = 0; i < view->nincrements; i++)
 	{
 		npages += lsm_estimate_bytes(view->increments[i]) / BLCKSZ;
-		ends += view->increments[i]->dead;
+		rows -= view->increments[i]->dead;
 	}
 	for (uint32 i = 0; i < view->meta.nranges; i++)
 	{
@@ -146,10 +164,19 @@ lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *
 	SpinLockAcquire(&table->shared->mutex);
 	rowlog_pages -= table->shared->rest[LSM_ROOT_PAGES].npages;
 	SpinLockRelease(&table->shared->mutex);
-	if (rowlog_pages > 0)
-		rows += lsm_estimate_rowlog(rel, table, &view->meta, attr_widths, rowlog_pages);
+	rows = Max(rows, 0);
+	if (counts.known)
+		rows += counts.inserts - counts.ends;
+	else if (rowlog_pages > 0)
+	{
+		double		inserts = lsm_estimate_rowlog(rel, table, &view->meta, attr_widths,
+												  rowlog_pages);
+
+		/* the difference of two guesses would be none: ends of what was known */
+		rows += inserts - counts.ends * rows / Max(rows + inserts, 1);
+	}
 	*pages = (BlockNumber) Min(npages, (double) MaxBlockNumber);
-	*tuples = Max(rows - ends, 0);
+	*tuples = Max(rows, 0);
 
 	/* LBs that hold rows: what lies before the first and in the row log aside */
 	if (view->nbase > 0)

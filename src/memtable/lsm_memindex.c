@@ -105,6 +105,7 @@ lsm_memindex_init(LsmMemIndex *index)
 	memset(index, 0, sizeof(LsmMemIndex));
 	SpinLockInit(&index->mutex);
 	pg_atomic_init_u32(&index->entries, 0);
+	pg_atomic_init_u32(&index->inserts, 0);
 	pg_atomic_init_u32(&index->ends, 0);
 }
 
@@ -127,7 +128,9 @@ lsm_memindex_reset(LsmMemIndex *index, uint32 state, uint32 generation)
 	index->used = index->nchunks = 0;
 	index->head = index->filter = 0;
 	pg_atomic_write_u32(&index->entries, 0);
+	pg_atomic_write_u32(&index->inserts, 0);
 	pg_atomic_write_u32(&index->ends, 0);
+	index->counts_inserts = state == LSM_INDEX_READY;	/* else made from version pages */
 	index->state = state;
 	index->generation = generation;
 }

@@ -34,7 +34,10 @@ typedef struct LsmMemIndex
 	uint32		head;			/* address of the head node; 0: empty */
 	uint32		filter;			/* address of the filter */
 	pg_atomic_uint32 entries;
-	pg_atomic_uint32 ends;		/* records published that end a row, for estimates */
+	/* for estimates: INSERTs of the generation, and records that end a row */
+	bool		counts_inserts; /* has been there since the generation began */
+	pg_atomic_uint32 inserts;
+	pg_atomic_uint32 ends;
 } LsmMemIndex;
 
 extern Size lsm_memindex_arena_size(int memtable_size_kb);

@@ -22,6 +22,7 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "lsm_pace.h"
@@ -30,6 +31,7 @@
 #include "lsm_stop.h"
 #include "lsm_vmpage.h"
 #include "lsm_wal.h"
+#include "lsm_walpack.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/predicate.h"
@@ -38,6 +40,9 @@
 
 /* Pages of row log that end a generation, unless its index ends it before. */
 #define LSM_GENERATION_PAGES	8192
+
+/* Records of two pages, packed. */
+#define LSM_SCRATCH_BYTES		(2 * (BLCKSZ + LSM_MAX_OFFSET * LSM_PACK_OVERHEAD))
 
 /* Pages begun by this process since it was last slowed. */
 uint32		lsm_pages_begun = 0;
@@ -259,15 +264,15 @@ lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatc
 {
 	static char *scratch = NULL;
 	LsmTableShared *shared = table->shared;
-	xl_lsm_append xlrec = {0};
-	xl_lsm_append_page xlpages[2];
+	LsmAppend	append = {0};
+	uint64		xid = U64FromFullTransactionId(GetCurrentFullTransactionIdIfAny());
 	Size		used = 0;
 	Size		begin[2];
 	bool		clears;
 
 	Assert(nbatches <= 2);
 	if (scratch == NULL)
-		scratch = MemoryContextAlloc(TopMemoryContext, 3 * BLCKSZ);
+		scratch = MemoryContextAlloc(TopMemoryContext, LSM_SCRATCH_BYTES);
 
 	/* gen_lock is held: nobody sets the bit now */
 	clears = BufferIsValid(vm) && lsm_vm_page_test(BufferGetPage(vm), vm_lb);
@@ -289,21 +294,16 @@ lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatc
 		for (int j = 0; j < batch->nrecords; j++)
 		{
 			LsmNewRecord *new = &batch->records[j];
-			uint16		len = (uint16) new->len;
 
 			lsm_page_add_record(page, new->record, new->len, batch->first + j);
-			if (!needs_wal)
-				continue;
-			memcpy(scratch + used, &len, sizeof(len));
-			memcpy(scratch + used + sizeof(len), new->record, new->len);
-			used += sizeof(len) + new->len;
+			if (needs_wal)
+				used += lsm_record_pack(new->record, new->len, xid, scratch + used);
 		}
 		MarkBufferDirty(batch->buffer);
-		xlpages[i].lb = batch->lb;
-		xlpages[i].first = batch->first;
-		xlpages[i].nrecords = batch->nrecords;
-		xlpages[i].init = batch->init;
-		xlpages[i].reserved = 0;
+		append.pages[i].lb = batch->lb;
+		append.pages[i].first = batch->first;
+		append.pages[i].nrecords = batch->nrecords;
+		append.pages[i].init = batch->init;
 	}
 	if (clears)
 	{
@@ -315,15 +315,16 @@ lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatc
 	{
 		XLogRecPtr	lsn;
 
-		xlrec.incarnation = shared->incarnation;
-		xlrec.version = LSM_WAL_VERSION;
-		xlrec.npages = nbatches;
-		xlrec.generation = shared->generation;
-		xlrec.flags = clears ? LSM_APPEND_CLEARS_VISIBLE : 0;
+		char		packed[LSM_APPEND_PACKED];
+
+		append.incarnation = shared->incarnation;
+		append.generation = shared->generation;
+		append.npages = nbatches;
+		append.clears = clears;
+		append.vm_lb = vm_lb;
 		XLogBeginInsert();
 		XLogSetRecordFlags(XLOG_INCLUDE_ORIGIN);
-		XLogRegisterData((char *) &xlrec, sizeof(xlrec));
-		XLogRegisterData((char *) xlpages, nbatches * sizeof(xl_lsm_append_page));
+		XLogRegisterData(packed, lsm_append_pack(&append, packed));
 		for (int i = 0; i < nbatches; i++)
 		{
 			XLogRegisterBuffer(i, batches[i].buffer, REGBUF_STANDARD | REGBUF_KEEP_DATA |
@@ -331,12 +332,9 @@ lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatc
 			XLogRegisterBufData(i, scratch + begin[i],
 								(i + 1 < nbatches ? begin[i + 1] : used) - begin[i]);
 		}
+		/* not REGBUF_STANDARD: the map lies where that one has free space */
 		if (clears)
-		{
-			XLogRegisterData((char *) &vm_lb, sizeof(vm_lb));
-			/* not REGBUF_STANDARD: the map lies where that one has free space */
 			XLogRegisterBuffer(nbatches, vm, 0);
-		}
 		lsn = XLogInsert(LSM_RMGR_ID, XLOG_LSM_APPEND);
 		for (int i = 0; i < nbatches; i++)
 			PageSetLSN(BufferGetPage(batches[i].buffer), lsn);
@@ -346,6 +344,9 @@ lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatc
 	END_CRIT_SECTION();
 	if (clears)
 		LockBuffer(vm, BUFFER_LOCK_UNLOCK);
+	if (LSM_REC_KIND(batches[0].records[0].record->info) == LSM_REC_INSERT)
+		pg_atomic_fetch_add_u32(&lsm_table_index(shared, shared->generation)->inserts,
+								batches[0].nrecords);
 }
 
 static void

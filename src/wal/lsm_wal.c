@@ -20,6 +20,7 @@
 #include "lsm_mvcc.h"
 #include "lsm_vmpage.h"
 #include "lsm_wal.h"
+#include "lsm_walpack.h"
 #include "storage/bufmgr.h"
 #include "storage/standby.h"
 
@@ -92,20 +93,21 @@ lsm_redo_meta(XLogReaderState *record)
 
 /* Put the records of one block reference on its page. */
 static void
-lsm_redo_append_page(XLogReaderState *record, int block_id, const xl_lsm_append *xlrec,
-					 const xl_lsm_append_page *xlpage)
+lsm_redo_append_page(XLogReaderState *record, int block_id, const LsmAppend *append)
 {
+	const LsmAppendPage *appended = &append->pages[block_id];
+	uint64		xid = U64FromFullTransactionId(XLogRecGetFullXid(record));
 	Buffer		buffer;
 	XLogRedoAction action;
 	Page		page;
 	Size		len;
-	char	   *data;
+	const char *data;
 
-	if (xlpage->init)
+	if (appended->init)
 	{
 		buffer = XLogInitBufferForRedo(record, block_id);
-		lsm_page_init(BufferGetPage(buffer), LSM_PAGE_ROWLOG, xlrec->incarnation, xlpage->lb,
-					  xlrec->generation);
+		lsm_page_init(BufferGetPage(buffer), LSM_PAGE_ROWLOG, append->incarnation, appended->lb,
+					  append->generation);
 		action = BLK_NEEDS_REDO;
 	}
 	else
@@ -114,16 +116,13 @@ lsm_redo_append_page(XLogReaderState *record, int block_id, const xl_lsm_append 
 	{
 		data = XLogRecGetBlockData(record, block_id, &len);
 		page = BufferGetPage(buffer);
-		for (int i = 0; i < xlpage->nrecords; i++)
+		for (int i = 0; i < appended->nrecords; i++)
 		{
-			uint16		item_len;
 			PGAlignedBlock item;
+			Size		item_len;
 
-			memcpy(&item_len, data, sizeof(item_len));
-			data += sizeof(item_len);
-			memcpy(item.data, data, item_len);
-			data += item_len;
-			lsm_page_add_record(page, item.data, item_len, xlpage->first + i);
+			data = lsm_record_unpack(data, xid, (LsmRecord *) item.data, &item_len);
+			lsm_page_add_record(page, item.data, item_len, appended->first + i);
 		}
 		PageSetLSN(page, record->EndRecPtr);
 		MarkBufferDirty(buffer);
@@ -138,26 +137,29 @@ lsm_redo_append_page(XLogReaderState *record, int block_id, const xl_lsm_append 
  */
 static void
 lsm_redo_append_index(XLogReaderState *record, int block_id, LsmTableShared *shared,
-					  const xl_lsm_append *xlrec, const xl_lsm_append_page *xlpage)
+					  const LsmAppend *append)
 {
-	LsmMemIndex *index = lsm_table_index(shared, xlrec->generation);
+	const LsmAppendPage *appended = &append->pages[block_id];
+	uint64		xid = U64FromFullTransactionId(XLogRecGetFullXid(record));
+	LsmMemIndex *index = lsm_table_index(shared, append->generation);
 	Size		len;
-	char	   *data = XLogRecGetBlockData(record, block_id, &len);
+	const char *data = XLogRecGetBlockData(record, block_id, &len);
 
-	if (index->state != LSM_INDEX_READY || index->generation != xlrec->generation)
+	if (index->state != LSM_INDEX_READY || index->generation != append->generation)
 		return;
-	for (int i = 0; i < xlpage->nrecords; i++)
+	for (int i = 0; i < appended->nrecords; i++)
 	{
-		uint16		item_len;
 		PGAlignedBlock item;
 		LsmRecord  *row = (LsmRecord *) item.data;
+		Size		item_len;
 		uint32		node;
 
-		memcpy(&item_len, data, sizeof(item_len));
-		memcpy(item.data, data + sizeof(item_len), item_len);
-		data += sizeof(item_len) + item_len;
+		data = lsm_record_unpack(data, xid, row, &item_len);
 		if (LSM_REC_KIND(row->info) == LSM_REC_INSERT)
+		{
+			pg_atomic_fetch_add_u32(&index->inserts, 1);
 			continue;
+		}
 		node = lsm_memindex_reserve(index, row->root);
 		if (node == 0)
 		{
@@ -165,7 +167,7 @@ lsm_redo_append_index(XLogReaderState *record, int block_id, LsmTableShared *sha
 			lsm_memindex_reset(index, LSM_INDEX_ABSENT, 0);
 			return;
 		}
-		lsm_memindex_publish(index, node, row->root, LSM_TID(xlpage->lb, xlpage->first + i),
+		lsm_memindex_publish(index, node, row->root, LSM_TID(appended->lb, appended->first + i),
 							 LSM_REC_KIND(row->info));
 	}
 }
@@ -188,30 +190,29 @@ lsm_redo_clear_visible(XLogReaderState *record, int block_id, BlockNumber lb)
 static void
 lsm_redo_append(XLogReaderState *record)
 {
-	xl_lsm_append *xlrec = (xl_lsm_append *) XLogRecGetData(record);
-	xl_lsm_append_page *xlpages = (xl_lsm_append_page *) (xlrec + 1);
+	LsmAppend	append;
 	RelFileLocator locator;
 	ForkNumber	fork;
 	BlockNumber block;
 	LsmTableShared *shared;
 
-	lsm_redo_check_version(xlrec->version);
+	lsm_redo_check_version(lsm_append_version(XLogRecGetData(record)));
+	lsm_append_unpack(XLogRecGetData(record), XLogRecGetDataLen(record), &append);
 	XLogRecGetBlockTag(record, 0, &locator, &fork, &block);
 	shared = lsm_table_lookup(locator, -1);
 
 	/* exclusive, because the index may have to be dropped */
 	if (shared != NULL)
 		LWLockAcquire(&shared->gen_lock, LW_EXCLUSIVE);
-	for (int i = 0; i < xlrec->npages; i++)
-		lsm_redo_append_page(record, i, xlrec, &xlpages[i]);
-	if (xlrec->flags & LSM_APPEND_CLEARS_VISIBLE)
-		lsm_redo_clear_visible(record, xlrec->npages,
-							   *(BlockNumber *) &xlpages[xlrec->npages]);
+	for (int i = 0; i < append.npages; i++)
+		lsm_redo_append_page(record, i, &append);
+	if (append.clears)
+		lsm_redo_clear_visible(record, append.npages, append.vm_lb);
 	if (shared != NULL)
 	{
-		if (shared->known && shared->incarnation == xlrec->incarnation)
-			for (int i = 0; i < xlrec->npages; i++)
-				lsm_redo_append_index(record, i, shared, xlrec, &xlpages[i]);
+		if (shared->known && shared->incarnation == append.incarnation)
+			for (int i = 0; i < append.npages; i++)
+				lsm_redo_append_index(record, i, shared, &append);
 		LWLockRelease(&shared->gen_lock);
 		lsm_table_release(shared);
 	}
@@ -350,17 +351,18 @@ lsm_desc(StringInfo buf, XLogReaderState *record)
 			}
 		case XLOG_LSM_APPEND:
 			{
-				xl_lsm_append *xlrec = (xl_lsm_append *) XLogRecGetData(record);
-				xl_lsm_append_page *xlpages = (xl_lsm_append_page *) (xlrec + 1);
+				LsmAppend	append;
 
-				appendStringInfo(buf, "generation: %u", xlrec->generation);
-				for (int i = 0; i < xlrec->npages; i++)
-					appendStringInfo(buf, ", lb: %u, first: %u, records: %u%s", xlpages[i].lb,
-									 xlpages[i].first, xlpages[i].nrecords,
-									 xlpages[i].init ? ", new page" : "");
-				if (xlrec->flags & LSM_APPEND_CLEARS_VISIBLE)
-					appendStringInfo(buf, ", not all visible: %u",
-									 *(BlockNumber *) &xlpages[xlrec->npages]);
+				if (lsm_append_version(XLogRecGetData(record)) != LSM_WAL_VERSION)
+					break;
+				lsm_append_unpack(XLogRecGetData(record), XLogRecGetDataLen(record), &append);
+				appendStringInfo(buf, "generation: %u", append.generation);
+				for (int i = 0; i < append.npages; i++)
+					appendStringInfo(buf, ", lb: %u, first: %u, records: %u%s", append.pages[i].lb,
+									 append.pages[i].first, append.pages[i].nrecords,
+									 append.pages[i].init ? ", new page" : "");
+				if (append.clears)
+					appendStringInfo(buf, ", not all visible: %u", append.vm_lb);
 				break;
 			}
 		case XLOG_LSM_SPECULATIVE:

@@ -18,7 +18,7 @@
 #define LSM_RMGR_ID				128
 #define LSM_RMGR_NAME			"lsm"
 
-#define LSM_WAL_VERSION			1
+#define LSM_WAL_VERSION			2
 
 #define XLOG_LSM_META			0x00	/* block 0 as a whole */
 #define XLOG_LSM_APPEND			0x10	/* records to row-log pages */
@@ -54,30 +54,7 @@ typedef struct xl_lsm_meta
 	uint32		reserved;
 } xl_lsm_meta;
 
-/*
- * XLOG_LSM_APPEND: main data is this and an xl_lsm_append_page for each block
- * reference.  Data of a block: for each record its length (uint16) and bytes.
- */
-typedef struct xl_lsm_append
-{
-	uint64		incarnation;
-	uint8		version;
-	uint8		npages;
-	uint16		flags;			/* LSM_APPEND_xxx */
-	uint32		generation;
-} xl_lsm_append;
-
-#define LSM_APPEND_CLEARS_VISIBLE 0x0002	/* the last block is of the visibility map;
-											 * its LB (uint32) ends the main data */
-
-typedef struct xl_lsm_append_page
-{
-	BlockNumber lb;
-	OffsetNumber first;			/* offset of the first record */
-	uint16		nrecords;
-	uint16		init;			/* the page is new */
-	uint16		reserved;
-} xl_lsm_append_page;
+/* XLOG_LSM_APPEND: packed (lsm_walpack.h). */
 
 /* XLOG_LSM_CONFLICT: no blocks. */
 typedef struct xl_lsm_conflict
