@@ -86,6 +86,7 @@ REGRESS = \
 	stat_rights \
 	store \
 	store_options \
+	cold_store \
 	errors \
 	not_supported
 
@@ -175,7 +176,8 @@ PROVE_TESTS = \
 	src/test/t/040_reader.pl \
 	src/test/t/050_store_file.pl \
 	src/test/t/051_store_s3.pl \
-	src/test/t/052_store_faults.pl
+	src/test/t/052_store_faults.pl \
+	src/test/t/053_cold_file.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm

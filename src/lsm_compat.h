@@ -58,6 +58,17 @@
 #include "utils/rel.h"
 #include "utils/relcache.h"
 
+/* The subtransaction that has given a relation a new file, in this transaction. */
+static inline SubTransactionId
+lsm_compat_new_file_subid(Relation rel)
+{
+#if PG_VERSION_NUM < 170000
+	return rel->rd_firstRelfilenodeSubid;
+#else
+	return rel->rd_firstRelfilelocatorSubid;
+#endif
+}
+
 /* n pages of the table have been wanted, and found in memory. */
 static inline void
 lsm_compat_count_hits(Relation rel, uint32 n)

@@ -11,6 +11,8 @@
 #include "fmgr.h"
 #include "lsm_ahead.h"
 #include "lsm_am.h"
+#include "lsm_cold.h"
+#include "lsm_cold_ddl.h"
 #include "lsm_compact.h"
 #include "lsm_exec.h"
 #include "lsm_manifest.h"
@@ -48,6 +50,7 @@ lsm_init_shmem_request(void)
 	lsm_sharedcache_shmem_request();
 	RequestAddinShmemSpace(lsm_iostat_shmem_size());
 	lsm_store_shmem_request();
+	lsm_cold_shmem_request();
 }
 
 static void
@@ -62,6 +65,7 @@ lsm_init_shmem_startup(void)
 	lsm_iostat_shmem_startup();
 	LWLockRelease(AddinShmemInitLock);
 	lsm_store_shmem_startup();
+	lsm_cold_shmem_startup();
 }
 
 static void
@@ -74,10 +78,13 @@ lsm_xact_callback(XactEvent event, void *arg)
 			lsm_relpages_before_commit();
 			break;
 		case XACT_EVENT_COMMIT:
+			lsm_cold_ddl_committed();
+			/* FALLTHROUGH */
 		case XACT_EVENT_PARALLEL_COMMIT:
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PARALLEL_ABORT:
 		case XACT_EVENT_PREPARE:
+			lsm_cold_ddl_xact_end();
 			lsm_restore_prefetch();
 			lsm_relpages_xact_end();
 			lsm_compact_xact_end();
@@ -164,6 +171,11 @@ lsm_init_settings(void)
 							"Sets the stored size at which compaction ends a segment and begins another.",
 							NULL,
 							&lsm_segment_size, 64 * 1024, 1024, 1024 * 1024,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.cold_segment_size",
+							"Sets the stored size at which major compaction ends a segment of a table with a cold store.",
+							"It is the size of an object.",
+							&lsm_cold_segment_size, 64 * 1024, 16 * 1024, 256 * 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.minor_compact_trigger",
 							"Sets the number of increments over each other at which some are merged.",

@@ -39,6 +39,7 @@
 #define LSM_OP_TRUNCATE			11	/* the end of the file is given back */
 #define LSM_OP_PUNCH			12	/* free pages inside are given back */
 #define LSM_OP_VALUES			13	/* pages for large values */
+#define LSM_OP_COLD				14	/* a segment moves to a store, or back */
 
 /* XLOG_LSM_META: block 0, data: the used part of LsmMeta. */
 typedef struct xl_lsm_meta

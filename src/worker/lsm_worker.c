@@ -38,6 +38,7 @@
 #include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "lsm_am.h"
+#include "lsm_cold_ddl.h"
 #include "lsm_compact.h"
 #include "lsm_pick.h"
 #include "lsm_request.h"
@@ -73,6 +74,9 @@ static MemoryContext lsm_worker_context;
 
 /* The table that is being served; InvalidOid: none. */
 static Oid	lsm_worker_relid;
+
+/* The job that runs moves segments: if it fails, other jobs need not wait for that. */
+static bool lsm_worker_moves;
 
 /* What errors and pg_stat_activity say of the present job. */
 static char lsm_worker_activity[NAMEDATALEN * 2 + 64];
@@ -192,9 +196,10 @@ lsm_worker_step(Oid relid, uint32 done, LsmAttempt *outcome)
 	(void) lsm_pick_job(rel, &decision);
 	job = decision.kind;
 	*outcome = lsm_pick_later(rel) ? LSM_ATTEMPT_LATER : LSM_ATTEMPT_DONE;
-	if (job != LSM_JOB_NONE && job != LSM_JOB_FLUSH && (done & (1 << job)) != 0)
+	if (job != LSM_JOB_NONE && job != LSM_JOB_FLUSH && job != LSM_JOB_MOVE &&
+		(done & (1 << job)) != 0)
 		job = LSM_JOB_NONE;
-	if (job == LSM_JOB_MAJOR && !lsm_slot_begin_major(lsm_my_slot))
+	if ((job == LSM_JOB_MAJOR || job == LSM_JOB_MOVE) && !lsm_slot_begin_major(lsm_my_slot))
 	{
 		*outcome = LSM_ATTEMPT_NO_TURN;
 		job = LSM_JOB_NONE;
@@ -209,8 +214,12 @@ lsm_worker_step(Oid relid, uint32 done, LsmAttempt *outcome)
 		pgstat_report_activity(STATE_RUNNING, lsm_worker_activity);
 
 		/* another process that does it will ask for more if there is more */
+		lsm_worker_moves = job == LSM_JOB_MOVE;
 		if (!lsm_worker_run(rel, &decision))
 			job = LSM_JOB_NONE;
+		else if (lsm_worker_moves)
+			lsm_cold_tidy(rel);
+		lsm_worker_moves = false;
 		lsm_slot_end_major(lsm_my_slot);
 	}
 	lsm_worker_activity[0] = '\0';
@@ -284,7 +293,9 @@ lsm_worker_serve(Oid relid)
 	PG_CATCH();
 	{
 		error = lsm_worker_recover();
-		outcome = error != NULL ? LSM_ATTEMPT_FAILED : LSM_ATTEMPT_GAVE_WAY;
+		outcome = error == NULL ? LSM_ATTEMPT_GAVE_WAY :
+			lsm_worker_moves ? LSM_ATTEMPT_LATER : LSM_ATTEMPT_FAILED;
+		lsm_worker_moves = false;
 	}
 	PG_END_TRY();
 	lsm_worker_relid = InvalidOid;
