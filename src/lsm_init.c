@@ -13,6 +13,7 @@
 #include "lsm_am.h"
 #include "lsm_cold.h"
 #include "lsm_cold_ddl.h"
+#include "lsm_cold_orphans.h"
 #include "lsm_compact.h"
 #include "lsm_exec.h"
 #include "lsm_manifest.h"
@@ -177,6 +178,11 @@ lsm_init_settings(void)
 							"It is the size of an object.",
 							&lsm_cold_segment_size, 64 * 1024, 16 * 1024, 256 * 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.store_delete_delay",
+							"Sets the time for which objects of stores are kept when nothing needs them any more.",
+							"-1 keeps them for ever.  Restored backups may need what was kept when they were made.",
+							&lsm_store_delete_delay, 24 * 3600, -1, INT_MAX / 1000,
+							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.minor_compact_trigger",
 							"Sets the number of increments over each other at which some are merged.",
 							NULL,

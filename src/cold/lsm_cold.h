@@ -84,8 +84,14 @@ pg_noreturn extern void lsm_cold_raise_damaged(Relation rel, const LsmManifestEn
 
 /* ---- whose objects they are (lsm_cold_owner.c) ---- */
 
-/* The token of this data directory and database; makes one if there is none yet. */
-extern uint64 lsm_cold_owner(void);
+/* The token of this data directory and a database; makes one if there is none yet. */
+extern uint64 lsm_cold_owner_of(Oid database);
+
+static inline uint64
+lsm_cold_owner(void)
+{
+	return lsm_cold_owner_of(MyDatabaseId);
+}
 
 /* A database is about to be copied: what it has put so far is not its alone any more. */
 extern void lsm_cold_owner_copied(Oid database);

@@ -186,7 +186,7 @@ lsm_owner_find(Oid database)
 }
 
 uint64
-lsm_cold_owner(void)
+lsm_cold_owner_of(Oid database)
 {
 	LsmOwnerCopied *copied;
 	LsmOwnerCopied *others;
@@ -196,7 +196,7 @@ lsm_cold_owner(void)
 	LWLockAcquire(lsm_owner_lock, LW_EXCLUSIVE);
 	lsm_owner_load();
 	token = lsm_owner->token;
-	copied = lsm_owner_find(MyDatabaseId);
+	copied = lsm_owner_find(database);
 	others = lsm_owner_find(InvalidOid);
 	if (copied != NULL)
 		token = hash_combine64(token, copied->times);

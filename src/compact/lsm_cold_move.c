@@ -309,7 +309,7 @@ lsm_cold_swap(LsmColdMove *move, const LsmManifestEntry *new)
 
 /* ---- moves ---- */
 
-static void
+static bool
 lsm_cold_move_out(LsmColdMove *move, Oid serverid, LsmJobStats *stats)
 {
 	LsmStore   *store = lsm_store_open(serverid, move->rel->rd_rel->relowner);
@@ -330,8 +330,9 @@ lsm_cold_move_out(LsmColdMove *move, Oid serverid, LsmJobStats *stats)
 	lsm_cold_key(&entry, key);
 	move->roots = MemoryContextAllocHuge(CurrentMemoryContext, entry.rows * sizeof(LsmTid));
 
-	/* until the edit nobody knows of it (lsm_cold_orphans.c) */
-	(void) lsm_cold_lock_store(serverid, RowExclusiveLock, true);
+	/* until the edit nobody knows of it (lsm_cold_orphans.c); workers wait for no lock */
+	if (!lsm_cold_lock_store(serverid, RowExclusiveLock, !lsm_job_is_watched()))
+		return false;
 	LSM_STOP("cold-before-put");
 	lsm_store_put(store, key, lsm_cold_pull, move, &info);
 	LSM_STOP("cold-after-put");
@@ -347,6 +348,7 @@ lsm_cold_move_out(LsmColdMove *move, Oid serverid, LsmJobStats *stats)
 	lsm_cold_unlock_store(serverid, RowExclusiveLock);
 	stats->bytes_read += info.bytes;
 	stats->bytes_written += info.bytes;
+	return true;
 }
 
 static void
@@ -451,8 +453,11 @@ lsm_cold_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStats
 		/* it may belong to another store */
 		sweep->from = entry.first_tid;
 	}
-	else
-		lsm_cold_move_out(&move, place.serverid, stats);
+	else if (!lsm_cold_move_out(&move, place.serverid, stats))
+	{
+		sweep->done = true;
+		return;
+	}
 	sweep->moved++;
 }
 

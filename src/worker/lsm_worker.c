@@ -39,6 +39,7 @@
 #include "catalog/pg_class.h"
 #include "lsm_am.h"
 #include "lsm_cold_ddl.h"
+#include "lsm_cold_orphans.h"
 #include "lsm_compact.h"
 #include "lsm_pick.h"
 #include "lsm_request.h"
@@ -393,6 +394,56 @@ lsm_worker_visit(void)
 	pgstat_report_activity(STATE_IDLE, NULL);
 }
 
+/* Delete what nothing needs of a store, if it is time. */
+static void
+lsm_worker_sweep(Oid serverid)
+{
+	PG_TRY();
+	{
+		SetCurrentStatementStartTimestamp();
+		StartTransactionCommand();
+		PushActiveSnapshot(GetTransactionSnapshot());
+		snprintf(lsm_worker_activity, sizeof(lsm_worker_activity), "lsm: looking at store %u",
+				 serverid);
+		lsm_orphans_sweep_store(serverid);
+		lsm_worker_activity[0] = '\0';
+		PopActiveSnapshot();
+		CommitTransactionCommand();
+	}
+	PG_CATCH();
+	{
+		(void) lsm_worker_recover();
+	}
+	PG_END_TRY();
+}
+
+/* All stores of the database. */
+static void
+lsm_worker_sweep_stores(void)
+{
+	List	   *servers;
+	ListCell   *lc;
+	MemoryContext caller;
+
+	if (lsm_store_delete_delay < 0)
+		return;
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	servers = lsm_orphans_stores();
+	caller = MemoryContextSwitchTo(TopMemoryContext);
+	servers = list_copy(servers);
+	MemoryContextSwitchTo(caller);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	foreach(lc, servers)
+	{
+		CHECK_FOR_INTERRUPTS();
+		lsm_worker_sweep(lfirst_oid(lc));
+	}
+	list_free(servers);
+}
+
 /* ---- the process ---- */
 
 static void
@@ -478,7 +529,10 @@ lsm_worker_main(Datum arg)
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 	if (slot.visit)
+	{
 		lsm_worker_visit();
+		lsm_worker_sweep_stores();
+	}
 	do
 	{
 		relid = lsm_request_take(MyDatabaseId);
