@@ -24,8 +24,10 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/xlog.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_depend.h"
@@ -43,6 +45,7 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/syscache.h"
 
 /* Tables whose cold store this transaction has changed; in its memory. */
 static List *lsm_cold_changed;
@@ -298,9 +301,27 @@ lsm_cold_check_statement(Node *stmt)
 	}
 }
 
+/* May the user make databases at all? */
+static bool
+lsm_cold_may_copy(void)
+{
+	HeapTuple	tuple;
+	bool		may = superuser();
+
+	if (may)
+		return true;
+	tuple = SearchSysCache1(AUTHOID, ObjectIdGetDatum(GetUserId()));
+	if (HeapTupleIsValid(tuple))
+	{
+		may = ((Form_pg_authid) GETSTRUCT(tuple))->rolcreatedb;
+		ReleaseSysCache(tuple);
+	}
+	return may;
+}
+
 /*
  * A database is to be copied: from then on, its objects are not its alone.  The server
- * checks who may do that; too much caution does no harm.
+ * checks who may copy which; too much caution costs space only.
  */
 void
 lsm_cold_check_copy(Node *stmt)
@@ -309,7 +330,7 @@ lsm_cold_check_copy(Node *stmt)
 	ListCell   *lc;
 	Oid			database;
 
-	if (!IsA(stmt, CreatedbStmt))
+	if (!IsA(stmt, CreatedbStmt) || RecoveryInProgress() || !lsm_cold_may_copy())
 		return;
 	foreach(lc, ((CreatedbStmt *) stmt)->options)
 	{

@@ -34,7 +34,9 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "access/xloginsert.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_control.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_type.h"
 #include "commands/dbcommands.h"
@@ -212,11 +214,22 @@ lsm_orphans_unnamed(HTAB *objects)
 
 /* ---- deleting ---- */
 
+/* Flush all WAL that there is.  (The insert position may be behind a page header.) */
+static void
+lsm_orphans_flush_wal(void)
+{
+	char		nothing = 0;
+
+	XLogBeginInsert();
+	XLogRegisterData(&nothing, sizeof(nothing));
+	XLogFlush(XLogInsert(RM_XLOG_ID, XLOG_NOOP));
+}
+
 /* A crash must not bring back what has named them. */
 static void
 lsm_orphans_delete(LsmStore *store, const char **keys, int n)
 {
-	XLogFlush(GetXLogInsertRecPtr());
+	lsm_orphans_flush_wal();
 	LSM_STOP("orphans-before-delete");
 	for (int i = 0; i < n; i += LSM_ORPHANS_BATCH)
 	{

@@ -212,7 +212,12 @@ lsm_pick_gather(Relation rel, LsmPickFacts *facts)
 	facts->job_bytes = lsm_job_limit();
 	facts->segment_bytes = (uint64) lsm_segment_size * 1024;
 	facts->freeze_age = (uint64) autovacuum_freeze_max_age / 2;
-	facts->medium = OidIsValid(lsm_cold_attached(rel)) ? LSM_MEDIUM_COLD : LSM_MEDIUM_LOCAL;
+	facts->medium = LSM_MEDIUM_LOCAL;
+	if (OidIsValid(lsm_cold_attached(rel)))
+	{
+		facts->medium = LSM_MEDIUM_COLD;
+		facts->segment_bytes = (uint64) lsm_cold_segment_size * 1024;
+	}
 	if (lsm_cold_may_try(table->shared))
 		facts->nmisplaced = lsm_cold_count_misplaced(rel, view);
 	facts->next_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
