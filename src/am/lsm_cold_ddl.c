@@ -288,9 +288,9 @@ lsm_cold_check_statement(Node *stmt)
 
 		foreach(lc, alter->options)
 			if (lsm_cold_option_is_place(((DefElem *) lfirst(lc))->defname))
-				lsm_cold_refuse(alter->servername,
-								psprintf("alter option \"%s\" of",
-										 ((DefElem *) lfirst(lc))->defname));
+			lsm_cold_refuse(alter->servername,
+							psprintf("alter option \"%s\" of",
+									 ((DefElem *) lfirst(lc))->defname));
 	}
 	else if (IsA(stmt, RenameStmt) && ((RenameStmt *) stmt)->renameType == OBJECT_FOREIGN_SERVER)
 		lsm_cold_refuse(strVal(((RenameStmt *) stmt)->object), "rename");

@@ -316,7 +316,10 @@ lsm_orphans_sweep(Oid serverid)
 		done = true;
 	}
 
-	/* the lock goes with the transaction: the queue must be seen by the next one */
+	/*
+	 * the lock goes with the transaction: the queue must be seen by the next
+	 * one
+	 */
 	hash_destroy(objects);
 	return done;
 }

@@ -330,7 +330,10 @@ lsm_cold_move_out(LsmColdMove *move, Oid serverid, LsmJobStats *stats)
 	lsm_cold_key(&entry, key);
 	move->roots = MemoryContextAllocHuge(CurrentMemoryContext, entry.rows * sizeof(LsmTid));
 
-	/* until the edit nobody knows of it (lsm_cold_orphans.c); workers wait for no lock */
+	/*
+	 * until the edit nobody knows of it (lsm_cold_orphans.c); workers wait
+	 * for no lock
+	 */
 	if (!lsm_cold_lock_store(serverid, RowExclusiveLock, !lsm_job_is_watched()))
 		return false;
 	LSM_STOP("cold-before-put");
@@ -435,7 +438,10 @@ lsm_cold_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStats
 	LsmColdMove move;
 	LsmColdPlace place;
 
-	/* who detaches the table waits for our lock, or we see it (lsm_cold_ddl.c) */
+	/*
+	 * who detaches the table waits for our lock, or we see it
+	 * (lsm_cold_ddl.c)
+	 */
 	AcceptInvalidationMessages();
 	lsm_cold_find_place(rel, &place);
 	if (!lsm_cold_claim(rel, table, owner, &place, sweep->from, &entry))
