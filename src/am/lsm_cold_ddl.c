@@ -340,6 +340,6 @@ lsm_cold_check_copy(Node *stmt)
 			template = defGetString(def);
 	}
 	database = get_database_oid(template, true);
-	if (OidIsValid(database) && strcmp(template, "template0") != 0 && strcmp(template, "template1") != 0)
+	if (OidIsValid(database) && strcmp(template, "template0") != 0)
 		lsm_cold_owner_copied(database);
 }
