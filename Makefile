@@ -94,6 +94,7 @@ REGRESS = \
 	stat_rights \
 	store \
 	store_options \
+	cold_store \
 	errors \
 	not_supported
 
@@ -189,7 +190,10 @@ PROVE_TESTS = \
 	src/test/t/044_stress.pl \
 	src/test/t/050_store_file.pl \
 	src/test/t/051_store_s3.pl \
-	src/test/t/052_store_faults.pl
+	src/test/t/052_store_faults.pl \
+	src/test/t/053_cold_file.pl \
+	src/test/t/054_cold_orphans.pl \
+	src/test/t/055_cold_s3.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm

@@ -224,6 +224,37 @@ LANGUAGE C STRICT;
 COMMENT ON FUNCTION lsm_store_check(name) IS
     'tests whether a store can be used';
 
+-- Objects that nothing in this database needs: its own, those of databases that are no
+-- more, and what lies there under other tokens, which cannot be removed here, as
+-- whoever put it may need it.  For the owner of the server.
+CREATE FUNCTION lsm_store_orphans(server name,
+    OUT object_key text, OUT bytes bigint, OUT modified timestamptz,
+    OUT database oid, OUT removable boolean)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'lsm_store_orphans_sql'
+LANGUAGE C STRICT;
+COMMENT ON FUNCTION lsm_store_orphans(name) IS
+    'lists objects of a store that nothing needs';
+
+-- Deletes those that are removable and so old; returns how many.
+CREATE FUNCTION lsm_store_remove_orphans(server name, min_age interval)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'lsm_store_remove_orphans_sql'
+LANGUAGE C STRICT;
+COMMENT ON FUNCTION lsm_store_remove_orphans(name, interval) IS
+    'deletes objects of a store that nothing needs';
+
+-- Objects that nothing needs, since when, and where WAL was then.
+CREATE TABLE lsm_store_queue (
+    server oid NOT NULL,
+    object_key text COLLATE "C" NOT NULL,
+    since timestamptz NOT NULL,
+    lsn pg_lsn NOT NULL,
+    PRIMARY KEY (server, object_key)
+) USING heap;
+COMMENT ON TABLE lsm_store_queue IS
+    'objects of stores that workers will delete';
+
 CREATE FUNCTION lsm_stat_store(server oid,
     OUT get_requests bigint, OUT put_requests bigint, OUT multipart_requests bigint,
     OUT list_requests bigint, OUT delete_requests bigint,
@@ -237,7 +268,8 @@ COMMENT ON FUNCTION lsm_stat_store(oid) IS
     'statistics of a store, as in lsm_stat_store';
 
 CREATE VIEW lsm_stat_store AS
-    SELECT v.oid AS serverid, v.srvname AS servername, s.*
+    SELECT v.oid AS serverid, v.srvname AS servername, s.*,
+        (SELECT count(*) FROM @extschema@.lsm_store_queue q WHERE q.server = v.oid) AS queue_length
     FROM pg_catalog.pg_foreign_server v
         JOIN pg_catalog.pg_foreign_data_wrapper w ON w.oid = v.srvfdw,
         LATERAL @extschema@.lsm_stat_store(v.oid) s

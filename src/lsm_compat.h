@@ -115,6 +115,17 @@ lsm_compat_custom_scan_slot(CustomScanState *css, const TupleTableSlotOps *ops)
 #endif
 }
 
+/* The subtransaction that has given a relation a new file, in this transaction. */
+static inline SubTransactionId
+lsm_compat_new_file_subid(Relation rel)
+{
+#if PG_VERSION_NUM < 170000
+	return rel->rd_firstRelfilenodeSubid;
+#else
+	return rel->rd_firstRelfilelocatorSubid;
+#endif
+}
+
 /* n pages of the table have been wanted, and found in memory. */
 static inline void
 lsm_compat_count_hits(Relation rel, uint32 n)

@@ -11,6 +11,9 @@
 #include "fmgr.h"
 #include "lsm_ahead.h"
 #include "lsm_am.h"
+#include "lsm_cold.h"
+#include "lsm_cold_ddl.h"
+#include "lsm_cold_orphans.h"
 #include "lsm_compact.h"
 #include "lsm_exec.h"
 #include "lsm_manifest.h"
@@ -49,6 +52,7 @@ lsm_init_shmem_request(void)
 	lsm_sharedcache_shmem_request();
 	RequestAddinShmemSpace(lsm_iostat_shmem_size());
 	lsm_store_shmem_request();
+	lsm_cold_shmem_request();
 }
 
 static void
@@ -63,6 +67,7 @@ lsm_init_shmem_startup(void)
 	lsm_iostat_shmem_startup();
 	LWLockRelease(AddinShmemInitLock);
 	lsm_store_shmem_startup();
+	lsm_cold_shmem_startup();
 }
 
 static void
@@ -76,10 +81,13 @@ lsm_xact_callback(XactEvent event, void *arg)
 			lsm_relpages_before_commit();
 			break;
 		case XACT_EVENT_COMMIT:
+			lsm_cold_ddl_committed();
+			/* FALLTHROUGH */
 		case XACT_EVENT_PARALLEL_COMMIT:
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PARALLEL_ABORT:
 		case XACT_EVENT_PREPARE:
+			lsm_cold_ddl_xact_end();
 			lsm_restore_prefetch();
 			lsm_fetch_counting = false;
 			lsm_relpages_xact_end();
@@ -169,6 +177,16 @@ lsm_init_settings(void)
 							NULL,
 							&lsm_segment_size, 64 * 1024, 1024, 1024 * 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.cold_segment_size",
+							"Sets the stored size at which major compaction ends a segment of a table with a cold store.",
+							"It is the size of an object.",
+							&lsm_cold_segment_size, 64 * 1024, 16 * 1024, 256 * 1024,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.store_delete_delay",
+							"Sets the time for which objects of stores are kept when nothing needs them any more.",
+							"-1 keeps them for ever.  Restored backups may need what was kept when they were made.",
+							&lsm_store_delete_delay, 24 * 3600, -1, INT_MAX / 1000,
+							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.minor_compact_trigger",
 							"Sets the number of increments over each other at which some are merged.",
 							NULL,

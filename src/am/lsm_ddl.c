@@ -32,7 +32,9 @@
 #include "catalog/toasting.h"
 #include "commands/defrem.h"
 #include "commands/seclabel.h"
+#include "foreign/foreign.h"
 #include "lsm_am.h"
+#include "lsm_cold_ddl.h"
 #include "lsm_options.h"
 #include "nodes/parsenodes.h"
 #include "tcop/utility.h"
@@ -254,15 +256,32 @@ lsm_ddl_fits(LsmDdlFrame *frame, Relation rel)
 	return will_be_lsm || (!sets && lsm_relation_is_lsm(rel));
 }
 
+/* The options of a table change from one list to another: so does its cold store. */
+static void
+lsm_ddl_change_store(Relation rel, List *from, List *to, bool test)
+{
+	const char *old = lsm_options_cold_store(from);
+	const char *new = lsm_options_cold_store(to);
+
+	if (new != NULL && (old == NULL || strcmp(old, new) != 0))
+		lsm_cold_attach(rel, new, test);
+	if (old != NULL && (new == NULL || strcmp(old, new) != 0))
+		lsm_cold_release_servers(rel, new == NULL ? InvalidOid :
+								 get_foreign_server_oid(new, false));
+	if (new != old)
+		lsm_cold_note_change(RelationGetRelid(rel));
+}
+
 static void
 lsm_ddl_apply(LsmDdlFrame *frame, Relation rel)
 {
 	List	   *given;
+	List	   *before;
 	ListCell   *lc;
 
 	if (!lsm_ddl_fits(frame, rel))
 		lsm_ddl_refuse(rel);
-	given = lsm_options_load(RelationGetRelid(rel));
+	before = given = lsm_options_load(RelationGetRelid(rel));
 	foreach(lc, frame->changes)
 	{
 		LsmDdlChange *change = lfirst(lc);
@@ -270,6 +289,7 @@ lsm_ddl_apply(LsmDdlFrame *frame, Relation rel)
 		given = change->reset ? lsm_options_reset(given, change->defs) :
 			lsm_options_set(given, change->defs);
 	}
+	lsm_ddl_change_store(rel, before, given, true);
 	lsm_options_store(rel, given);
 	frame->changes = NIL;
 }
@@ -357,6 +377,7 @@ lsm_ddl_forget(LsmDdlFrame *frame)
 	given = lsm_options_load(relid);
 	if (given != NIL && lsm_ddl_is_table(rel) && !lsm_relation_is_lsm(rel))
 	{
+		lsm_cold_forget(relid);
 		lsm_options_store(rel, NIL);
 		ereport(NOTICE,
 				(errmsg("options of access method \"lsm\" of table \"%s\" are dropped",
@@ -373,6 +394,7 @@ static void
 lsm_ddl_check_label(const ObjectAddress *object, const char *label)
 {
 	Relation	rel;
+	List	   *given = NIL;
 
 	if (object->classId != RelationRelationId || object->objectSubId != 0)
 		ereport(ERROR,
@@ -386,8 +408,10 @@ lsm_ddl_check_label(const ObjectAddress *object, const char *label)
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 					 errmsg("\"%s\" is not a table of access method \"lsm\"",
 							RelationGetRelationName(rel))));
-		lsm_options_check_label(label);
+		given = lsm_options_from_label(label);
 	}
+	if (lsm_relation_is_lsm(rel))
+		lsm_ddl_change_store(rel, lsm_options_load(object->objectId), given, false);
 	CacheInvalidateRelcache(rel);
 	relation_close(rel, NoLock);
 }
@@ -445,6 +469,8 @@ lsm_ddl_process_utility(PlannedStmt *pstmt, const char *query_string, bool read_
 
 	if (IsA(pstmt->utilityStmt, SecLabelStmt))
 		lsm_ddl_register_provider((SecLabelStmt *) pstmt->utilityStmt);
+	lsm_cold_check_statement(pstmt->utilityStmt);
+	lsm_cold_check_copy(pstmt->utilityStmt);
 	if (!lsm_ddl_concerns_us(pstmt->utilityStmt))
 	{
 		lsm_ddl_run(NULL, pstmt, query_string, read_only_tree, context, params, query_env,

@@ -17,6 +17,9 @@
 #include "funcapi.h"
 #include "lsm_am.h"
 #include "lsm_check.h"
+#include "lsm_cold.h"
+#include "lsm_cold_ddl.h"
+#include "lsm_cold_move.h"
 #include "lsm_compact.h"
 #include "lsm_options.h"
 #include "miscadmin.h"
@@ -122,6 +125,15 @@ lsm_minor_compact_sql(PG_FUNCTION_ARGS)
 	return lsm_funcs_job(fcinfo, "lsm_minor_compact()", lsm_minor);
 }
 
+/* The same, and then what is not where the table's cold store wants it is moved. */
+static void
+lsm_funcs_major(Relation rel, LsmJobStats *stats)
+{
+	lsm_major_finish(rel, stats);
+	lsm_cold_move_all(rel, stats);
+	lsm_cold_tidy(rel);
+}
+
 /*
  * lsm_major_compact(regclass): merge increments into the baseline; waits for those
  * of workers, too.
@@ -129,7 +141,7 @@ lsm_minor_compact_sql(PG_FUNCTION_ARGS)
 Datum
 lsm_major_compact_sql(PG_FUNCTION_ARGS)
 {
-	return lsm_funcs_job(fcinfo, "lsm_major_compact()", lsm_major_finish);
+	return lsm_funcs_job(fcinfo, "lsm_major_compact()", lsm_funcs_major);
 }
 
 static const char *
@@ -185,8 +197,17 @@ lsm_segments_sql(PG_FUNCTION_ARGS)
 		values[8] = Int64GetDatum((int64) entry->raw_bytes);
 		values[9] = Int64GetDatum((int64) entry->stored_bytes);
 		values[10] = BoolGetDatum((entry->flags & LSM_SEGFLAG_ALL_VISIBLE) != 0);
-		values[11] = CStringGetTextDatum("local");
-		nulls[12] = true;
+		nulls[12] = !lsm_entry_is_cold(entry);
+		if (nulls[12])
+			values[11] = CStringGetTextDatum("local");
+		else
+		{
+			char		key[LSM_COLD_KEY_BYTES];
+
+			lsm_cold_key(entry, key);
+			values[11] = CStringGetTextDatum(lsm_cold_server_name(lsm_entry_object(entry)));
+			values[12] = CStringGetTextDatum(key);
+		}
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	relation_close(rel, AccessShareLock);

@@ -28,6 +28,7 @@
 #include "access/multixact.h"
 #include "access/transam.h"
 #include "access/visibilitymap.h"
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "catalog/index.h"
@@ -36,6 +37,7 @@
 #include "commands/vacuum.h"
 #include "executor/instrument.h"
 #include "lsm_am.h"
+#include "lsm_cold_move.h"
 #include "lsm_compact.h"
 #include "lsm_lbs.h"
 #include "lsm_options.h"
@@ -48,7 +50,9 @@
 #include "storage/procarray.h"
 #include "storage/smgr.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/pg_rusage.h"
+#include "utils/resowner.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
@@ -411,7 +415,8 @@ lsm_vacuum_compact_worth(LsmVacuum *vacuum)
 
 		CHECK_FOR_INTERRUPTS();
 		lsm_resolve_segments(vacuum->rel);
-		done = !lsm_pick_job(vacuum->rel, &decision) || decision.kind == LSM_JOB_RESOLVE;
+		done = !lsm_pick_job(vacuum->rel, &decision) || decision.kind == LSM_JOB_RESOLVE ||
+			decision.kind == LSM_JOB_MOVE;
 		if (done)
 		{
 			vacuum->left = "compaction is not worth it yet";
@@ -424,6 +429,48 @@ lsm_vacuum_compact_worth(LsmVacuum *vacuum)
 	vacuum->left = "the workers have them";
 }
 
+/*
+ * Move segments to the cold store, and back.  That the store is away is no reason for
+ * VACUUM to fail.
+ */
+static void
+lsm_vacuum_move(LsmVacuum *vacuum)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+
+	if (lsm_cold_count_misplaced(vacuum->rel, lsm_view_get(vacuum->rel, vacuum->table)) == 0)
+		return;
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		lsm_cold_move_all(vacuum->rel, &vacuum->compacted);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+		int			category;
+
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		category = ERRCODE_TO_CATEGORY(error->sqlerrcode);
+		if (category == ERRCODE_OPERATOR_INTERVENTION || category == ERRCODE_INTERNAL_ERROR)
+			PG_RE_THROW();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		ereport(WARNING,
+				(errcode(error->sqlerrcode),
+				 errmsg("segments of table \"%s\" were not moved: %s",
+						RelationGetRelationName(vacuum->rel), error->message),
+				 error->detail != NULL ? errdetail_internal("%s", error->detail) : 0));
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+}
+
 /* Autovacuum that need not freeze takes only what is worth it. */
 static void
 lsm_vacuum_compact(LsmVacuum *vacuum)
@@ -431,7 +478,11 @@ lsm_vacuum_compact(LsmVacuum *vacuum)
 	if (AmAutoVacuumWorkerProcess() && !vacuum->cutoffs.aggressive)
 		lsm_vacuum_compact_worth(vacuum);
 	else
+	{
 		lsm_major(vacuum->rel, &vacuum->compacted);
+		if (!AmAutoVacuumWorkerProcess())
+			lsm_vacuum_move(vacuum);
+	}
 }
 
 /* Drop what is dead: it goes, or its roots go to dead lists. */

@@ -14,6 +14,11 @@
  * and if it is not there, all of them are.  So the feed may be wrong (it knows an
  * old view, say), and costs time only.
  *
+ * COLD SEGMENTS
+ *	  Blocks of an object are read the same way, with requests to its store in place
+ *	  of those to the kernel: longer ones, as each costs more.  They are under way
+ *	  while somebody waits for one, and for a moment with each block that is taken.
+ *
  * MEMORY
  *	  Requests write to memory of their own, below TopMemoryContext: the server
  *	  frees that of a failed query before it tells anybody.  A window belongs to
@@ -27,6 +32,7 @@
 
 #include "lsm_ahead.h"
 #include "lsm_blockcache.h"
+#include "lsm_cold.h"
 #include "lsm_reader.h"
 #include "lsm_sharedcache.h"
 #include "lsm_stop.h"
@@ -35,6 +41,9 @@
 
 /* Of all windows of a process. */
 #define LSM_AHEAD_BYTES			((Size) 64 * 1024 * 1024)
+
+/* The first window of a cold segment. */
+#define LSM_AHEAD_COLD_BYTES	((Size) 1024 * 1024)
 
 /* A fill opens so many segments at most: those of its caller stay open. */
 #define LSM_AHEAD_SEGMENTS		4
@@ -53,6 +62,10 @@ typedef struct LsmAheadRun
 	int			nios;
 	int			nwaited;		/* of them, done */
 	LsmIo	   *ios;
+	/* cold: bytes of the stream, from that of the first page on, without headers */
+	bool		cold;
+	LsmStoreReads *reads;		/* NULL: it has arrived */
+	LsmStoreRead read;
 } LsmAheadRun;
 
 /* A block of the window. */
@@ -112,9 +125,13 @@ lsm_ahead_drop_run(LsmAhead *ahead, LsmAheadRun *run)
 {
 	for (int i = 0; i < run->nios; i++)
 		lsm_io_forget(&run->ios[i]);
-	pfree(run->ios);
+	if (run->ios != NULL)
+		pfree(run->ios);
 	run->ios = NULL;
 	run->nios = 0;
+	if (run->reads != NULL)
+		lsm_store_reads_end(run->reads);
+	run->reads = NULL;
 	if (ahead->nspare < LSM_AHEAD_SPARE)
 		ahead->spare[ahead->nspare++] = run;
 	else
@@ -247,9 +264,10 @@ lsm_ahead_end(LsmAheadFeed *feed)
 
 /* The widest window. */
 static Size
-lsm_ahead_most(uint32 block_bytes)
+lsm_ahead_most(uint32 block_bytes, bool cold)
 {
-	Size		request = Max((Size) lsm_multiblock_read_size * 1024, block_bytes);
+	Size		request = Max(cold ? (Size) LSM_COLD_READ_BYTES :
+							  (Size) lsm_multiblock_read_size * 1024, block_bytes);
 	Size		others = lsm_ahead_bytes;
 
 	/* twice: runs have whole pages, and blocks between them */
@@ -308,6 +326,7 @@ lsm_ahead_start_run(LsmAhead *ahead, Relation rel, const LsmReadRun *planned,
 	run->nitems = 0;
 	run->nios = 0;
 	run->nwaited = 0;
+	run->cold = false;
 	run->ios = MemoryContextAlloc(ahead->context, planned->nrequests * sizeof(LsmIo));
 	for (int i = 0; i < planned->nrequests && good; i++)
 	{
@@ -339,6 +358,69 @@ lsm_ahead_start_run(LsmAhead *ahead, Relation rel, const LsmReadRun *planned,
 				   planned->nwants - planned->nmissing);
 }
 
+/* The same for a run of an object. */
+static void
+lsm_ahead_start_cold_run(LsmAhead *ahead, Relation rel, LsmStore *store,
+						 const LsmManifestEntry *entry, const LsmReadRun *planned,
+						 LsmAheadItem *items)
+{
+	const LsmReadWant *wants = &ahead->wants[planned->first_want];
+	LsmAheadRun *run = lsm_ahead_make_run(ahead, planned->npages);
+	uint64		end = (uint64) (planned->page + planned->npages) * LSM_PAGE_PAYLOAD;
+	ResourceOwner owner = CurrentResourceOwner;
+	char		key[LSM_COLD_KEY_BYTES];
+
+	lsm_cold_key(entry, key);
+	run->page = planned->page;
+	run->nitems = 0;
+	run->nios = 0;
+	run->nwaited = 0;
+	run->ios = NULL;
+	run->cold = true;
+	memset(&run->read, 0, sizeof(run->read));
+	run->read.key = key;		/* copied */
+	run->read.offset = (uint64) planned->page * LSM_PAGE_PAYLOAD;
+	run->read.len = Min(end, lsm_entry_object(entry)->bytes) - run->read.offset;
+	run->read.buffer = run->pages;
+	run->read.missing_ok = true;
+
+	/* it ends with the window, not before */
+	CurrentResourceOwner = ahead->owner;
+	run->reads = lsm_store_reads_begin(store);
+	CurrentResourceOwner = owner;
+	for (int i = 0; i < planned->nwants; i++)
+	{
+		if (wants[i].cached)
+			continue;
+		items[i].run = run;
+		run->nitems++;
+	}
+	lsm_store_reads_add(run->reads, &run->read);
+	lsm_iostat_add(ahead->kind, LSM_METHOD_SYNC, LSM_IO_MERGED, planned->nmissing - 1);
+	lsm_iostat_add(ahead->kind, LSM_METHOD_SYNC, LSM_IO_READ_OVER,
+				   planned->nwants - planned->nmissing);
+}
+
+/* Read the blocks that were gathered, all of one cold segment. */
+static void
+lsm_ahead_start_cold(LsmAhead *ahead, Relation rel, const LsmManifestEntry *entry)
+{
+	LsmReadLimits limits = {LSM_COLD_READ_BYTES / LSM_PAGE_PAYLOAD,
+	LSM_COLD_GAP_BYTES / LSM_PAGE_PAYLOAD};
+	LsmExtent	whole = {0, (uint32) (lsm_entry_object(entry)->bytes / LSM_PAGE_PAYLOAD) + 1};
+	int			nwants = ahead->nwants;
+	int			first = ahead->nitems - nwants;
+	LsmStore   *store = lsm_cold_open(rel, entry);
+	MemoryContext caller = MemoryContextSwitchTo(ahead->context);
+
+	ahead->nwants = 0;
+	if (lsm_readplan_make(&ahead->plan, ahead->wants, nwants, &whole, 1, &limits))
+		for (int i = 0; i < ahead->plan.nruns; i++)
+			lsm_ahead_start_cold_run(ahead, rel, store, entry, &ahead->plan.runs[i],
+									 &ahead->items[first + ahead->plan.runs[i].first_want]);
+	MemoryContextSwitchTo(caller);
+}
+
 /* Read the blocks that were gathered, all of one segment. */
 static void
 lsm_ahead_start(LsmAhead *ahead, Relation rel, const LsmManifestEntry *entry)
@@ -350,6 +432,11 @@ lsm_ahead_start(LsmAhead *ahead, Relation rel, const LsmManifestEntry *entry)
 	MemoryContext caller;
 	bool		good;
 
+	if (nwants > 0 && lsm_entry_is_cold(entry))
+	{
+		lsm_ahead_start_cold(ahead, rel, entry);
+		return;
+	}
 	ahead->nwants = 0;
 	if (nwants == 0)
 		return;
@@ -387,14 +474,16 @@ lsm_ahead_next(Relation rel, LsmTable *table, LsmAheadFeed *feed, LsmAheadPlace 
  */
 static void
 lsm_ahead_fill(LsmAhead *ahead, Relation rel, LsmTable *table, LsmAheadFeed *feed,
-			   const LsmAheadPlace *asked, uint32 block_bytes)
+			   const LsmAheadPlace *asked, uint32 block_bytes, bool cold)
 {
 	LsmManifestEntry entry = {0};
 	LsmAheadPlace place;
 	int			segments = 0;
 
-	ahead->window = Min(Max(ahead->window * 2, (Size) block_bytes * 2),
-						lsm_ahead_most(block_bytes));
+	ahead->window = Max(ahead->window * 2, (Size) block_bytes * 2);
+	if (cold)
+		ahead->window = Max(ahead->window, LSM_AHEAD_COLD_BYTES);
+	ahead->window = Min(ahead->window, lsm_ahead_most(block_bytes, cold));
 	if (feed->most > 0)
 		ahead->window = Min(ahead->window, feed->most);
 	if (ahead->first > 0)
@@ -453,7 +542,36 @@ lsm_ahead_restart(LsmAhead *ahead, Relation rel, LsmTable *table, LsmAheadFeed *
 	while (ahead->first < ahead->nitems)
 		lsm_ahead_pop(ahead);
 	feed->restart(feed->arg);
-	lsm_ahead_fill(ahead, rel, table, feed, place, place->len);
+	lsm_ahead_fill(ahead, rel, table, feed, place, place->len, lsm_entry_is_cold(place->entry));
+}
+
+/*
+ * Wait for a run of an object, and copy a block of it.  Then let the last run make
+ * progress, and others with it.
+ */
+static bool
+lsm_ahead_take_cold(LsmAhead *ahead, LsmAheadRun *run, const LsmAheadPlace *place, char *buf)
+{
+	LsmAheadRun *last = ahead->items[ahead->nitems - 1].run;
+	uint64		first = (uint64) run->page * LSM_PAGE_PAYLOAD;
+	bool		good;
+
+	if (run->reads != NULL)
+	{
+		(void) lsm_store_reads_next(run->reads, true);
+		lsm_store_reads_end(run->reads);
+		run->reads = NULL;
+	}
+	good = !run->read.missing;
+	if (good)
+		memcpy(buf, run->pages + (place->offset - first), place->len);
+	if (last != NULL && last->reads != NULL && lsm_store_reads_next(last->reads, false) != NULL)
+	{
+		lsm_store_reads_end(last->reads);
+		last->reads = NULL;
+	}
+	lsm_ahead_pop(ahead);
+	return good;
 }
 
 bool
@@ -477,7 +595,8 @@ lsm_ahead_take(Relation rel, LsmTable *table, LsmAheadFeed *feed, const LsmAhead
 	if (!lsm_ahead_find(ahead, place))
 		lsm_ahead_restart(ahead, rel, table, feed, place);
 	else if (ahead->bytes - place->len <= ahead->window / 2)
-		lsm_ahead_fill(ahead, rel, table, feed, NULL, place->len);
+		lsm_ahead_fill(ahead, rel, table, feed, NULL, place->len,
+					   lsm_entry_is_cold(place->entry));
 	LSM_STOP("ahead-started");
 
 	run = ahead->items[ahead->first].run;
@@ -486,6 +605,8 @@ lsm_ahead_take(Relation rel, LsmTable *table, LsmAheadFeed *feed, const LsmAhead
 		lsm_ahead_pop(ahead);
 		return false;
 	}
+	if (run->cold)
+		return lsm_ahead_take_cold(ahead, run, place, buf);
 	while (run->nwaited < run->nios)
 	{
 		lsm_io_wait(&run->ios[run->nwaited]);

@@ -8,6 +8,10 @@
  * stored (lsm_sharedcache.c); if not, it is read from the file
  * (lsm_segpages.c), and kept there once its checksum is found right.
  *
+ * The blocks of a cold segment lie in an object of a store (lsm_cold.h).  They are
+ * kept in the same places under the same keys; but there are no shared buffers to
+ * ask in the end.
+ *
  * A page may have been given to somebody else since the view was read.  That is
  * found by its stamps.  Whoever meets it looks, under gen_lock, whether the view
  * is still the newest: if so the page is damaged, if not the caller starts again.
@@ -19,6 +23,7 @@
 #include "pgstat.h"
 #include "lsm_ahead.h"
 #include "lsm_blockcache.h"
+#include "lsm_cold.h"
 #include "lsm_sharedcache.h"
 #include "storage/lwlock.h"
 #include "utils/memutils.h"
@@ -33,6 +38,8 @@ int			lsm_debug_reader_memory = 32 * 1024;	/* kB */
 
 #define LSM_LEAST_READERS		16
 
+StaticAssertDecl(LSM_LOCAL_TAIL >= LSM_READER_TAIL, "the end of a stream is read to open it");
+
 /* What metadata of a segment goes by in the block cache, if it is not too long for that. */
 #define LSM_META_BLOCKNO		PG_UINT32_MAX
 
@@ -42,6 +49,8 @@ typedef struct LsmOpenSegment
 	uint64		uid;			/* hash key */
 	LsmSegmentReader *reader;
 	struct LsmSource *source;
+	LsmSegmentReader *roots;	/* cold: list of its roots, NULL: not opened */
+	struct LsmSource *roots_source;
 	MemoryContext context;
 	LsmTable   *table;
 	Size		memory;
@@ -54,6 +63,7 @@ typedef struct LsmSource
 	LsmSegmentSource source;	/* must be first */
 	Relation	rel;			/* set for the length of a call */
 	LsmManifestEntry entry;
+	uint64		base;			/* where the stream begins among the pages */
 	char	   *ahead;			/* bytes read before the reader asks, or NULL */
 	uint64		ahead_offset;
 	Size		ahead_bytes;
@@ -121,7 +131,7 @@ lsm_source_read(LsmSegmentSource *base, uint64 offset, Size len, void *buf)
 		memcpy(buf, source->preloaded, len);
 		return;
 	}
-	if (!lsm_segpages_read(source->rel, &source->entry, offset, len, buf))
+	if (!lsm_segpages_read(source->rel, &source->entry, source->base + offset, len, buf))
 		lsm_segment_corrupt(base, -1, "a page between bytes " UINT64_FORMAT " and "
 							UINT64_FORMAT " is not the segment's",
 							offset, offset + len);
@@ -181,6 +191,8 @@ lsm_source_read_meta(LsmSource *source)
 
 	/* all of the first page is as easy to have */
 	bytes += (total - bytes) % LSM_PAGE_PAYLOAD;
+	if (lsm_entry_is_cold(entry))
+		bytes = total - (uint64) lsm_entry_first_page(entry) * LSM_PAGE_PAYLOAD;
 	for (int i = 0; i < 2; i++)
 	{
 		source->ahead = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
@@ -294,6 +306,7 @@ lsm_segment_find(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 	dlist_push_head(&lsm_readers_lru, &open->lru);
 	open->source = source;
 	open->reader = reader;
+	open->roots = NULL;
 	return open;
 }
 
@@ -343,6 +356,73 @@ lsm_reader_find(Relation rel, LsmTable *table, uint64 uid, bool newest, LsmManif
 	}
 	*entry = open->source->entry;
 	return open->reader;
+}
+
+/*
+ * The list of a cold segment's roots, opened if need be, with gen_lock held shared:
+ * until that is released its pages are not reused.  NULL: the view is not the newest.
+ */
+static LsmSegmentReader *
+lsm_roots_lock(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
+{
+	LsmOpenSegment *open = lsm_segment_get(rel, table, entry);
+	LsmSource  *source;
+	MemoryContext caller;
+
+	if (open == NULL)
+		return NULL;
+	LWLockAcquire(&table->shared->gen_lock, LW_SHARED);
+	if (!lsm_view_current(table))
+	{
+		LWLockRelease(&table->shared->gen_lock);
+		return NULL;
+	}
+	if (open->roots == NULL)
+	{
+		caller = MemoryContextSwitchTo(open->context);
+		source = palloc0(sizeof(LsmSource));
+		source->source.read = lsm_source_read;
+		source->source.total_bytes = lsm_entry_object(entry)->roots_bytes;
+		source->source.uid = entry->uid;
+		source->source.relname = open->source->source.relname;
+		source->base = (uint64) lsm_entry_roots_page(entry) * LSM_PAGE_PAYLOAD;
+		source->entry = *entry;
+		source->rel = rel;
+		open->roots_source = source;
+		open->roots = lsm_segment_reader_open(&source->source);
+		MemoryContextSwitchTo(caller);
+	}
+	open->roots_source->rel = rel;
+	open->roots_source->entry = *entry;
+	return open->roots;
+}
+
+bool
+lsm_reader_has_root(Relation rel, LsmTable *table, const LsmManifestEntry *entry, LsmTid root,
+					bool *stale)
+{
+	LsmSegmentReader *roots = lsm_roots_lock(rel, table, entry);
+	bool		found;
+
+	*stale = roots == NULL;
+	if (*stale)
+		return false;
+	found = lsm_segment_has_dead(roots, root);
+	LWLockRelease(&table->shared->gen_lock);
+	return found;
+}
+
+LsmTid *
+lsm_reader_roots(Relation rel, LsmTable *table, const LsmManifestEntry *entry, uint64 *n)
+{
+	LsmSegmentReader *roots = lsm_roots_lock(rel, table, entry);
+	LsmTid	   *tids;
+
+	if (roots == NULL)
+		return NULL;
+	tids = lsm_segment_read_dead(roots, n);
+	LWLockRelease(&table->shared->gen_lock);
+	return tids;
 }
 
 static void
@@ -475,6 +555,56 @@ lsm_block_fetch_direct(Relation rel, LsmTable *table, LsmSegmentReader *reader,
 	return true;
 }
 
+/* Is the view that was read the newest? */
+static bool
+lsm_block_view_current(LsmTable *table)
+{
+	bool		current;
+
+	LWLockAcquire(&table->shared->gen_lock, LW_SHARED);
+	current = lsm_view_current(table);
+	LWLockRelease(&table->shared->gen_lock);
+	return current;
+}
+
+/*
+ * The same for a cold segment, from shared memory or its store.  False: there is no
+ * such object any more, as the view is not the newest.
+ */
+static bool
+lsm_block_fetch_cold(Relation rel, LsmTable *table, LsmOpenSegment *open,
+					 const LsmAheadPlace *place, LsmReaderKind kind, LsmAheadFeed *feed,
+					 char *buf)
+{
+	const LsmManifestEntry *entry = place->entry;
+	LsmCacheTouch touch = lsm_block_touch(kind);
+
+	lsm_iostat_add(kind, LSM_METHOD_SYNC, LSM_IO_WANTED, 1);
+	if (lsm_sharedcache_get(entry->uid, place->blockno, place->len, buf, touch))
+	{
+		lsm_iostat_add(kind, LSM_METHOD_SYNC, LSM_IO_HIT, 1);
+		lsm_segpages_count(rel, lsm_segpages_span(place->offset, place->len), true);
+		lsm_stat_count(&table->stat, LSM_STAT_DATA_HIT);
+		return true;
+	}
+	if (lsm_cold_held_off())
+		elog(ERROR, "a block of a store is wanted where nobody can wait for it");
+	lsm_iostat_add(kind, LSM_METHOD_SYNC, LSM_IO_BYTES_WANTED, place->len);
+	lsm_segpages_count(rel, lsm_segpages_span(place->offset, place->len), false);
+	if (!(feed != NULL && lsm_ahead_take(rel, table, feed, place, buf)) &&
+		!lsm_cold_read(rel, entry, place->offset, place->len, buf))
+	{
+		if (lsm_block_view_current(table))
+			lsm_cold_raise_missing(entry);
+		return false;
+	}
+	if (!lsm_segment_block_good(open->reader, place->blockno, buf))
+		lsm_cold_raise_damaged(rel, entry, place->blockno);
+	lsm_sharedcache_put(entry->uid, place->blockno, place->len, buf, touch);
+	lsm_stat_count(&table->stat, LSM_STAT_DATA_READ);
+	return true;
+}
+
 /*
  * Get the bytes of a block of an opened segment, and whether their checksum has been
  * looked at; false: the view is not the newest.
@@ -485,10 +615,11 @@ lsm_block_fetch(Relation rel, LsmTable *table, LsmOpenSegment *open,
 				bool *proved)
 {
 	uint32		span = lsm_segpages_span(place->offset, place->len);
-	bool		current;
 
 	lsm_segment_in_use = open;
 	*proved = true;
+	if (lsm_entry_is_cold(place->entry))
+		return lsm_block_fetch_cold(rel, table, open, place, kind, feed, buf);
 	if (lsm_block_fetch_direct(rel, table, open->reader, place, kind, feed, buf))
 		return true;
 	*proved = false;
@@ -499,10 +630,7 @@ lsm_block_fetch(Relation rel, LsmTable *table, LsmOpenSegment *open,
 		lsm_stat_count(&table->stat, LSM_STAT_DATA_READ);
 		return true;
 	}
-	LWLockAcquire(&table->shared->gen_lock, LW_SHARED);
-	current = lsm_view_current(table);
-	LWLockRelease(&table->shared->gen_lock);
-	if (current)
+	if (lsm_block_view_current(table))
 		lsm_segment_corrupt(&open->source->source, place->blockno,
 							"a page of the block is not the segment's");
 	return false;

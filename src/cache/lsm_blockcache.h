@@ -70,6 +70,17 @@ extern LsmCachedBlock *lsm_block_pin_ahead(Relation rel, LsmTable *table,
 extern bool lsm_block_preload(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
 							  uint32 blockno, struct LsmAheadFeed *feed);
 
+/*
+ * Has a cold segment the row with that root?  Decided by what is local.  False also
+ * if *stale: the view is no longer the newest.
+ */
+extern bool lsm_reader_has_root(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
+								LsmTid root, bool *stale);
+
+/* The roots of a cold segment, as its local list has them (palloc'd); NULL as above. */
+extern LsmTid *lsm_reader_roots(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
+								uint64 *n);
+
 /* Does this backend have it decoded? */
 extern bool lsm_block_is_local(uint64 uid, uint32 blockno);
 
@@ -136,6 +147,8 @@ extern LsmPageSink *lsm_pagesink_create(Relation rel, LsmTable *table, uint16 ow
 										uint32 expected_pages);
 extern LsmSegmentSink *lsm_pagesink_sink(LsmPageSink *sink);
 extern uint64 lsm_pagesink_uid(LsmPageSink *sink);
+extern void lsm_pagesink_continue(LsmPageSink *sink, uint64 uid, uint32 first_page,
+								  uint32 npages);
 
 /* Write what is left and fill in uid, extents and nextents of the entry. */
 extern void lsm_pagesink_finish(LsmPageSink *sink, LsmManifestEntry *entry);

@@ -46,6 +46,7 @@ struct LsmPageSink
 	BufferAccessStrategy strategy;
 	uint32		expected_pages;
 	uint32		coming_pages;	/* of a large value that comes next, or 0 */
+	uint32		first_page;		/* number of the first one in the segment */
 	uint32		npages;			/* pages written */
 	int			nextents;
 	LsmExtent	extents[LSM_SEGMENT_EXTENTS];
@@ -72,6 +73,17 @@ lsm_segpages_block_at(int nextents, const LsmExtent *extents, uint64 offset)
 	return InvalidBlockNumber;
 }
 
+/* The same for a segment some of whose pages may not be local. */
+static BlockNumber
+lsm_segpages_entry_block(const LsmManifestEntry *entry, uint64 offset)
+{
+	uint64		skipped = (uint64) lsm_entry_first_page(entry) * LSM_PAGE_PAYLOAD;
+
+	if (offset < skipped)
+		return InvalidBlockNumber;
+	return lsm_segpages_block_at(entry->nextents, entry->extents, offset - skipped);
+}
+
 void
 lsm_segpages_set_ring(BufferAccessStrategy ring)
 {
@@ -86,7 +98,7 @@ lsm_segpages_read(Relation rel, const LsmManifestEntry *entry, uint64 offset, Si
 		uint32		pageno = (uint32) (offset / LSM_PAGE_PAYLOAD);
 		Size		at = offset % LSM_PAGE_PAYLOAD;
 		Size		n = Min(len, LSM_PAGE_PAYLOAD - at);
-		BlockNumber block = lsm_segpages_block_at(entry->nextents, entry->extents, offset);
+		BlockNumber block = lsm_segpages_entry_block(entry, offset);
 		Buffer		buffer;
 		bool		good;
 
@@ -158,14 +170,16 @@ lsm_segpages_read_direct(Relation rel, const LsmManifestEntry *entry, LsmReaderK
 	static char *kept;			/* for reading few pages, which is the rule */
 	static const LsmReadLimits limits;
 	static LsmReadPlan plan;
+	uint32		skipped = lsm_entry_first_page(entry);
 	LsmReadWant want;
 	Size		bytes;
 	char	   *raw = NULL;
 	char	   *pages;
 	bool		good;
 
-	want.first_page = (uint32) (offset / LSM_PAGE_PAYLOAD);
-	want.last_page = (uint32) ((offset + len - 1) / LSM_PAGE_PAYLOAD);
+	Assert(offset / LSM_PAGE_PAYLOAD >= skipped);
+	want.first_page = (uint32) (offset / LSM_PAGE_PAYLOAD) - skipped;
+	want.last_page = (uint32) ((offset + len - 1) / LSM_PAGE_PAYLOAD) - skipped;
 	want.cached = false;
 	if (plan.runs == NULL)
 	{
@@ -187,7 +201,8 @@ lsm_segpages_read_direct(Relation rel, const LsmManifestEntry *entry, LsmReaderK
 	pages = (char *) TYPEALIGN(LSM_READ_ALIGN, raw != NULL ? raw : kept);
 	lsm_reader_read(rel, kind, plan.requests, plan.nrequests, pages);
 	lsm_segpages_count(rel, plan.runs[0].npages, false);
-	good = lsm_segpages_take(rel, entry, kind, pages, want.first_page, offset, len, buf);
+	good = lsm_segpages_take(rel, entry, kind, pages, want.first_page + skipped, offset, len,
+							 buf);
 	if (raw != NULL)
 		pfree(raw);
 	return good;
@@ -278,7 +293,8 @@ lsm_pagesink_write(LsmPageSink *sink)
 	START_CRIT_SECTION();
 	for (int i = 0; i < n; i++)
 	{
-		lsm_page_init(pages[i], LSM_PAGE_SEGMENT, sink->uid, sink->npages + i, 0);
+		lsm_page_init(pages[i], LSM_PAGE_SEGMENT, sink->uid,
+					  sink->first_page + sink->npages + i, 0);
 		lsm_page_set_content(pages[i], sink->pending + (Size) i * LSM_PAGE_PAYLOAD,
 							 LSM_PAGE_PAYLOAD);
 	}
@@ -348,6 +364,19 @@ lsm_pagesink_create(Relation rel, LsmTable *table, uint16 owner, uint32 expected
 			elog(ERROR, "could not get random numbers");
 	} while (sink->uid == 0);
 	return sink;
+}
+
+/*
+ * What is written is part of a segment that exists, from that page on: so many pages,
+ * in one extent if they are not more.
+ */
+void
+lsm_pagesink_continue(LsmPageSink *sink, uint64 uid, uint32 first_page, uint32 npages)
+{
+	Assert(sink->npages == 0 && sink->npending == 0);
+	sink->uid = uid;
+	sink->first_page = first_page;
+	sink->coming_pages = npages;
 }
 
 LsmSegmentSink *

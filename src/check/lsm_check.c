@@ -115,7 +115,8 @@ lsm_check_protected(LsmCheck *check, void (*step) (LsmCheck *, void *), void *ar
 		RollbackAndReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(context);
 		CurrentResourceOwner = owner;
-		if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED)
+		if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED &&
+			error->sqlerrcode != ERRCODE_UNDEFINED_FILE)
 			ReThrowError(error);
 		if (error->detail != NULL)
 			lsm_check_problem(check, "%s: %s", error->message, error->detail);
@@ -366,6 +367,25 @@ lsm_check_pointers(LsmCheck *check, const LsmManifestEntry *entry, LsmBlock *blo
 	}
 }
 
+/* The local list of a cold segment's roots, to be compared with those of its blocks. */
+static LsmTid *
+lsm_check_roots(LsmCheck *check, const LsmManifestEntry *entry)
+{
+	LsmTid	   *roots;
+	uint64		n;
+
+	if (!lsm_entry_is_cold(entry))
+		return NULL;
+	do
+		(void) lsm_view_get(check->rel, check->table);
+	while ((roots = lsm_reader_roots(check->rel, check->table, entry, &n)) == NULL);
+	if (n == entry->rows)
+		return roots;
+	lsm_check_problem(check, "segment " UINT64_FORMAT " has a list of " UINT64_FORMAT " roots, the manifest says " UINT64_FORMAT " rows",
+					  entry->segment_id, n, entry->rows);
+	return NULL;
+}
+
 static void
 lsm_check_segment(LsmCheck *check, void *arg)
 {
@@ -377,6 +397,7 @@ lsm_check_segment(LsmCheck *check, void *arg)
 	uint64		versions = 0;
 	uint64		nforwards;
 	LsmForward *forwards;
+	LsmTid	   *roots = lsm_check_roots(check, entry);
 	Buffer		vm = InvalidBuffer;
 
 	if (nblocks != entry->blocks)
@@ -423,6 +444,9 @@ lsm_check_segment(LsmCheck *check, void *arg)
 			lsm_check_not_visible(check, root, LSM_REC_KIND(head.info), &vm);
 			if (head.info & LSM_REC_LARGE)
 				lsm_check_pointers(check, entry, block, row, &head);
+			if (roots != NULL && versions < entry->rows && roots[versions] != root)
+				lsm_check_problem(check, "row (%u,%u) of segment " UINT64_FORMAT " is not in its place in the list of roots",
+								  LSM_TID_LB(root), LSM_TID_OFFSET(root), entry->segment_id);
 			if (root != previous)
 				rows++;
 			versions++;

@@ -76,6 +76,7 @@ lsm_increment_least(void)
 
 extern void lsm_job_lock(Relation rel, uint16 owner);
 extern bool lsm_job_lock_if_free(Relation rel, uint16 owner);
+extern bool lsm_job_keep_off(Relation rel, uint16 owner);
 extern void lsm_job_unlock(Relation rel, uint16 owner);
 
 /* ---- jobs in the background (lsm_job.c) ---- */
@@ -142,6 +143,7 @@ typedef struct LsmOutput
 	uint32		gen_lo;
 	uint32		gen_hi;
 	uint32		expected_pages;
+	uint64		segment_bytes;	/* that end a segment */
 	uint32		break_lbs;		/* so many LBs without rows end a segment; 0:
 								 * none do */
 	LsmPageSink *sink;

@@ -11,14 +11,17 @@
  */
 #include "postgres.h"
 
+#include "lsm_cold.h"
+#include "lsm_cold_move.h"
 #include "lsm_compact.h"
 #include "lsm_options.h"
 #include "lsm_pick.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-/* Writing to the local disk; all segments lie there. */
+/* What writing costs: to the local disk, and if it goes on from there to a store. */
 #define LSM_MEDIUM_LOCAL		1.0
+#define LSM_MEDIUM_COLD			4.0
 
 int			lsm_minor_compact_trigger = 4;
 
@@ -210,6 +213,13 @@ lsm_pick_gather(Relation rel, LsmPickFacts *facts)
 	facts->segment_bytes = (uint64) lsm_segment_size * 1024;
 	facts->freeze_age = (uint64) autovacuum_freeze_max_age / 2;
 	facts->medium = LSM_MEDIUM_LOCAL;
+	if (OidIsValid(lsm_cold_attached(rel)))
+	{
+		facts->medium = LSM_MEDIUM_COLD;
+		facts->segment_bytes = (uint64) lsm_cold_segment_size * 1024;
+	}
+	if (lsm_cold_may_try(table->shared))
+		facts->nmisplaced = lsm_cold_count_misplaced(rel, view);
 	facts->next_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
 	facts->visible_xid = horizons.visible;
 	facts->settled_xid = horizons.settled;
@@ -235,6 +245,8 @@ lsm_pick_job(Relation rel, LsmPickDecision *decision)
 bool
 lsm_pick_later(Relation rel)
 {
-	return lsm_view_get(rel, lsm_table_open(rel))->nincrements > 0 &&
-		lsm_options_auto_compact(rel);
+	LsmView    *view = lsm_view_get(rel, lsm_table_open(rel));
+
+	return (view->nincrements > 0 && lsm_options_auto_compact(rel)) ||
+		lsm_cold_count_misplaced(rel, view) > 0;
 }

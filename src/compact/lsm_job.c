@@ -21,6 +21,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_class.h"
+#include "lsm_cold_move.h"
 #include "lsm_compact.h"
 #include "lsm_pick.h"
 #include "lsm_wal.h"
@@ -115,6 +116,16 @@ lsm_job_lock_if_free(Relation rel, uint16 owner)
 	return true;
 }
 
+/* Keep jobs of a kind off until the transaction ends; false: one runs. */
+bool
+lsm_job_keep_off(Relation rel, uint16 owner)
+{
+	LOCKTAG		tag;
+
+	lsm_job_tag(rel, owner, &tag);
+	return LockAcquire(&tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
+}
+
 void
 lsm_job_unlock(Relation rel, uint16 owner)
 {
@@ -138,6 +149,8 @@ lsm_job_name(LsmJobKind kind)
 			return "minor compaction of";
 		case LSM_JOB_MAJOR:
 			return "major compaction of";
+		case LSM_JOB_MOVE:
+			return "moving segments of";
 		default:
 			return "outcomes of transactions in";
 	}
@@ -170,6 +183,8 @@ lsm_job_call(Relation rel, const LsmPickDecision *decision, LsmJobStats *stats)
 		case LSM_JOB_RESOLVE:
 			lsm_resolve_segments(rel);
 			return true;
+		case LSM_JOB_MOVE:
+			return lsm_cold_move_one(rel, stats);
 	}
 	return false;
 }

@@ -24,6 +24,7 @@
  */
 #include "postgres.h"
 
+#include "lsm_cold.h"
 #include "lsm_compact.h"
 #include "lsm_stop.h"
 #include "lsm_wal.h"
@@ -134,7 +135,7 @@ static bool *
 lsm_major_choose(LsmCompact *compact, const LsmManifestEntry *bases, int nbases)
 {
 	bool	   *chosen = palloc0(Max(nbases, 1) * sizeof(bool));
-	uint64		small = (uint64) lsm_segment_size * 1024 / 16;
+	uint64		small = compact->merge->bottom.segment_bytes / 16;
 	int			run = 0;
 
 	for (int i = 0; i < nbases; i++)
@@ -484,7 +485,7 @@ lsm_major_merge(LsmCompact *compact, LsmMajorPart *part, LsmJobStats *stats)
 		}
 	}
 	compact->merge->bottom.expected_pages =
-		Max(Min(input_bytes, (uint64) lsm_segment_size * 1024) / BLCKSZ, 2);
+		Max(Min(input_bytes, compact->merge->bottom.segment_bytes) / BLCKSZ, 2);
 	compact->merge->increment.expected_pages =
 		Max(Min(compact->bytes / 4, (uint64) lsm_segment_size * 1024) / BLCKSZ, 2);
 	for (int i = 0; i < part->nbases; i++)
@@ -538,6 +539,8 @@ lsm_major_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStat
 		return;
 	}
 	lsm_compact_begin(&compact, rel, table, owner, part.increments, part.n, 2);
+	if (OidIsValid(lsm_cold_attached(rel)))
+		compact.merge->bottom.segment_bytes = (uint64) lsm_cold_segment_size * 1024;
 	compact.ranges = palloc(Max(meta->nranges, 1) * sizeof(LsmRowRange));
 	for (uint32 i = 0; i < meta->nranges; i++)
 		if (meta->ranges[i].kind == LSM_RANGE_ROOT)

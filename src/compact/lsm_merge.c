@@ -48,6 +48,7 @@ lsm_output_init(LsmOutput *output, Relation rel, LsmTable *table, uint16 owner,
 	output->gen_lo = gen_lo;
 	output->gen_hi = gen_hi;
 	output->expected_pages = expected_pages;
+	output->segment_bytes = (uint64) lsm_segment_size * 1024;
 }
 
 static void
@@ -227,7 +228,7 @@ static void
 lsm_output_begin_row(LsmOutput *output, LsmTid root)
 {
 	if (output->writer != NULL && root != output->last_root &&
-		(lsm_segment_writer_bytes(output->writer) >= (uint64) lsm_segment_size * 1024 ||
+		(lsm_segment_writer_bytes(output->writer) >= output->segment_bytes ||
 		 (output->break_lbs > 0 &&
 		  LSM_TID_LB(root) - LSM_TID_LB(output->last_root) > output->break_lbs)))
 		lsm_output_close(output);

@@ -106,6 +106,8 @@ lsm_pick_reason(LsmPickReason reason)
 			return "small segments";
 		case LSM_PICK_OUTCOMES:
 			return "transactions have ended";
+		case LSM_PICK_PLACE:
+			return "the cold store";
 	}
 	return NULL;				/* keep compiler quiet */
 }
@@ -865,5 +867,11 @@ lsm_pick(const LsmPickFacts *facts, LsmPickDecision *decision)
 		lsm_pick_none(decision);
 		decision->kind = LSM_JOB_RESOLVE;
 		lsm_pick_raise(decision, LSM_PICK_OUTCOMES, 1);
+	}
+	if (decision->kind == LSM_JOB_NONE && facts->nmisplaced > 0)
+	{
+		lsm_pick_none(decision);
+		decision->kind = LSM_JOB_MOVE;
+		lsm_pick_raise(decision, LSM_PICK_PLACE, 1);
 	}
 }

@@ -74,6 +74,8 @@ typedef struct LsmPickFacts
 	LsmPickSegment *base;
 	int			nincrements;	/* newest first */
 	LsmPickSegment *increments;
+	int			nmisplaced;		/* segments that are to be moved to a store, or
+								 * back, and may be now */
 	int			nresolvable;	/* segments that get outcomes, or become
 								 * baseline, by a change of the manifest */
 
@@ -109,7 +111,8 @@ typedef enum LsmPickReason
 	LSM_PICK_DEAD,				/* dead versions */
 	LSM_PICK_ABORTED,			/* rows of rolled-back transactions */
 	LSM_PICK_SMALL,				/* small neighbours */
-	LSM_PICK_OUTCOMES			/* the manifest can learn something */
+	LSM_PICK_OUTCOMES,			/* the manifest can learn something */
+	LSM_PICK_PLACE				/* segments are not where they should be */
 } LsmPickReason;
 
 /*

@@ -112,7 +112,7 @@ lsm_meta_copy(Relation rel, LsmMeta *meta, bool whole)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("block 0 of table \"%s\" is not a metapage of lsm",
 						RelationGetRelationName(rel))));
-	if (meta->version != LSM_FORMAT_VERSION)
+	if (meta->version != LSM_FORMAT_VERSION && meta->version != LSM_FORMAT_COLD)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("table \"%s\" has format version %u of lsm, which this library cannot read",

@@ -19,6 +19,12 @@
 #define LSM_MAGIC				0x4C534D31	/* "LSM1" */
 #define LSM_FORMAT_VERSION		1
 
+/*
+ * Version of the metapage of a table that has, or has had, segments in a store.
+ * That of all others is LSM_FORMAT_VERSION, as is that of pages.
+ */
+#define LSM_FORMAT_COLD			2
+
 /* Kinds of pages; part of the disk format. */
 #define LSM_PAGE_META			0x4C01
 #define LSM_PAGE_ROWLOG			0x4C02
@@ -220,8 +226,10 @@ StaticAssertDecl(sizeof(LsmMeta) <= LSM_PAGE_PAYLOAD, "the metapage must fit a p
 #define LSM_SEGFLAG_VALUES		0x0002	/* it has large values */
 #define LSM_SEGFLAG_ABORTED		0x0004	/* an outcome without a place is
 										 * "aborted" */
+#define LSM_SEGFLAG_COLD		0x0008	/* its blocks lie in an object of a store */
 
 #define LSM_SEGMENT_EXTENTS		10
+#define LSM_COLD_EXTENTS		3	/* of a cold segment; then comes its object */
 #define LSM_MAX_OUTCOMES		64	/* unresolved xids with a place below */
 
 /* Outcomes of xids that were running at the flush: two bits each. */
@@ -259,6 +267,65 @@ typedef struct LsmManifestEntry
 	uint8		outcomes[LSM_MAX_OUTCOMES / 4];
 	LsmExtent	extents[LSM_SEGMENT_EXTENTS];
 } LsmManifestEntry;
+
+/*
+ * Where the blocks of a cold segment lie: in the place of its extents from
+ * LSM_COLD_EXTENTS on.  The object has the first bytes of the segment's stream,
+ * all that comes before its lists and metadata.  The segment's local pages have
+ * the numbers that they would have if all of it were local: those from
+ * lsm_entry_first_page() on, and behind the stream those of the list of its roots,
+ * which is a stream of its own (kind LSM_SEGKIND_DEAD).
+ */
+typedef struct LsmColdObject
+{
+	uint64		system;			/* of the cluster that put it: its identifier */
+	uint64		owner;			/* its token (lsm_cold_owner.c) */
+	uint64		incarnation;	/* of the table then */
+	uint64		random;
+	uint64		bytes;			/* without the trailer */
+	uint64		server;			/* lsm_cold_name_hash() of the server's name */
+	Oid			database;		/* of that cluster */
+	uint32		roots_bytes;	/* length of the list's stream */
+} LsmColdObject;
+
+StaticAssertDecl(sizeof(LsmColdObject) ==
+				 (LSM_SEGMENT_EXTENTS - LSM_COLD_EXTENTS) * sizeof(LsmExtent),
+				 "the object of a cold segment takes the place of extents");
+StaticAssertDecl((offsetof(LsmManifestEntry, extents) +
+				  LSM_COLD_EXTENTS * sizeof(LsmExtent)) % sizeof(uint64) == 0,
+				 "the object of a cold segment is aligned");
+
+static inline bool
+lsm_entry_is_cold(const LsmManifestEntry *entry)
+{
+	return (entry->flags & LSM_SEGFLAG_COLD) != 0;
+}
+
+static inline const LsmColdObject *
+lsm_entry_object(const LsmManifestEntry *entry)
+{
+	return (const LsmColdObject *) &entry->extents[LSM_COLD_EXTENTS];
+}
+
+/* The end of a stream is local, whatever it holds: who opens a segment reads so much. */
+#define LSM_LOCAL_TAIL			(16 * 1024)
+
+/* The number of the first page of a segment that is local. */
+static inline uint32
+lsm_entry_first_page(const LsmManifestEntry *entry)
+{
+	uint64		tail = entry->stored_bytes - Min(entry->stored_bytes, LSM_LOCAL_TAIL);
+
+	return lsm_entry_is_cold(entry) ?
+		(uint32) (Min(lsm_entry_object(entry)->bytes, tail) / LSM_PAGE_PAYLOAD) : 0;
+}
+
+/* The number of the page with which the list of a cold segment's roots begins. */
+static inline uint32
+lsm_entry_roots_page(const LsmManifestEntry *entry)
+{
+	return (uint32) ((entry->stored_bytes + LSM_PAGE_PAYLOAD - 1) / LSM_PAGE_PAYLOAD);
+}
 
 /*
  * Of a free extent: position of WAL when the last of its pages became free, 0 if

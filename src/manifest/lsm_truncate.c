@@ -385,7 +385,7 @@ lsm_truncate_move_last(Relation rel, LsmTable *table)
 
 	edit = lsm_edit_begin(rel, table, LSM_OP_TRUNCATE);
 	entry = lsm_edit_change(edit, moved.uid);
-	memset(entry->extents, 0, sizeof(entry->extents));
+	memset(entry->extents, 0, entry->nextents * sizeof(LsmExtent));
 	entry->nextents = 1;
 	entry->extents[0] = place;
 	lsm_edit_take_pending(edit, LSM_OWNER_PUNCH, place);

@@ -176,6 +176,8 @@ lsm_table_init_shared(LsmTableShared *shared)
 	pg_atomic_init_u32(&shared->pins, 0);
 	pg_atomic_init_u64(&shared->epoch, 0);
 	pg_atomic_init_u64(&shared->counter, 0);
+	pg_atomic_init_u64(&shared->cold_rest_until, 0);
+	pg_atomic_init_u32(&shared->cold_failures, 0);
 	LWLockInitialize(&shared->edit_lock, lsm_tranche("lsm_manifest"));
 	LWLockInitialize(&shared->gen_lock, lsm_tranche("lsm_generation"));
 	SpinLockInit(&shared->mutex);

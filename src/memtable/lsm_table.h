@@ -88,6 +88,10 @@ typedef struct LsmTableShared
 	/* undecided speculative insertions by LB (lsm_rowlog.c); 0 after restart */
 	pg_atomic_uint32 speculative[LSM_SPECULATIVE_BUCKETS];
 
+	/* moving segments to a store: when workers may try again, and failures so far */
+	pg_atomic_uint64 cold_rest_until;
+	pg_atomic_uint32 cold_failures;
+
 	LsmClaim	claims[LSM_CLAIMS]; /* of the minor and the majors that run; guarded by
 									 * edit_lock */
 } LsmTableShared;

@@ -40,6 +40,7 @@ typedef struct LsmSlot
 	LsmCachedBlock *cached;		/* pinned, or NULL */
 	uint64		cached_xact;
 	int			row;
+	bool		out_of_reach;	/* the version is known to be there, no more */
 	bool		whole_columns;	/* a scan: decode whole columns of the block */
 	bool		by_columns;		/* see lsm_slot_begin_columns() */
 	/* large values of the full version */
@@ -69,6 +70,7 @@ lsm_slot_init(TupleTableSlot *slot)
 	lslot->recbuf = NULL;
 	lslot->recbuf_len = 0;
 	lslot->cached = NULL;
+	lslot->out_of_reach = false;
 	lslot->by_columns = false;
 	lslot->has_delta = false;
 	lslot->awaits_full = false;
@@ -98,6 +100,7 @@ lsm_slot_release(TupleTableSlot *slot)
 	}
 	lslot->awaits_full = false;
 	lslot->record = NULL;
+	lslot->out_of_reach = false;
 	lslot->by_columns = false;
 }
 
@@ -278,7 +281,11 @@ lsm_slot_getsomeattrs(TupleTableSlot *slot, int natts)
 		MemoryContextSwitchTo(caller);
 	}
 	else
+	{
+		if (lslot->out_of_reach)
+			elog(ERROR, "columns of a row of a store are wanted where nobody can wait for them");
 		have = from;
+	}
 	if (have < natts)
 		lsm_slot_missing(slot, Max(have, from), natts);
 	if (lslot->has_delta)
@@ -347,7 +354,8 @@ lsm_slot_materialize(TupleTableSlot *slot)
 
 	if (TTS_SHOULDFREE(slot))
 		return;
-	if (slot->tts_nvalid < tupdesc->natts && (lslot->record || lslot->cached))
+	if (slot->tts_nvalid < tupdesc->natts &&
+		(lslot->record || lslot->cached || lslot->out_of_reach))
 		lsm_slot_getsomeattrs(slot, tupdesc->natts);
 
 	for (int pass = 0; pass < 2; pass++)
@@ -616,7 +624,7 @@ lsm_slot_store(TupleTableSlot *slot, Relation rel, const LsmVersion *full,
 
 	if (!lslot->awaits_full)
 	{
-		if (full->record != NULL || !lsm_slot_has_pin(lslot, full->cached))
+		if (full->record != NULL || full->cached == NULL || !lsm_slot_has_pin(lslot, full->cached))
 			lsm_slot_clear(slot);
 		lsm_slot_set_head(lslot, &full->head);
 	}
@@ -644,6 +652,8 @@ lsm_slot_store(TupleTableSlot *slot, Relation rel, const LsmVersion *full,
 		lslot->offset = 0;
 		lslot->decoded = 0;
 	}
+	else if (full->cached == NULL)
+		lslot->out_of_reach = true;
 	else
 	{
 		if (lslot->cached == NULL)

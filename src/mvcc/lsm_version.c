@@ -11,10 +11,15 @@
  * chains under gen_lock.  If a flush or compaction puts pages to another use
  * meanwhile, the iterator says so (stale) and the caller starts again.
  *
+ * The bottom of a row in a cold segment costs a request to its store.  Where none may be
+ * made (unique checks, with the index page locked), the segment's local list of roots
+ * says whether the row is there; everybody sees it, and its columns are not asked for.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "lsm_cold.h"
 #include "lsm_mvcc.h"
 #include "miscadmin.h"
 
@@ -349,6 +354,42 @@ lsm_versions_step(LsmVersionIter *iter, const LsmManifestEntry *entry)
 	return false;
 }
 
+/* A cold bottom, without its columns, as far as local pages tell of it. */
+static LsmVersion *
+lsm_versions_cold_bottom(LsmVersionIter *iter, const LsmManifestEntry *entry)
+{
+	LsmVersion *version = &iter->version;
+
+	Assert(entry->flags & LSM_SEGFLAG_ALL_VISIBLE);
+	if (!lsm_reader_has_root(iter->rel, iter->table, entry, iter->root, &iter->stale))
+		return NULL;
+	memset(version, 0, sizeof(*version));
+	version->head.root = iter->root;
+	version->head.info = LSM_REC_INSERT | LSM_REC_COMMITTED;
+	version->head.vtid = iter->root;
+	version->bottom = true;
+	return version;
+}
+
+/* Is the block of a row in a cold segment out of reach now? */
+static bool
+lsm_versions_out_of_reach(LsmVersionIter *iter, const LsmManifestEntry *entry)
+{
+	LsmSegmentReader *reader;
+	uint32		blockno;
+
+	if (likely(!lsm_entry_is_cold(entry)) || !lsm_cold_held_off())
+		return false;
+	reader = lsm_reader_get(iter->rel, iter->table, entry);
+	if (reader == NULL)
+		return true;			/* found out again */
+	blockno = lsm_segment_find_block(reader, iter->root);
+
+	/* a block that the block cache has may leave it at any moment */
+	return blockno < lsm_segment_reader_blocks(reader) &&
+		!lsm_block_is_local(entry->uid, blockno);
+}
+
 static LsmVersion *
 lsm_versions_bottom(LsmVersionIter *iter)
 {
@@ -361,6 +402,8 @@ lsm_versions_bottom(LsmVersionIter *iter)
 	if (i >= view->nbase || view->base[i]->first_tid > iter->root)
 		return lsm_view_range(view, LSM_TID_LB(iter->root)) == NULL ? NULL :
 			lsm_versions_fetch(iter, iter->root, false);
+	if (unlikely(lsm_versions_out_of_reach(iter, view->base[i])))
+		return lsm_versions_cold_bottom(iter, view->base[i]);
 	if (!lsm_versions_seek(iter, view->base[i], false))
 		return NULL;
 	return lsm_versions_from_block(iter, view->base[i], true);
@@ -394,6 +437,8 @@ lsm_versions_settled(LsmVersionIter *iter)
 	}
 	i = lsm_view_find_base(view, iter->root);
 	if (i >= view->nbase || !(view->base[i]->flags & LSM_SEGFLAG_ALL_VISIBLE))
+		return NULL;
+	if (unlikely(lsm_versions_out_of_reach(iter, view->base[i])))
 		return NULL;
 	if (!lsm_versions_seek(iter, view->base[i], false))
 	{

@@ -49,7 +49,8 @@ typedef enum LsmOptionType
 {
 	LSM_OPTION_BOOL,			/* field: bool */
 	LSM_OPTION_INT,				/* field: int */
-	LSM_OPTION_ENUM				/* field: int */
+	LSM_OPTION_ENUM,			/* field: int */
+	LSM_OPTION_NAME				/* field: char[NAMEDATALEN], empty by default */
 } LsmOptionType;
 
 typedef struct LsmOptionDef
@@ -100,6 +101,11 @@ static const LsmOptionDef option_defs[] = {
 		.type = LSM_OPTION_BOOL,
 		.field = offsetof(LsmTableOptions, auto_compact),
 		.preset = true
+	},
+	{
+		.name = "cold_store",
+		.type = LSM_OPTION_NAME,
+		.field = offsetof(LsmTableOptions, cold_store)
 	}
 };
 
@@ -143,6 +149,7 @@ lsm_option_format(const LsmOptionDef *def, int value)
 					return pstrdup(entry->name);
 			elog(ERROR, "option \"%s\" has no value %d", def->name, value);
 		case LSM_OPTION_INT:
+		case LSM_OPTION_NAME:
 			break;
 	}
 	if (def->flags != GUC_UNIT_BYTE)
@@ -224,8 +231,34 @@ lsm_option_parse(const LsmOptionDef *def, const char *text, bool raise, int *val
 								   lsm_option_format(def, def->min),
 								   lsm_option_format(def, def->max))));
 			return false;
+
+		case LSM_OPTION_NAME:
+			return false;		/* see lsm_option_canonical() */
 	}
 	return false;
+}
+
+/* A value as a label has it; an error if it is none. */
+static char *
+lsm_option_canonical(const LsmOptionDef *def, DefElem *elem)
+{
+	int			value;
+
+	if (def->type == LSM_OPTION_NAME)
+	{
+		const char *name = elem->arg != NULL ? defGetString(elem) : "";
+
+		if (name[0] == '\0' || strlen(name) >= NAMEDATALEN)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("invalid value for option \"lsm.%s\": \"%s\"", def->name, name),
+					 errdetail("Valid values are names.")));
+		return pstrdup(name);
+	}
+
+	/* as the server has it: the name alone means true */
+	(void) lsm_option_parse(def, elem->arg != NULL ? defGetString(elem) : "true", true, &value);
+	return lsm_option_format(def, value);
 }
 
 static void
@@ -340,7 +373,6 @@ lsm_options_set(List *given, List *defs)
 	{
 		DefElem    *elem = lfirst(lc);
 		const LsmOptionDef *def = lsm_option_find(elem->defname);
-		int			value;
 
 		if (def == NULL)
 			lsm_option_unrecognized(elem->defname);
@@ -348,11 +380,8 @@ lsm_options_set(List *given, List *defs)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("parameter \"lsm.%s\" specified more than once", def->name)));
-		/* as the server has it: the name alone means true */
-		(void) lsm_option_parse(def, elem->arg != NULL ? defGetString(elem) : "true", true,
-								&value);
 		added = lappend(added, makeDefElem(pstrdup(def->name),
-										   (Node *) makeString(lsm_option_format(def, value)),
+										   (Node *) makeString(lsm_option_canonical(def, elem)),
 										   -1));
 	}
 	foreach(lc, given)
@@ -385,10 +414,18 @@ lsm_options_reset(List *given, List *defs)
 	return result;
 }
 
-void
-lsm_options_check_label(const char *label)
+List *
+lsm_options_from_label(const char *label)
 {
-	(void) lsm_options_set(NIL, lsm_options_split(label, true));
+	return lsm_options_set(NIL, lsm_options_split(label, true));
+}
+
+const char *
+lsm_options_cold_store(List *given)
+{
+	DefElem    *elem = lsm_options_member(given, "cold_store");
+
+	return elem == NULL || elem->arg == NULL ? NULL : strVal(elem->arg);
 }
 
 /* ---- tables ---- */
@@ -426,6 +463,12 @@ lsm_options_fill(List *given, LsmTableOptions *options)
 		DefElem    *elem = lsm_options_member(given, def->name);
 		int			value;
 
+		if (def->type == LSM_OPTION_NAME)
+		{
+			if (elem != NULL && elem->arg != NULL)
+				strlcpy((char *) options + def->field, strVal(elem->arg), NAMEDATALEN);
+			continue;
+		}
 		if (elem == NULL ||
 			!lsm_option_parse(def, elem->arg != NULL ? strVal(elem->arg) : "true", false, &value))
 			value = def->preset;
@@ -494,7 +537,9 @@ lsm_options_show(Oid relid)
 		LsmOptionShown *shown = palloc(sizeof(LsmOptionShown));
 
 		shown->name = def->name;
-		shown->value = lsm_option_format(def, lsm_option_value(def, &options));
+		shown->value = def->type == LSM_OPTION_NAME ?
+			pstrdup((const char *) &options + def->field) :
+			lsm_option_format(def, lsm_option_value(def, &options));
 		shown->given = lsm_options_member(given, def->name) != NULL;
 		result = lappend(result, shown);
 	}

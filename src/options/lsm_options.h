@@ -28,6 +28,7 @@ typedef struct LsmTableOptions
 	int			compression_level;	/* zstd's; 0: its default */
 	int			block_size;		/* raw bytes of rows that end a block */
 	bool		auto_compact;	/* is it compacted unasked? */
+	char		cold_store[NAMEDATALEN];	/* foreign server; empty: none */
 } LsmTableOptions;
 
 /*
@@ -56,11 +57,14 @@ extern void lsm_options_store(Relation rel, List *given);
 extern List *lsm_options_set(List *given, List *defs);
 extern List *lsm_options_reset(List *given, List *defs);
 
+/* The cold store that such a list names, NULL if none. */
+extern const char *lsm_options_cold_store(List *given);
+
+/* The options of a label, as lsm_options_set() returns them; raises errors as it does. */
+extern List *lsm_options_from_label(const char *label);
+
 /* The label that such a list makes. */
 extern char *lsm_options_join(List *given);
-
-/* Raises an error if a label is not made of options that can be set. */
-extern void lsm_options_check_label(const char *label);
 
 /* All options of a table, for the user: a list of LsmOptionShown. */
 typedef struct LsmOptionShown

@@ -151,6 +151,9 @@ extern void lsm_segment_writer_finish(LsmSegmentWriter *writer, LsmSegmentStats 
 
 /* ---- reading (lsm_segment_reader.c) ---- */
 
+/* Bytes at the end that are read before it is known where metadata begins. */
+#define LSM_READER_TAIL			(16 * 1024)
+
 /*
  * Open: reads and verifies footer, block index, filter and properties.  The
  * reader is allocated in CurrentMemoryContext's child; source must live as long.
@@ -196,6 +199,9 @@ extern bool lsm_segment_may_contain(LsmSegmentReader *reader, LsmTid root);
 /* Root of a version TID, LSM_INVALID_TID if the segment has no such entry. */
 extern LsmTid lsm_segment_forward(LsmSegmentReader *reader, LsmTid vtid);
 
+/* Copy the bytes of a block, all of them, and see that they are sound. */
+extern void lsm_segment_block_bytes(LsmSegmentReader *reader, uint32 blockno, void *bytes);
+
 /* Are these the bytes of a block, all of them? */
 extern bool lsm_segment_block_good(LsmSegmentReader *reader, uint32 blockno, const void *bytes);
 
@@ -222,6 +228,7 @@ typedef struct LsmForward
 } LsmForward;
 extern LsmForward *lsm_segment_read_forwards(LsmSegmentReader *reader, uint64 *n);
 extern LsmTid *lsm_segment_read_dead(LsmSegmentReader *reader, uint64 *n);
+extern bool lsm_segment_has_dead(LsmSegmentReader *reader, LsmTid root);
 extern uint64 *lsm_segment_unresolved(LsmSegmentReader *reader, uint32 *n);
 
 /*

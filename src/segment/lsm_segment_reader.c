@@ -17,9 +17,6 @@
 #include "segment/lsm_segment_format.h"
 #include "utils/memutils.h"
 
-/* Bytes at the end that are read before it is known where metadata begins. */
-#define LSM_READER_TAIL			(16 * 1024)
-
 /*
  * Report a segment that does not decode.  All of src/segment comes here, so
  * one breakpoint finds every corruption.  blockno is -1 outside of blocks.
@@ -524,6 +521,16 @@ lsm_segment_block_good(LsmSegmentReader *reader, uint32 blockno, const void *byt
 	return EQ_CRC32C(lsm_segment_crc(reader->source->uid, bytes, entry->length), entry->crc);
 }
 
+void
+lsm_segment_block_bytes(LsmSegmentReader *reader, uint32 blockno, void *bytes)
+{
+	const LsmBlockEntry *entry = &reader->index[blockno];
+
+	reader->source->read(reader->source, reader->offsets[blockno], entry->length, bytes);
+	if (!lsm_segment_block_good(reader, blockno, bytes))
+		lsm_segment_corrupt(reader->source, blockno, "Its checksum is not %08X.", entry->crc);
+}
+
 /* ---------------------------------------------------------------------
  * Large values
  * --------------------------------------------------------------------- */
@@ -821,6 +828,46 @@ lsm_segment_read_dead(LsmSegmentReader *reader, uint64 *n)
 		at += entries[i].count;
 	}
 	return result;
+}
+
+/* Is a root in the list of dead ones? */
+bool
+lsm_segment_has_dead(LsmSegmentReader *reader, LsmTid root)
+{
+	Size		len;
+	const LsmListEntry *entries =
+	(const LsmListEntry *) lsm_reader_section(reader, LSM_SECTION_DEAD_INDEX, &len);
+	LsmTid		tids[LSM_LIST_CHUNK];
+	Size		low = 0;
+	Size		high = len / sizeof(LsmListEntry);
+	uint32		first = 0;
+	uint32		end;
+
+	/* the last chunk that does not begin after it */
+	while (low < high)
+	{
+		Size		middle = low + (high - low) / 2;
+
+		if (entries[middle].first <= root)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == 0)
+		return false;
+	low--;
+	lsm_reader_list_chunk(reader, reader->dead_offsets[low], &entries[low], NULL, tids);
+	end = entries[low].count;
+	while (first < end)
+	{
+		uint32		middle = first + (end - first) / 2;
+
+		if (tids[middle] < root)
+			first = middle + 1;
+		else
+			end = middle;
+	}
+	return first < entries[low].count && tids[first] == root;
 }
 
 uint64 *

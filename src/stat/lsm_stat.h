@@ -182,7 +182,8 @@ typedef enum LsmJobKind
 	LSM_JOB_FLUSH = 1,
 	LSM_JOB_MINOR = 2,
 	LSM_JOB_MAJOR = 3,
-	LSM_JOB_RESOLVE = 4			/* lsm_resolve_segments(): outcomes and flags */
+	LSM_JOB_RESOLVE = 4,		/* lsm_resolve_segments(): outcomes and flags */
+	LSM_JOB_MOVE = 5			/* a segment to a store, or back */
 } LsmJobKind;
 
 /*

@@ -607,6 +607,24 @@ lsm_store_read(LsmStore *store, const char *key, uint64 offset, size_t len, char
 	lsm_store_reads_end(reads);
 }
 
+bool
+lsm_store_read_if_exists(LsmStore *store, const char *key, uint64 offset, size_t len,
+						 char *buffer)
+{
+	LsmStoreReads *reads = lsm_store_reads_begin(store);
+	LsmStoreRead read = {0};
+
+	read.key = key;
+	read.offset = offset;
+	read.len = len;
+	read.buffer = buffer;
+	read.missing_ok = true;
+	lsm_store_reads_add(reads, &read);
+	lsm_store_reads_next(reads, true);
+	lsm_store_reads_end(reads);
+	return !read.missing;
+}
+
 LsmStoreReads *
 lsm_store_reads_begin(LsmStore *store)
 {
@@ -621,6 +639,7 @@ void
 lsm_store_reads_add(LsmStoreReads *reads, LsmStoreRead *read)
 {
 	Assert(read->len > 0);
+	read->missing = false;
 	lsm_store_check_key(read->key);
 	reads->store->ops->reads_add(reads, read);
 }

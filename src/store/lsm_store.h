@@ -51,6 +51,12 @@ typedef struct LsmObjectInfo
 	pg_crc32c	crc;
 } LsmObjectInfo;
 
+/*
+ * Can the store be used?  Puts a small object, reads some of it and deletes it; raises
+ * what goes wrong.
+ */
+extern void lsm_store_test(LsmStore *store);
+
 /* ---- writing ---- */
 
 /*
@@ -86,6 +92,10 @@ extern bool lsm_store_verify(LsmStore *store, const char *key, LsmObjectInfo *in
 extern void lsm_store_read(LsmStore *store, const char *key, uint64 offset, size_t len,
 						   char *buffer);
 
+/* The same; false: there is no such object. */
+extern bool lsm_store_read_if_exists(LsmStore *store, const char *key, uint64 offset, size_t len,
+									 char *buffer);
+
 /*
  * Many reads.  Each that is added is under way as soon as the store has room for
  * it, as long as somebody waits for one; they are handed back as they complete, in
@@ -104,6 +114,8 @@ typedef struct LsmStoreRead
 	size_t		len;			/* at least 1 */
 	char	   *buffer;
 	void	   *arg;			/* the caller's */
+	bool		missing_ok;		/* it is no error if there is no such object, */
+	bool		missing;		/* but this tells so */
 } LsmStoreRead;
 
 extern LsmStoreReads *lsm_store_reads_begin(LsmStore *store);

@@ -379,6 +379,11 @@ lsm_file_reads_next(LsmStoreReads *reads, bool wait)
 	{
 		LsmStoreError error = {.class = LSM_STORE_NOT_FOUND};
 
+		if (read->missing_ok)
+		{
+			read->missing = true;
+			return read;
+		}
 		strlcpy(error.message, "It does not exist.", sizeof(error.message));
 		lsm_store_raise(store, "read", waiting->key, &error);
 	}

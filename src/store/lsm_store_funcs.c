@@ -161,6 +161,33 @@ lsm_check_step(LsmStoreCheck *check, LsmStoreStep step, char **detail)
 	return ok;
 }
 
+static LsmStoreCheck *
+lsm_check_create(LsmStore *store)
+{
+	LsmStoreCheck *check = palloc0(sizeof(LsmStoreCheck));
+	uint8		random[16];
+
+	check->store = store;
+	if (!pg_strong_random(random, sizeof(random)) ||
+		!pg_strong_random(check->bytes, sizeof(check->bytes)))
+		elog(ERROR, "could not generate random bytes");
+	strlcpy(check->key, "check/", sizeof(check->key));
+	for (int i = 0; i < (int) sizeof(random); i++)
+		snprintf(check->key + 6 + 2 * i, 3, "%02x", random[i]);
+	return check;
+}
+
+void
+lsm_store_test(LsmStore *store)
+{
+	LsmStoreCheck *check = lsm_check_create(store);
+
+	(void) lsm_check_put(check);
+	(void) lsm_check_read(check);
+	(void) lsm_check_delete(check);
+	pfree(check);
+}
+
 /*
  * lsm_store_check(name): put a small object, read some of it, list it, delete it.  One
  * row for each step, up to the first that fails; an object that was put is deleted.
@@ -177,20 +204,13 @@ lsm_store_check_sql(PG_FUNCTION_ARGS)
 	};
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Oid			serverid = get_foreign_server_oid(NameStr(*PG_GETARG_NAME(0)), false);
-	LsmStoreCheck *check = palloc0(sizeof(LsmStoreCheck));
-	uint8		random[16];
+	LsmStoreCheck *check;
 	bool		ok = true;
 	char	   *detail;
 
 	PreventCommandDuringRecovery("lsm_store_check()");
 	InitMaterializedSRF(fcinfo, 0);
-	check->store = lsm_store_open(serverid, GetUserId());
-	if (!pg_strong_random(random, sizeof(random)) ||
-		!pg_strong_random(check->bytes, sizeof(check->bytes)))
-		elog(ERROR, "could not generate random bytes");
-	strlcpy(check->key, "check/", sizeof(check->key));
-	for (int i = 0; i < (int) sizeof(random); i++)
-		snprintf(check->key + 6 + 2 * i, 3, "%02x", random[i]);
+	check = lsm_check_create(lsm_store_open(serverid, GetUserId()));
 
 	for (int i = 0; i < (int) lengthof(steps) && ok; i++)
 	{

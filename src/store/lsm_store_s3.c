@@ -477,7 +477,9 @@ lsm_s3_reads_next(LsmStoreReads *reads, bool wait)
 	if (request == NULL)
 		return NULL;
 	read = request->arg;
-	if (request->error.class != LSM_STORE_OK)
+	if (request->error.class == LSM_STORE_NOT_FOUND && read->missing_ok)
+		read->missing = true;
+	else if (request->error.class != LSM_STORE_OK)
 		lsm_s3_raise(request, reads->store, "read", read->key);
 	lsm_http_free(request);
 	return read;

@@ -330,7 +330,7 @@ lsm_op_name(uint8 op)
 {
 	static const char *const names[] = {
 		"none", "none", "range", "switch", "alloc", "flush", "minor", "major", "vacuum", "free",
-		"rewrite", "truncate", "punch", "values", "load", "seal"
+		"rewrite", "truncate", "punch", "values", "load", "seal", "cold"
 	};
 
 	return op < lengthof(names) ? names[op] : "unknown";

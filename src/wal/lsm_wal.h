@@ -43,6 +43,7 @@
 #define LSM_OP_VALUES			13	/* pages for large values */
 #define LSM_OP_LOAD				14	/* new row-log range of a bulk load */
 #define LSM_OP_SEAL				15	/* pages of a bulk load have been logged */
+#define LSM_OP_COLD				16	/* a segment moves to a store, or back */
 
 /* XLOG_LSM_META: block 0, data: the used part of LsmMeta. */
 typedef struct xl_lsm_meta

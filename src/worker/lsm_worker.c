@@ -38,6 +38,8 @@
 #include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "lsm_am.h"
+#include "lsm_cold_ddl.h"
+#include "lsm_cold_orphans.h"
 #include "lsm_compact.h"
 #include "lsm_pick.h"
 #include "lsm_request.h"
@@ -73,6 +75,9 @@ static MemoryContext lsm_worker_context;
 
 /* The table that is being served; InvalidOid: none. */
 static Oid	lsm_worker_relid;
+
+/* The job that runs moves segments: if it fails, other jobs need not wait for that. */
+static bool lsm_worker_moves;
 
 /* What errors and pg_stat_activity say of the present job. */
 static char lsm_worker_activity[NAMEDATALEN * 2 + 64];
@@ -192,9 +197,10 @@ lsm_worker_step(Oid relid, uint32 done, LsmAttempt *outcome)
 	(void) lsm_pick_job(rel, &decision);
 	job = decision.kind;
 	*outcome = lsm_pick_later(rel) ? LSM_ATTEMPT_LATER : LSM_ATTEMPT_DONE;
-	if (job != LSM_JOB_NONE && job != LSM_JOB_FLUSH && (done & (1 << job)) != 0)
+	if (job != LSM_JOB_NONE && job != LSM_JOB_FLUSH && job != LSM_JOB_MOVE &&
+		(done & (1 << job)) != 0)
 		job = LSM_JOB_NONE;
-	if (job == LSM_JOB_MAJOR && !lsm_slot_begin_major(lsm_my_slot))
+	if ((job == LSM_JOB_MAJOR || job == LSM_JOB_MOVE) && !lsm_slot_begin_major(lsm_my_slot))
 	{
 		*outcome = LSM_ATTEMPT_NO_TURN;
 		job = LSM_JOB_NONE;
@@ -209,8 +215,12 @@ lsm_worker_step(Oid relid, uint32 done, LsmAttempt *outcome)
 		pgstat_report_activity(STATE_RUNNING, lsm_worker_activity);
 
 		/* another process that does it will ask for more if there is more */
+		lsm_worker_moves = job == LSM_JOB_MOVE;
 		if (!lsm_worker_run(rel, &decision))
 			job = LSM_JOB_NONE;
+		else if (lsm_worker_moves)
+			lsm_cold_tidy(rel);
+		lsm_worker_moves = false;
 		lsm_slot_end_major(lsm_my_slot);
 	}
 	lsm_worker_activity[0] = '\0';
@@ -284,7 +294,9 @@ lsm_worker_serve(Oid relid)
 	PG_CATCH();
 	{
 		error = lsm_worker_recover();
-		outcome = error != NULL ? LSM_ATTEMPT_FAILED : LSM_ATTEMPT_GAVE_WAY;
+		outcome = error == NULL ? LSM_ATTEMPT_GAVE_WAY :
+			lsm_worker_moves ? LSM_ATTEMPT_LATER : LSM_ATTEMPT_FAILED;
+		lsm_worker_moves = false;
 	}
 	PG_END_TRY();
 	lsm_worker_relid = InvalidOid;
@@ -382,6 +394,56 @@ lsm_worker_visit(void)
 	pgstat_report_activity(STATE_IDLE, NULL);
 }
 
+/* Delete what nothing needs of a store, if it is time. */
+static void
+lsm_worker_sweep(Oid serverid)
+{
+	PG_TRY();
+	{
+		SetCurrentStatementStartTimestamp();
+		StartTransactionCommand();
+		PushActiveSnapshot(GetTransactionSnapshot());
+		snprintf(lsm_worker_activity, sizeof(lsm_worker_activity), "lsm: looking at store %u",
+				 serverid);
+		lsm_orphans_sweep_store(serverid);
+		lsm_worker_activity[0] = '\0';
+		PopActiveSnapshot();
+		CommitTransactionCommand();
+	}
+	PG_CATCH();
+	{
+		(void) lsm_worker_recover();
+	}
+	PG_END_TRY();
+}
+
+/* All stores of the database. */
+static void
+lsm_worker_sweep_stores(void)
+{
+	List	   *servers;
+	ListCell   *lc;
+	MemoryContext caller;
+
+	if (lsm_store_delete_delay < 0)
+		return;
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	servers = lsm_orphans_stores();
+	caller = MemoryContextSwitchTo(TopMemoryContext);
+	servers = list_copy(servers);
+	MemoryContextSwitchTo(caller);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	foreach(lc, servers)
+	{
+		CHECK_FOR_INTERRUPTS();
+		lsm_worker_sweep(lfirst_oid(lc));
+	}
+	list_free(servers);
+}
+
 /* ---- the process ---- */
 
 static void
@@ -467,7 +529,10 @@ lsm_worker_main(Datum arg)
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 	if (slot.visit)
+	{
 		lsm_worker_visit();
+		lsm_worker_sweep_stores();
+	}
 	do
 	{
 		relid = lsm_request_take(MyDatabaseId);

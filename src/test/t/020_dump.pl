@@ -68,7 +68,9 @@ sub contents
 
 	foreach my $line (split /\n/, $n->safe_psql($db, q{
 		SELECT c.oid::regclass, a.amname, c.relpersistence FROM pg_class c JOIN pg_am a ON a.oid = c.relam
-		WHERE c.relkind IN ('r', 'm') AND c.relnamespace = 'public'::regnamespace ORDER BY c.oid::regclass::text COLLATE "C"}))
+		WHERE c.relkind IN ('r', 'm') AND c.relnamespace = 'public'::regnamespace
+		AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
+		ORDER BY c.oid::regclass::text COLLATE "C"}))
 	{
 		my ($table) = split /\|/, $line;
 

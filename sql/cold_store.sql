@@ -1,0 +1,174 @@
+--
+-- Tables whose segments go to a store: the option, and what it takes
+--
+SELECT format('/tmp/lsm_regress_cold_%s', pg_backend_pid()) AS dir \gset
+SELECT set_config('lsm_test.dir', :'dir', false) = :'dir' AS set;
+DO $$ BEGIN
+    EXECUTE format('COPY (SELECT) TO PROGRAM %L',
+        'cat; mkdir -m 700 ' || current_setting('lsm_test.dir'));
+END $$;
+CREATE SERVER cold FOREIGN DATA WRAPPER lsm_store OPTIONS (type 'file', directory :'dir');
+CREATE SERVER cold2 FOREIGN DATA WRAPPER lsm_store
+    OPTIONS (type 'file', directory :'dir', prefix 'second');
+CREATE FOREIGN DATA WRAPPER lsm_other;
+CREATE SERVER other FOREIGN DATA WRAPPER lsm_other;
+CREATE SERVER nowhere FOREIGN DATA WRAPPER lsm_store
+    OPTIONS (type 'file', directory '/tmp/lsm there is no such directory');
+CREATE FUNCTION places(regclass) RETURNS TABLE (kind text, location text, key bool, rows bigint)
+LANGUAGE sql AS $$
+    SELECT kind, location, object_key ~ ('^[0-9]+/[0-9a-f]{16}/' ||
+        (SELECT oid FROM pg_database WHERE datname = current_database()) ||
+        '/[0-9a-f]{16}/[0-9a-f]{16}-[0-9a-f]{16}$'), rows FROM lsm_segments($1) ORDER BY first_tid $$;
+
+-- who cannot have one
+CREATE TEMP TABLE t (a int) USING lsm WITH (lsm.cold_store = 'cold');
+CREATE UNLOGGED TABLE t (a int) USING lsm WITH (lsm.cold_store = 'cold');
+CREATE TABLE t (a int) USING lsm WITH (lsm.cold_store = 'none');
+CREATE TABLE t (a int) USING lsm WITH (lsm.cold_store = 'other');
+CREATE TABLE t (a int) USING lsm WITH (lsm.cold_store = 'nowhere');
+CREATE TABLE t (a int) USING lsm WITH (lsm.cold_store = '');
+CREATE TABLE t (a int) USING lsm WITH (lsm.cold_store);
+CREATE TABLE t (a int) USING heap WITH (lsm.cold_store = 'cold');
+CREATE TABLE t (a int) PARTITION BY LIST (a) WITH (lsm.cold_store = 'cold');
+SELECT count(*) FROM pg_class WHERE relname = 't';
+CREATE ROLE regress_lsm_cold;
+GRANT CREATE ON SCHEMA public TO regress_lsm_cold;
+SET ROLE regress_lsm_cold;
+CREATE TABLE t (a int) USING lsm WITH (lsm.cold_store = 'cold');
+CREATE TABLE t (a int) USING lsm;
+ALTER TABLE t SET (lsm.cold_store = 'cold');
+RESET ROLE;
+ALTER TABLE t SET (lsm.cold_store = 'cold');
+GRANT USAGE ON FOREIGN SERVER cold TO regress_lsm_cold;
+ALTER TABLE t SET (lsm.cold_store = 'cold');
+GRANT pg_read_server_files, pg_write_server_files TO regress_lsm_cold;
+ALTER TABLE t SET (lsm.cold_store = 'cold');
+SELECT value, source FROM lsm_options('t') WHERE option = 'lsm.cold_store';
+SELECT label FROM pg_seclabel WHERE objoid = 't'::regclass;
+REVOKE USAGE ON FOREIGN SERVER cold FROM regress_lsm_cold;
+INSERT INTO t VALUES (1);
+SELECT count(*) FROM lsm_flush('t');
+SELECT lsm_major_compact('t');
+SELECT * FROM places('t');
+DROP TABLE t;
+REVOKE CREATE ON SCHEMA public FROM regress_lsm_cold;
+DROP ROLE regress_lsm_cold;
+
+-- out, changed there, and back
+CREATE TABLE t (id int PRIMARY KEY, a text, b int) USING lsm
+    WITH (lsm.cold_store = cold, lsm.block_size = '8kB');
+INSERT INTO t SELECT i, 'row ' || i, i % 7 FROM generate_series(1, 5000) i;
+SELECT count(*) FROM lsm_flush('t');
+SELECT count(*) FROM lsm_major_compact('t');
+SELECT * FROM places('t');
+SELECT count(*), sum(id), sum(b), count(DISTINCT a) FROM t;
+SELECT * FROM t WHERE id IN (1, 2500, 5000) ORDER BY id;
+SELECT count(*) FROM t WHERE b = 3 AND id > 4000;
+UPDATE t SET b = -1 WHERE id % 500 = 0;
+DELETE FROM t WHERE id BETWEEN 100 AND 200;
+UPDATE t SET id = -id WHERE id = 7;
+INSERT INTO t VALUES (3, 'taken', 0);
+INSERT INTO t VALUES (3, 'taken', 0) ON CONFLICT DO NOTHING;
+INSERT INTO t VALUES (3, 'taken', 0) ON CONFLICT (id) DO UPDATE SET a = 'put', b = 5;
+SELECT count(*), sum(id), sum(b), count(DISTINCT a) FROM t;
+SELECT * FROM lsm_check('t');
+SELECT count(*) FROM lsm_flush('t');
+SELECT count(*) FROM lsm_major_compact('t');
+SELECT location, count(*), sum(rows) FROM places('t') GROUP BY 1 ORDER BY 1;
+SELECT count(*), sum(id), sum(b), count(DISTINCT a) FROM t;
+SELECT * FROM lsm_check('t');
+VACUUM t;
+SELECT * FROM lsm_check('t');
+
+-- to another store, and what depends on the first until then
+ALTER TABLE t SET (lsm.cold_store = 'cold2');
+DROP SERVER cold;
+DROP SERVER cold CASCADE;
+DROP SERVER other, cold2;
+ALTER SERVER cold OPTIONS (SET directory '/tmp');
+ALTER SERVER cold2 OPTIONS (DROP prefix);
+ALTER SERVER cold RENAME TO frost;
+ALTER SERVER cold OPTIONS (ADD verify 'full');
+SELECT count(*) FROM lsm_major_compact('t');
+SELECT location, sum(rows) FROM places('t') GROUP BY 1 ORDER BY 1;
+ALTER SERVER cold RENAME TO frost;
+ALTER SERVER frost RENAME TO cold;
+SELECT count(*), sum(id), sum(b), count(DISTINCT a) FROM t;
+ALTER TABLE t RESET (lsm.cold_store);
+SELECT location, sum(rows) FROM places('t') GROUP BY 1 ORDER BY 1;
+DROP SERVER cold2;
+SELECT count(*) FROM lsm_major_compact('t');
+SELECT location, sum(rows) FROM places('t') GROUP BY 1 ORDER BY 1;
+SELECT count(*), sum(id), sum(b), count(DISTINCT a) FROM t;
+SELECT * FROM lsm_check('t');
+
+-- a table that has never had a segment there is free at once
+ALTER TABLE t SET (lsm.cold_store = 'cold2');
+ALTER TABLE t RESET (lsm.cold_store);
+DROP SERVER cold2;
+
+-- what a transaction attaches, or makes, and rolls back
+BEGIN;
+ALTER TABLE t SET (lsm.cold_store = 'cold');
+SELECT count(*) FROM lsm_major_compact('t');
+SELECT location, sum(rows) FROM places('t') GROUP BY 1;
+ROLLBACK;
+ALTER TABLE t SET (lsm.cold_store = 'cold');
+BEGIN;
+TRUNCATE t;
+INSERT INTO t VALUES (1, 'new', 1);
+SELECT count(*) FROM lsm_flush('t');
+SELECT count(*) FROM lsm_major_compact('t');
+SELECT * FROM places('t');
+ROLLBACK;
+SELECT count(*) FROM lsm_major_compact('t');
+SELECT location, sum(rows) FROM places('t') GROUP BY 1;
+SELECT count(*), sum(id), sum(b), count(DISTINCT a) FROM t;
+
+-- rewrites, VACUUM, other access methods
+CLUSTER t USING t_pkey;
+SELECT location, sum(rows) FROM places('t') GROUP BY 1;
+VACUUM t;
+SELECT location, sum(rows) FROM places('t') GROUP BY 1;
+VACUUM FULL t;
+SELECT location, sum(rows) FROM places('t') GROUP BY 1;
+SELECT count(*), sum(id), sum(b), count(DISTINCT a) FROM t;
+SELECT count(*) FROM lsm_major_compact('t');
+ALTER TABLE t ADD COLUMN c int DEFAULT 9;
+ALTER TABLE t ALTER COLUMN b TYPE bigint;
+SELECT count(*), sum(id), sum(b), count(DISTINCT a), sum(c) FROM t;
+SELECT count(*) FROM lsm_flush('t');
+SELECT count(*) FROM lsm_major_compact('t');
+SELECT location, sum(rows) FROM places('t') GROUP BY 1;
+CREATE INDEX ON t (a);
+SELECT id, c FROM t WHERE a = 'row 4999';
+SELECT * FROM lsm_check('t');
+
+-- segments with large values stay
+CREATE TABLE l (id int, a text) USING lsm WITH (lsm.cold_store = 'cold');
+ALTER TABLE l ALTER a SET STORAGE EXTERNAL;
+INSERT INTO l SELECT i, repeat(i::text, 20000) FROM generate_series(1, 3) i;
+SELECT count(*) FROM lsm_flush('l');
+SELECT count(*) FROM lsm_major_compact('l');
+SELECT location FROM lsm_segments('l');
+SELECT sum(length(a)) FROM l;
+DROP TABLE l;
+
+-- a label, as dumps have it, makes no request
+ALTER TABLE t RESET (lsm.cold_store);
+SELECT count(*) FROM lsm_major_compact('t');
+SECURITY LABEL FOR lsm ON TABLE t IS 'cold_store=nowhere';
+SELECT lsm_major_compact('t');
+SECURITY LABEL FOR lsm ON TABLE t IS 'cold_store=cold';
+SECURITY LABEL FOR lsm ON TABLE t IS 'cold_store=none';
+SECURITY LABEL FOR lsm ON TABLE t IS 'cold_store=other';
+ALTER TABLE t SET ACCESS METHOD heap;
+SELECT count(*), sum(id), sum(b), count(DISTINCT a), sum(c) FROM t;
+DROP SERVER cold, nowhere, other;
+DROP FOREIGN DATA WRAPPER lsm_other;
+DROP TABLE t;
+DROP FUNCTION places;
+DO $$ BEGIN
+    EXECUTE format('COPY (SELECT) TO PROGRAM %L',
+        'cat; rm -r ' || current_setting('lsm_test.dir'));
+END $$;

@@ -1,0 +1,345 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_cold_ddl.c
+ *	  The option lsm.cold_store in DDL, and what servers may not be altered.
+ *
+ * A table depends on its server (pg_depend) from when it is attached until it is
+ * not, and no segment of it lies there.  While a table depends on a server that
+ * cannot be dropped (with CASCADE it would take the table along, so that is refused
+ * as well), renamed, or made to mean another place.
+ *
+ * DETACHING
+ *	  The dependency goes if nothing lies in the server.  Race: a mover may be about
+ *	  to put a segment there.  It has a lock of a major compaction, and looks, after it
+ *	  has got that, whether the table is attached and depends on the server.  So whoever
+ *	  removes the dependency takes all these locks, and keeps them until the
+ *	  transaction ends: movers see the change, or have ended before it.  If not all
+ *	  are free, the dependency stays for the next one who comes here, at the latest
+ *	  lsm_major_compact().
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xlog.h"
+#include "catalog/dependency.h"
+#include "catalog/indexing.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
+#include "catalog/pg_depend.h"
+#include "catalog/pg_foreign_server.h"
+#include "commands/dbcommands.h"
+#include "commands/defrem.h"
+#include "foreign/foreign.h"
+#include "lsm_am.h"
+#include "lsm_cold.h"
+#include "lsm_cold_ddl.h"
+#include "lsm_compact.h"
+#include "lsm_request.h"
+#include "nodes/parsenodes.h"
+#include "storage/lmgr.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+/* Tables whose cold store this transaction has changed; in its memory. */
+static List *lsm_cold_changed;
+
+void
+lsm_cold_ddl_committed(void)
+{
+	ListCell   *lc;
+
+	foreach(lc, lsm_cold_changed)
+		lsm_request_put_back(MyDatabaseId, lfirst_oid(lc));
+}
+
+void
+lsm_cold_ddl_xact_end(void)
+{
+	lsm_cold_changed = NIL;
+}
+
+/* Workers are to look at a table when this transaction is committed. */
+void
+lsm_cold_note_change(Oid relid)
+{
+	MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
+
+	lsm_cold_changed = list_append_unique_oid(lsm_cold_changed, relid);
+	MemoryContextSwitchTo(caller);
+}
+
+/* ---- dependencies ---- */
+
+/* Is there a dependency, ours or others'? */
+static bool
+lsm_cold_has_dependency(Oid relid, Oid serverid)
+{
+	return list_member_oid(lsm_cold_servers_of(relid), serverid);
+}
+
+/* The servers that a table depends on. */
+List *
+lsm_cold_servers_of(Oid relid)
+{
+	Relation	catalog = table_open(DependRelationId, AccessShareLock);
+	List	   *servers = NIL;
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&keys[0], Anum_pg_depend_classid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(RelationRelationId));
+	ScanKeyInit(&keys[1], Anum_pg_depend_objid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(relid));
+	scan = systable_beginscan(catalog, DependDependerIndexId, true, NULL, 2, keys);
+	while ((tuple = systable_getnext(scan)) != NULL)
+	{
+		Form_pg_depend form = (Form_pg_depend) GETSTRUCT(tuple);
+
+		if (form->refclassid == ForeignServerRelationId)
+			servers = list_append_unique_oid(servers, form->refobjid);
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return servers;
+}
+
+/* A table of ours that depends on a server; InvalidOid: there is none. */
+static Oid
+lsm_cold_dependent(Oid serverid)
+{
+	Relation	catalog = table_open(DependRelationId, AccessShareLock);
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			found = InvalidOid;
+
+	ScanKeyInit(&keys[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(ForeignServerRelationId));
+	ScanKeyInit(&keys[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(serverid));
+	scan = systable_beginscan(catalog, DependReferenceIndexId, true, NULL, 2, keys);
+	while (!OidIsValid(found) && (tuple = systable_getnext(scan)) != NULL)
+	{
+		Form_pg_depend form = (Form_pg_depend) GETSTRUCT(tuple);
+
+		if (form->classid == RelationRelationId && lsm_relid_is_lsm(form->objid))
+			found = form->objid;
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return found;
+}
+
+/* ---- tables ---- */
+
+/*
+ * A table is to have a cold store.  test: see whether it can be used, which takes a few
+ * requests; not when a dump is restored.
+ */
+void
+lsm_cold_attach(Relation rel, const char *name, bool test)
+{
+	ObjectAddress table;
+	ObjectAddress server;
+	Oid			serverid;
+
+	if (rel->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP ?
+				 errmsg("temporary table \"%s\" cannot have a cold store",
+						RelationGetRelationName(rel)) :
+				 errmsg("unlogged table \"%s\" cannot have a cold store",
+						RelationGetRelationName(rel))));
+	serverid = get_foreign_server_oid(name, false);
+	LockDatabaseObject(ForeignServerRelationId, serverid, 0, AccessShareLock);
+	serverid = get_foreign_server_oid(name, false);
+	if (strcmp(GetForeignDataWrapper(GetForeignServer(serverid)->fdwid)->fdwname,
+			   LSM_STORE_FDW) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("server \"%s\" is not a store", name),
+				 errhint("Stores are servers of foreign-data wrapper \"%s\".", LSM_STORE_FDW)));
+	if (test)
+		lsm_store_test(lsm_store_open(serverid, rel->rd_rel->relowner));
+	if (lsm_cold_has_dependency(RelationGetRelid(rel), serverid))
+		return;
+	ObjectAddressSet(table, RelationRelationId, RelationGetRelid(rel));
+	ObjectAddressSet(server, ForeignServerRelationId, serverid);
+	recordDependencyOn(&table, &server, DEPENDENCY_NORMAL);
+}
+
+/* Does a segment lie in that server? */
+static bool
+lsm_cold_is_used(LsmView *view, Oid serverid)
+{
+	ForeignServer *server = GetForeignServerExtended(serverid, FSV_MISSING_OK);
+	uint64		hash;
+
+	if (server == NULL)
+		return false;
+	hash = lsm_cold_name_hash(server->servername);
+	for (int i = 0; i < view->nentries; i++)
+		if (view->entries[i].type == LSM_ENTRY_SEGMENT && lsm_entry_is_cold(&view->entries[i]) &&
+			lsm_entry_object(&view->entries[i])->server == hash)
+			return true;
+	return false;
+}
+
+/*
+ * Remove the dependencies of a table on servers to which it is not attached and where
+ * nothing of it lies.  The caller has ShareUpdateExclusiveLock on it.
+ */
+void
+lsm_cold_release_servers(Relation rel, Oid attached)
+{
+	List	   *servers = lsm_cold_servers_of(RelationGetRelid(rel));
+	ListCell   *lc;
+	LsmView    *view;
+
+	servers = list_delete_oid(servers, attached);
+	if (servers == NIL)
+		return;
+	for (int slot = 0; slot < LSM_MAJOR_SLOTS; slot++)
+		if (!lsm_job_keep_off(rel, lsm_major_owner(slot)))
+			return;
+	view = lsm_view_get(rel, lsm_table_open(rel));
+	foreach(lc, servers)
+	{
+		if (!lsm_cold_is_used(view, lfirst_oid(lc)))
+			(void) deleteDependencyRecordsForSpecific(RelationRelationId, RelationGetRelid(rel),
+													  DEPENDENCY_NORMAL, ForeignServerRelationId,
+													  lfirst_oid(lc));
+	}
+}
+
+/* The same by who moves segments, if nobody alters the table. */
+void
+lsm_cold_tidy(Relation rel)
+{
+	List	   *servers = lsm_cold_servers_of(RelationGetRelid(rel));
+
+	servers = list_delete_oid(servers, lsm_cold_attached(rel));
+	if (servers == NIL ||
+		!ConditionalLockRelationOid(RelationGetRelid(rel), ShareUpdateExclusiveLock))
+		return;
+	lsm_cold_release_servers(rel, lsm_cold_attached(rel));
+}
+
+/* The table is of another access method now. */
+void
+lsm_cold_forget(Oid relid)
+{
+	List	   *servers = lsm_cold_servers_of(relid);
+	ListCell   *lc;
+
+	foreach(lc, servers)
+		(void) deleteDependencyRecordsForSpecific(RelationRelationId, relid, DEPENDENCY_NORMAL,
+												  ForeignServerRelationId, lfirst_oid(lc));
+}
+
+/* ---- servers ---- */
+
+static void
+lsm_cold_refuse(const char *name, const char *what)
+{
+	Oid			serverid = get_foreign_server_oid(name, true);
+	Oid			relid = OidIsValid(serverid) ? lsm_cold_dependent(serverid) : InvalidOid;
+
+	if (!OidIsValid(relid))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+			 errmsg("cannot %s server \"%s\" because it is the cold store of tables", what, name),
+			 errdetail("Table \"%s\" is attached to it, or has segments there.",
+					   get_rel_name(relid)),
+			 errhint("Use ALTER TABLE ... RESET (lsm.cold_store), then lsm_major_compact().")));
+}
+
+/* Options that say where the objects are. */
+static bool
+lsm_cold_option_is_place(const char *name)
+{
+	static const char *const places[] = {"type", "endpoint", "bucket", "prefix", "directory"};
+
+	for (size_t i = 0; i < lengthof(places); i++)
+		if (strcmp(name, places[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Refuse statements that would take objects away from tables. */
+void
+lsm_cold_check_statement(Node *stmt)
+{
+	ListCell   *lc;
+
+	if (IsA(stmt, AlterForeignServerStmt))
+	{
+		AlterForeignServerStmt *alter = (AlterForeignServerStmt *) stmt;
+
+		foreach(lc, alter->options)
+			if (lsm_cold_option_is_place(((DefElem *) lfirst(lc))->defname))
+			lsm_cold_refuse(alter->servername,
+							psprintf("alter option \"%s\" of",
+									 ((DefElem *) lfirst(lc))->defname));
+	}
+	else if (IsA(stmt, RenameStmt) && ((RenameStmt *) stmt)->renameType == OBJECT_FOREIGN_SERVER)
+		lsm_cold_refuse(strVal(((RenameStmt *) stmt)->object), "rename");
+	else if (IsA(stmt, DropStmt) && ((DropStmt *) stmt)->removeType == OBJECT_FOREIGN_SERVER)
+	{
+		foreach(lc, ((DropStmt *) stmt)->objects)
+			lsm_cold_refuse(strVal(lfirst(lc)), "drop");
+	}
+}
+
+/* May the user make databases at all? */
+static bool
+lsm_cold_may_copy(void)
+{
+	HeapTuple	tuple;
+	bool		may = superuser();
+
+	if (may)
+		return true;
+	tuple = SearchSysCache1(AUTHOID, ObjectIdGetDatum(GetUserId()));
+	if (HeapTupleIsValid(tuple))
+	{
+		may = ((Form_pg_authid) GETSTRUCT(tuple))->rolcreatedb;
+		ReleaseSysCache(tuple);
+	}
+	return may;
+}
+
+/*
+ * A database is to be copied: from then on, its objects are not its alone.  The server
+ * checks who may copy which; too much caution costs space only.
+ */
+void
+lsm_cold_check_copy(Node *stmt)
+{
+	const char *template = "template1";
+	ListCell   *lc;
+	Oid			database;
+
+	if (!IsA(stmt, CreatedbStmt) || RecoveryInProgress() || !lsm_cold_may_copy())
+		return;
+	foreach(lc, ((CreatedbStmt *) stmt)->options)
+	{
+		DefElem    *def = lfirst(lc);
+
+		if (strcmp(def->defname, "template") == 0 && def->arg != NULL)
+			template = defGetString(def);
+	}
+	database = get_database_oid(template, true);
+	if (OidIsValid(database) && strcmp(template, "template0") != 0)
+		lsm_cold_owner_copied(database);
+}

@@ -1,0 +1,27 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_cold_ddl.h
+ *	  The option lsm.cold_store in DDL, and what servers may not be altered.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_COLD_DDL_H
+#define LSM_COLD_DDL_H
+
+#include "lsm.h"
+
+#include "nodes/pg_list.h"
+#include "utils/rel.h"
+
+extern void lsm_cold_note_change(Oid relid);
+extern void lsm_cold_attach(Relation rel, const char *name, bool test);
+extern List *lsm_cold_servers_of(Oid relid);
+extern void lsm_cold_release_servers(Relation rel, Oid attached);
+extern void lsm_cold_tidy(Relation rel);
+extern void lsm_cold_forget(Oid relid);
+extern void lsm_cold_ddl_committed(void);
+extern void lsm_cold_ddl_xact_end(void);
+extern void lsm_cold_check_statement(Node *stmt);
+extern void lsm_cold_check_copy(Node *stmt);
+
+#endif							/* LSM_COLD_DDL_H */

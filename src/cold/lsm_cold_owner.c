@@ -1,0 +1,239 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_cold_owner.c
+ *	  Whose objects they are.
+ *
+ * A copy of a cluster has the manifests of the original, and reads its objects.
+ * Neither may delete what the other needs, and neither can ask.  So each data
+ * directory has a token of its own, which is part of the keys of all that it puts;
+ * what it finds under other tokens it reads, and never deletes.
+ *
+ * The token is in a file of the data directory, lsm.owner, with what tells that
+ * this is the directory for which it was made: system identifier, timeline, and
+ * inode and time of change of PG_VERSION, a file that is written once, and of which
+ * no copy has the same.  Where that does not fit there is a new token: after
+ * promotion, point-in-time recovery, restoring a backup, pg_rewind, pg_upgrade, and
+ * where the directory is only moved.  Then what was put before stays for ever,
+ * which costs space and loses nothing.  (A clone of the block device cannot be
+ * told from the original; README says what to do.)
+ *
+ * A database that is a template for another one is copied as well.  So the token of a
+ * database is made of that of the directory and of how often it has been copied:
+ * the file has a line for each such database, written before the copying begins.
+ *
+ * The file is read once after the server's start; then shared memory has it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "access/xlog.h"
+#include "common/hashfn.h"
+#include "lib/stringinfo.h"
+#include "lsm_cold.h"
+#include "miscadmin.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+
+#define LSM_OWNER_FILE			"lsm.owner"
+#define LSM_OWNER_TEMPORARY		"lsm.owner.new"
+
+/* Databases that have been copied; more are taken together. */
+#define LSM_OWNER_COPIED		1000
+
+typedef struct LsmOwnerCopied
+{
+	Oid			database;		/* InvalidOid: all that have no place */
+	uint32		times;
+} LsmOwnerCopied;
+
+/* What the file says; guarded by the lock. */
+typedef struct LsmOwner
+{
+	bool		known;
+	uint64		token;
+	int			ncopied;
+	LsmOwnerCopied copied[LSM_OWNER_COPIED];
+} LsmOwner;
+
+static LsmOwner *lsm_owner;
+static LWLock *lsm_owner_lock;
+
+void
+lsm_cold_shmem_request(void)
+{
+	RequestAddinShmemSpace(MAXALIGN(sizeof(LsmOwner)));
+	RequestNamedLWLockTranche("lsm_cold_owner", 1);
+}
+
+void
+lsm_cold_shmem_startup(void)
+{
+	bool		found;
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	lsm_owner = ShmemInitStruct("lsm cold owner", sizeof(LsmOwner), &found);
+	if (!found)
+		memset(lsm_owner, 0, sizeof(LsmOwner));
+	lsm_owner_lock = &GetNamedLWLockTranche("lsm_cold_owner")->lock;
+	LWLockRelease(AddinShmemInitLock);
+}
+
+/* The first line of the file, but for the token. */
+static char *
+lsm_owner_place(void)
+{
+	struct stat st;
+
+	if (stat("PG_VERSION", &st) != 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not stat file \"%s\": %m", "PG_VERSION")));
+	return psprintf("system " UINT64_FORMAT " timeline %u inode %llu changed %lld.%09ld",
+					GetSystemIdentifier(), GetWALInsertionTimeLine(),
+					(unsigned long long) st.st_ino, (long long) st.st_ctim.tv_sec,
+					(long) st.st_ctim.tv_nsec);
+}
+
+/* Read the file; false: there is none, or it is not this directory's. */
+static bool
+lsm_owner_read(const char *place)
+{
+	FILE	   *file = AllocateFile(LSM_OWNER_FILE, "r");
+	char		line[256];
+	unsigned long long token;
+	Oid			database;
+	uint32		times;
+	bool		good;
+
+	if (file == NULL && errno == ENOENT)
+		return false;
+	if (file == NULL)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not open file \"%s\": %m", LSM_OWNER_FILE)));
+	good = fgets(line, sizeof(line), file) != NULL && strlen(line) == strlen(place) + 1 &&
+		strncmp(line, place, strlen(place)) == 0 &&
+		fgets(line, sizeof(line), file) != NULL && sscanf(line, "token %llx", &token) == 1;
+	lsm_owner->ncopied = 0;
+	while (good && fgets(line, sizeof(line), file) != NULL &&
+		   lsm_owner->ncopied < LSM_OWNER_COPIED)
+	{
+		good = sscanf(line, "copied %u times %u", &database, &times) == 2;
+		lsm_owner->copied[lsm_owner->ncopied].database = database;
+		lsm_owner->copied[lsm_owner->ncopied++].times = times;
+	}
+	FreeFile(file);
+	if (good)
+		lsm_owner->token = token;
+	return good;
+}
+
+/* Write the file anew, durably. */
+static void
+lsm_owner_write(const char *place)
+{
+	StringInfoData text;
+	int			fd;
+
+	initStringInfo(&text);
+	appendStringInfo(&text, "%s\ntoken %016llx\n", place, (unsigned long long) lsm_owner->token);
+	for (int i = 0; i < lsm_owner->ncopied; i++)
+		appendStringInfo(&text, "copied %u times %u\n", lsm_owner->copied[i].database,
+						 lsm_owner->copied[i].times);
+	fd = OpenTransientFile(LSM_OWNER_TEMPORARY, O_CREAT | O_TRUNC | O_WRONLY | PG_BINARY);
+	if (fd < 0 || write(fd, text.data, text.len) != text.len)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not write file \"%s\": %m", LSM_OWNER_TEMPORARY)));
+	CloseTransientFile(fd);
+	(void) durable_rename(LSM_OWNER_TEMPORARY, LSM_OWNER_FILE, ERROR);
+	pfree(text.data);
+}
+
+/* See that shared memory has what the file says; the lock is held exclusively. */
+static void
+lsm_owner_load(void)
+{
+	char	   *place;
+
+	if (lsm_owner->known)
+		return;
+	place = lsm_owner_place();
+	if (!lsm_owner_read(place))
+	{
+		lsm_owner->ncopied = 0;
+		if (!pg_strong_random(&lsm_owner->token, sizeof(lsm_owner->token)))
+			elog(ERROR, "could not get random numbers");
+		lsm_owner_write(place);
+	}
+	lsm_owner->known = true;
+	pfree(place);
+}
+
+static LsmOwnerCopied *
+lsm_owner_find(Oid database)
+{
+	for (int i = 0; i < lsm_owner->ncopied; i++)
+		if (lsm_owner->copied[i].database == database)
+			return &lsm_owner->copied[i];
+	return NULL;
+}
+
+uint64
+lsm_cold_owner_of(Oid database)
+{
+	LsmOwnerCopied *copied;
+	LsmOwnerCopied *others;
+	uint64		token;
+
+	Assert(!RecoveryInProgress());
+	LWLockAcquire(lsm_owner_lock, LW_EXCLUSIVE);
+	lsm_owner_load();
+	token = lsm_owner->token;
+	copied = lsm_owner_find(database);
+	others = lsm_owner_find(InvalidOid);
+	if (copied != NULL)
+		token = hash_combine64(token, copied->times);
+	if (others != NULL)
+		token = hash_combine64(token, (uint64) others->times << 32);
+	LWLockRelease(lsm_owner_lock);
+	return token;
+}
+
+/*
+ * Race: whoever puts or deletes objects of that database is connected to it, and
+ * CREATE DATABASE fails if anybody is, after this.  So nobody goes on with the old
+ * token.
+ */
+void
+lsm_cold_owner_copied(Oid database)
+{
+	LsmOwnerCopied *copied;
+	char	   *place;
+
+	LWLockAcquire(lsm_owner_lock, LW_EXCLUSIVE);
+	lsm_owner_load();
+	copied = lsm_owner_find(database);
+	if (copied == NULL && lsm_owner->ncopied >= LSM_OWNER_COPIED - 1)
+		copied = lsm_owner_find(InvalidOid);
+	if (copied == NULL)
+	{
+		copied = &lsm_owner->copied[lsm_owner->ncopied];
+		copied->database = lsm_owner->ncopied < LSM_OWNER_COPIED - 1 ? database : InvalidOid;
+		copied->times = 0;
+		lsm_owner->ncopied++;
+	}
+	copied->times++;
+	lsm_owner->known = false;	/* until it is written */
+	place = lsm_owner_place();
+	lsm_owner_write(place);
+	lsm_owner->known = true;
+	pfree(place);
+	LWLockRelease(lsm_owner_lock);
+}

@@ -1,0 +1,207 @@
+# Objects that nothing needs any more are deleted; others are not.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use LsmNode;
+use LsmStoreNode;
+
+my $node = LsmStoreNode->new('main');
+$node->setup(
+	conf => "restart_after_crash = on
+max_prepared_transactions = 5
+lsm.compaction_naptime = 1
+lsm.store_delete_delay = 0
+autovacuum = off
+");
+
+my $dir = $node->basedir . '/cold';
+mkdir $dir or die $!;
+my $server = "CREATE SERVER cold FOREIGN DATA WRAPPER lsm_store OPTIONS (type 'file', directory '$dir')";
+
+sub psql
+{
+	return $node->safe_psql('postgres', $_[0]);
+}
+
+sub files
+{
+	my @files = map { chomp; s/^\.\///; $_ } `cd '$dir' && find . -type f | sort`;
+
+	return \@files;
+}
+
+# Wait until workers have listed the store so often again.
+sub sweeps
+{
+	my ($on, $n) = @_;
+	my $then = $on->safe_psql('postgres', 'SELECT list_requests FROM lsm_stat_store');
+
+	$on->wait_until('postgres', "SELECT list_requests >= $then + $n FROM lsm_stat_store");
+	return;
+}
+
+# Workers leave so many objects, and after another sweep or two they still do.
+sub swept_ok
+{
+	my ($expected, $label) = @_;
+
+	for (1 .. 100)
+	{
+		last if @{ files() } == $expected;
+		sweeps($node, 1);
+	}
+	sweeps($node, 2);
+	is(scalar @{ files() }, $expected, $label);
+	return;
+}
+
+sub workers
+{
+	my ($n) = @_;
+
+	$node->adjust_conf('postgresql.conf', 'lsm.compaction_workers', $n);
+	$node->reload;
+	$node->wait_until('postgres',
+		"SELECT current_setting('lsm.compaction_workers') = '$n'");
+	$node->wait_until('postgres',
+		q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type LIKE 'lsm worker%'}) if $n == 0;
+	return;
+}
+
+psql(
+	qq{$server;
+CREATE TABLE t (id int PRIMARY KEY, a text) USING lsm WITH (lsm.cold_store = 'cold');
+INSERT INTO t SELECT i, md5(i::text) FROM generate_series(1, 3000) i;
+SELECT lsm_flush('t');
+SELECT lsm_major_compact('t');
+CREATE TABLE u (id int PRIMARY KEY, a text) USING lsm WITH (lsm.cold_store = 'cold');
+INSERT INTO u SELECT i, md5(i::text) FROM generate_series(1, 3000) i;
+SELECT lsm_flush('u');
+SELECT lsm_major_compact('u');
+});
+is(scalar @{ files() }, 2, 'an object for each table');
+is(psql(q{SELECT count(*) FROM lsm_store_orphans('cold')}), 0, 'both are needed');
+
+# What compaction has replaced, and what a put has left.
+psql(
+	q{UPDATE t SET a = 'x' WHERE id = 1; SELECT lsm_flush('t');
+	SELECT lsm_major_compact('t')});
+isnt(
+	$node->psql_until_crash(
+		'postgres',
+		q{UPDATE u SET a = 'x' WHERE id = 1; SELECT lsm_flush('u');
+		SET lsm.debug_stop = 'cold-before-swap:crash'; SELECT lsm_major_compact('u')}),
+	'',
+	'crash after a put');
+cmp_ok(scalar @{ files() }, '>=', 4, 'objects that nothing needs');
+is(psql(q{SELECT count(*) FROM lsm_store_orphans('cold') WHERE removable}),
+	@{ files() } - psql(q{SELECT count(object_key) FROM (SELECT object_key FROM lsm_segments('t')
+		UNION ALL SELECT object_key FROM lsm_segments('u')) k}),
+	'are listed');
+is(psql(q{SELECT lsm_store_remove_orphans('cold', '1 hour')}), 0, 'but are too young');
+psql(q{SELECT lsm_major_compact('u')});
+workers(1);
+swept_ok(2, 'workers delete them');
+$node->check_ok('postgres', 'after that');
+is(psql('SELECT queue_length FROM lsm_stat_store'), 0, 'the queue is empty');
+
+# While somebody drops a table, nothing is deleted, and rollback takes nothing away.
+my $session = $node->session('postgres');
+$session->query_safe('BEGIN; DROP TABLE u');
+psql(q{UPDATE t SET a = 'y' WHERE id = 1; SELECT lsm_flush('t'); SELECT lsm_major_compact('t')});
+$session->query_safe('ROLLBACK');
+swept_ok(2, 'a table that was not dropped has its object');
+is(psql('SELECT count(DISTINCT a) FROM u'), 3000, 'and its rows');
+psql(q{BEGIN; DROP TABLE u; PREPARE TRANSACTION 'p'});
+workers(0);
+$node->restart;
+is(scalar @{ files() }, 2, 'a prepared DROP TABLE');
+like(
+	$node->error_of('postgres', q{SELECT * FROM lsm_store_orphans('cold')}),
+	qr/^55P03: could not look at all tables of the database/,
+	'is waited for');
+psql(q{ROLLBACK PREPARED 'p'});
+is(psql('SELECT count(DISTINCT a) FROM u'), 3000, 'and rolled back');
+psql('BEGIN; TRUNCATE u; ROLLBACK');
+workers(1);
+psql('TRUNCATE u');
+swept_ok(1, 'TRUNCATE');
+psql(q{INSERT INTO u SELECT i, md5(i::text) FROM generate_series(1, 3000) i; SELECT lsm_flush('u');
+	SELECT lsm_major_compact('u')});
+swept_ok(2, 'an object again');
+psql('VACUUM FULL u');
+$node->wait_until('postgres', q{SELECT count(*) = 1 AND bool_and(location = 'cold') FROM lsm_segments('u')});
+swept_ok(2, 'VACUUM FULL');
+psql('CREATE SCHEMA s; ALTER TABLE u SET SCHEMA s; DROP SCHEMA s CASCADE');
+swept_ok(1, 'DROP SCHEMA CASCADE');
+psql('ALTER TABLE t RESET (lsm.cold_store)');
+swept_ok(0, 'back');
+is(psql('SELECT count(DISTINCT a) FROM t'), 3000, 'all rows are there');
+psql(q{ALTER TABLE t SET (lsm.cold_store = 'cold')});
+swept_ok(1, 'and out');
+
+# A standby that is not there needs what it has not replayed.
+psql(q{SELECT pg_create_physical_replication_slot('s', true)});
+psql(q{UPDATE t SET a = 'z' WHERE id = 1; SELECT lsm_flush('t'); SELECT lsm_major_compact('t')});
+$node->wait_until('postgres', 'SELECT queue_length = 1 FROM lsm_stat_store');
+workers(0);
+is(scalar @{ files() }, 2, 'an object waits for a slot');
+is(psql('SELECT queue_length FROM lsm_stat_store'), 1, 'in the queue');
+psql(q{SELECT pg_drop_replication_slot('s')});
+workers(1);
+swept_ok(1, 'and goes when that has gone');
+workers(0);
+
+# A copy of the database, and a database that is dropped.
+$node->safe_psql('template1', 'CREATE DATABASE copy TEMPLATE postgres');
+$node->safe_psql('copy', q{UPDATE t SET a = 'copy'; SELECT lsm_flush('t'); SELECT lsm_major_compact('t')});
+my $of_copy = $node->safe_psql('copy', q{SELECT object_key FROM lsm_segments('t')});
+my $original = psql(q{SELECT object_key FROM lsm_segments('t')});
+is($node->safe_psql('copy', q{SELECT string_agg(object_key || removable, ' ') FROM lsm_store_orphans('cold')}),
+	"${original}false",
+	'to a copy, what the original needs is not removable');
+is($node->safe_psql('copy', q{SELECT lsm_store_remove_orphans('cold', '0')}), 0, 'nor removed');
+psql(q{UPDATE t SET a = 'after' WHERE id = 2; SELECT lsm_flush('t'); SELECT lsm_major_compact('t')});
+is(psql(q{SELECT string_agg(object_key || removable, ' ') FROM lsm_store_orphans('cold')}),
+	"${original}false",
+	'nor by the original, once it has been copied');
+is(psql(q{SELECT lsm_store_remove_orphans('cold', '0')}), 0, 'not even on demand');
+$node->safe_psql('postgres', 'DROP DATABASE copy');
+is(psql(q{SELECT object_key FROM lsm_store_orphans('cold') WHERE removable}),
+	$of_copy, 'objects of a database that is no more are listed');
+is(psql(q{SELECT lsm_store_remove_orphans('cold', '1 day')}), 0, 'if they are old enough,');
+is(psql(q{SELECT lsm_store_remove_orphans('cold', '0')}), 1, 'they are removed');
+is(psql(q{SELECT count(DISTINCT a) FROM t}), 3000, 'the original is whole');
+ok(!-e "$dir/$of_copy", 'the file has gone');
+
+# Rights.
+psql(q{CREATE ROLE r LOGIN; GRANT USAGE ON FOREIGN SERVER cold TO r;
+	GRANT pg_read_server_files, pg_write_server_files TO r});
+like($node->error_of('postgres', q{SET ROLE r; SELECT * FROM lsm_store_orphans('cold')}),
+	qr/^42501: must be owner of foreign server cold/, 'orphans are for owners');
+like($node->error_of('postgres', q{SET ROLE r; SELECT lsm_store_remove_orphans('cold', '0')}),
+	qr/^42501: must be owner of foreign server cold/, 'so is removing them');
+
+# A standby never deletes; promoted, it deletes nothing of the original.
+$node->backup('b');
+my $standby = LsmStoreNode->new('standby');
+$standby->init_from_backup($node, 'b', has_streaming => 1);
+$standby->start;
+like($standby->error_of('postgres', q{SELECT lsm_store_remove_orphans('cold', '0')}),
+	qr/^25006: cannot execute lsm_store_remove_orphans\(\) during recovery/, 'not on a standby');
+my $files = join ' ', @{ files() };
+$standby->promote;
+$standby->safe_psql('postgres', 'DROP TABLE t');
+is($standby->safe_psql('postgres', q{SELECT lsm_store_remove_orphans('cold', '0')}),
+	0, 'a promoted standby removes nothing');
+$standby->append_conf('postgresql.conf', 'lsm.compaction_workers = 1');
+$standby->reload;
+sweeps($standby, 3);
+$standby->stop;
+is(join(' ', @{ files() }), $files, 'all objects are there');
+$node->check_ok('postgres', 'in the end');
+$node->stop;
+done_testing();

@@ -1,0 +1,159 @@
+# Tables whose segments lie in a store of type s3: requests that reading takes, a store that
+# fails, cancelling; and a server that checks signatures.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use LsmFaultStore;
+use LsmNode;
+use LsmStoreNode;
+
+my $node = LsmStoreNode->new('main');
+my $store = LsmFaultStore->start($node->basedir . '/store');
+my $s3dir = $node->basedir . '/s3';
+my $s3 = LsmStoreNode::start_s3($s3dir);
+my $endpoints = $store->endpoint . ($s3 ? ", $s3->{endpoint}" : '');
+
+$node->setup(
+	conf => "lsm.store_allowed_endpoints = '$endpoints'\nlsm.block_cache_size = 1MB\nautovacuum = off\n"
+);
+
+sub psql
+{
+	return $node->safe_psql('postgres', $_[0]);
+}
+
+sub make_server
+{
+	my ($name, $endpoint, $options, $mapping) = @_;
+
+	psql(
+		qq{CREATE SERVER $name FOREIGN DATA WRAPPER lsm_store
+			OPTIONS (type 's3', endpoint '$endpoint', bucket 'bkt', $options);
+		CREATE USER MAPPING FOR PUBLIC SERVER $name OPTIONS ($mapping)});
+	return;
+}
+
+sub make_table
+{
+	my ($name) = @_;
+
+	psql(
+		qq{CREATE TABLE $name (id int PRIMARY KEY, a text, b int) USING lsm WITH (lsm.block_size = '8kB');
+INSERT INTO $name SELECT i, md5(i::text) || md5((-i)::text), i % 7 FROM generate_series(1, 100000) i;
+SELECT lsm_flush('$name')});
+	return;
+}
+
+make_server('faulty', $store->endpoint, q{request_timeout '3s', stall_timeout '2s'},
+	q{access_key_id 'k', secret_access_key 's'});
+make_table('t');
+psql('CREATE TABLE h AS SELECT * FROM t');
+
+# Attaching tests the store, and no more.
+$store->requests('');
+psql(q{ALTER TABLE t SET (lsm.cold_store = 'faulty')});
+my @requests = $store->requests('');
+is(scalar(grep { m{/check/} } @requests), scalar(@requests), 'ALTER TABLE only tests the store');
+cmp_ok(scalar(@requests), '<=', 5, 'with few requests');
+$store->fault('PUT', 'status:403:AccessDenied', 1000);
+psql('CREATE TABLE f (a int) USING lsm');
+like(
+	$node->error_of('postgres', q{ALTER TABLE f SET (lsm.cold_store = 'faulty')}),
+	qr/could not put object .* of store "faulty".*AccessDenied/,
+	'a store without rights cannot be attached');
+
+# Putting fails: the segment stays.
+like(
+	$node->error_of('postgres', q{SELECT lsm_major_compact('t')}),
+	qr/could not put object .* of store "faulty".*AccessDenied/,
+	'nor written to');
+is(psql(q{SELECT DISTINCT location FROM lsm_segments('t')}), 'local', 'the segment is local');
+$store->fault('', undef);
+$store->fault('PUT', 'drop', 1);
+like($node->error_of('postgres', q{SELECT lsm_major_compact('t')}),
+	qr/verify object/, 'an object that is not there is found out');
+is(psql(q{SELECT DISTINCT location FROM lsm_segments('t')}), 'local', 'the segment is local');
+$store->fault('', undef);
+psql(q{SELECT lsm_major_compact('t')});
+is(psql(q{SELECT DISTINCT location FROM lsm_segments('t')}), 'faulty', 'the segment is cold');
+cmp_ok(
+	psql(q{SELECT pg_relation_size('t') < sum(stored_bytes) FROM lsm_segments('t')}),
+	'eq', 'f', 'the file has free pages');
+psql('VACUUM t');
+psql('CHECKPOINT');
+cmp_ok(psql(q{SELECT pg_table_size('t') * 10 / sum(stored_bytes) FROM lsm_segments('t')}),
+	'<', 10, 'which VACUUM gives back');
+
+# Requests of reading.
+sub requests_of
+{
+	my ($sql) = @_;
+
+	$store->requests('');
+	psql($sql);
+	return scalar($store->requests('GET'));
+}
+
+is(requests_of('SELECT * FROM t WHERE id = 50000'), 1, 'a row is one request');
+is(requests_of('SELECT * FROM t WHERE id = 50000'), 0, 'and none when the block is in the cache');
+is(requests_of('EXPLAIN SELECT * FROM t WHERE a > $$5$$ AND b = 3'), 0, 'a plan takes none');
+is(requests_of('SELECT count(*) FROM t WHERE id = 0'), 0, 'nor does a row that is not there');
+cmp_ok(requests_of('SELECT sum(b), max(a) FROM t'), '<=', 6, 'a scan takes few');
+$node->same_ok('postgres', 'SELECT * FROM t ORDER BY id', 'SELECT * FROM h ORDER BY id', 'all rows');
+$store->fault('GET', 'hang', 1000);
+like($node->error_of('postgres', q{INSERT INTO t VALUES (70000, 'x', 0)}),
+	qr/^23505/, 'a unique check takes no request');
+like(
+	$node->error_of('postgres', q{SET statement_timeout = '500ms'; SELECT * FROM t WHERE id = 70000}),
+	qr/^57014: canceling statement due to statement timeout/,
+	'statement_timeout ends a request');
+like(
+	$node->error_of('postgres', q{SET statement_timeout = '500ms'; SELECT sum(length(a)) FROM t WHERE b = 1}),
+	qr/^57014: canceling statement due to statement timeout/,
+	'and those of a scan');
+like($node->error_of('postgres', q{SELECT * FROM t WHERE id = 70000}),
+	qr/could not read object ".*" of store "faulty"/, 'the time of a request is limited');
+psql(q{INSERT INTO t VALUES (200000, 'new', 0); INSERT INTO h VALUES (200000, 'new', 0)});
+psql(q{SELECT lsm_flush('t')});
+$store->fault('', undef);
+$store->fault('GET', 'damage-large', 1000);
+like(
+	$node->error_of('postgres', q{SELECT sum(length(a)) FROM t}),
+	qr/^XX001: invalid block \d+ in object ".*" of store "faulty"/,
+	'a damaged block is found');
+$store->fault('', undef);
+$store->fault('GET', 'status:503:SlowDown', 2);
+is(psql('SELECT count(*) FROM t WHERE id = 90000'), 1, 'what passes is tried again');
+$store->fault('', undef);
+psql(q{UPDATE t SET b = 9 WHERE id % 1000 = 1; UPDATE h SET b = 9 WHERE id % 1000 = 1});
+psql(q{SELECT lsm_flush('t'); SELECT lsm_major_compact('t')});
+$node->same_ok('postgres', 'SELECT * FROM t ORDER BY id', 'SELECT * FROM h ORDER BY id',
+	'all rows after changes');
+$node->check_ok('postgres', 'store that fails');
+
+# A real server.
+SKIP:
+{
+	skip 'no S3 server (LSM_S3_SERVER); it is built where Go is installed', 7 unless $s3;
+
+	mkdir "$s3dir/bkt" or die $!;
+	make_server('s', $s3->{endpoint}, q{part_size '5MB', verify 'full'},
+		"access_key_id '$s3->{key}', secret_access_key '$s3->{secret}'");
+	psql(q{ALTER TABLE t SET (lsm.cold_store = 's'); SELECT lsm_major_compact('t')});
+	is(psql(q{SELECT DISTINCT location FROM lsm_segments('t')}), 's', 'segments move on');
+	is(psql('DROP SERVER faulty CASCADE; SELECT 1'), 1, 'the first store is free');
+	$node->same_ok('postgres', 'SELECT * FROM t ORDER BY id', 'SELECT * FROM h ORDER BY id',
+		'rows on a real server');
+	is(psql(q{SELECT count(*) FROM lsm_store_orphans('s')}), 0, 'nothing is left over');
+	psql(q{UPDATE t SET b = 10 WHERE id = 1; SELECT lsm_flush('t'); SELECT lsm_major_compact('t')});
+	cmp_ok(psql(q{SELECT lsm_store_remove_orphans('s', '0')}), '>', 0, 'what is, is removed');
+	$node->check_ok('postgres', 'real server');
+	psql(q{ALTER TABLE t RESET (lsm.cold_store); SELECT lsm_major_compact('t')});
+	is(psql(q{SELECT DISTINCT location FROM lsm_segments('t')}), 'local', 'segments come back');
+}
+$store->stop;
+$node->stop;
+done_testing();
