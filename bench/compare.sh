@@ -286,3 +286,35 @@ compare_latencies()
 				printf "%d %d %.3f %.3f %.3f %.3f\n", i, count[i], at(i, 0.5), at(i, 0.99), at(i, 0.999), longest[i] / 1000
 		}' "$@"
 }
+
+#
+# Watching beside a run
+#
+# A watcher is a background process that goes on until it is told to stop by a
+# file: bash may run a trap in the middle of a command substitution, and then
+# complains about its syntax.
+#
+
+# compare_watching SECONDS: sleeps so long; fails when it is time to stop.
+compare_watching()
+{
+	local until
+
+	until=$(bench_calc %.0f "($EPOCHREALTIME + $1) * 1000")
+	while [ ! -e "$BENCH_ROOT/watch.stop" ]; do
+		if [ "$(bench_calc %.0f "$EPOCHREALTIME * 1000")" -ge "$until" ]; then
+			return 0
+		fi
+		sleep "$(bench_calc %.2f "$1 < 0.5 ? $1 : 0.5")"
+	done
+	return 1
+}
+
+# compare_stop_watching PID
+compare_stop_watching()
+{
+	touch "$BENCH_ROOT/watch.stop"
+	wait "$1" || true
+	bench_forget_job "$1"
+	rm -f "$BENCH_ROOT/watch.stop"
+}

@@ -73,12 +73,11 @@ make_table()
 		VACUUM ANALYZE hot;" >/dev/null
 }
 
-# watch_space SIDE: until killed; the largest is in space.max.
+# watch_space SIDE: until it is told to stop; the largest is in space.max.
 watch_space()
 {
 	local now most=0
 
-	trap 'exit 0' TERM
 	while :; do
 		now=$(compare_disk_bytes "hot_$1" hot)
 		if [ "$now" -gt "$most" ]; then
@@ -86,7 +85,7 @@ watch_space()
 			printf '%s\n' "$most" >"$BENCH_ROOT/space.new"
 			mv "$BENCH_ROOT/space.new" "$BENCH_ROOT/space.max"
 		fi
-		sleep 0.5
+		compare_watching 0.5 || return 0
 	done
 }
 
@@ -121,9 +120,7 @@ measure()
 	end=$(bench_sql postgres "SELECT pg_current_wal_insert_lsn()")
 	compare_settle "hot_$side"
 	settled=$(bench_sql postgres "SELECT pg_current_wal_insert_lsn()")
-	kill "$watch"
-	wait "$watch" || true
-	bench_forget_job "$watch"
+	compare_stop_watching "$watch"
 	if [ -s "$BENCH_ROOT/watch.err" ]; then
 		bench_fail "the room was looked at: $(sed -n 1,3p "$BENCH_ROOT/watch.err")"
 	fi

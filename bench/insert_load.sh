@@ -57,13 +57,12 @@ load_script()
 		"' and what was to be told of it'" "$batch"
 }
 
-# watch_segments SIDE: until killed, lines of time, what, number.  What heap has in
+# watch_segments SIDE: until it is told to stop, lines of time, what, number.  What heap has in
 # the place of segments is its size alone.
 watch_segments()
 {
 	local start=$EPOCHREALTIME
 
-	trap 'exit 0' TERM
 	while :; do
 		printf '%.1f size %.0f\n' "$(bench_calc %.1f "$EPOCHREALTIME - $start")" "$(compare_disk_bytes "load_$1" load)"
 		if compare_is_lsm "$1"; then
@@ -71,7 +70,7 @@ watch_segments()
 				SELECT $(bench_calc %.1f "$EPOCHREALTIME - $start"), 'level_' || level || '_' || kind, count(*)
 				FROM lsm_segments('load') GROUP BY level, kind"
 		fi
-		sleep "$sample"
+		compare_watching "$sample" || return 0
 	done
 }
 
@@ -126,9 +125,7 @@ measure()
 	kill "$disk" 2>/dev/null || true
 	wait "$disk" || true
 	bench_forget_job "$disk"
-	kill "$segments"
-	wait "$segments" || true
-	bench_forget_job "$segments"
+	compare_stop_watching "$segments"
 	if [ -s "$BENCH_ROOT/segments.err" ]; then
 		bench_fail "segments were counted: $(sed -n 1,3p "$BENCH_ROOT/segments.err")"
 	fi

@@ -58,14 +58,13 @@ queue_script()
 }
 
 # watch_size SIDE: bytes of the table on disk and of its indexes, five times in an
-# interval of the run, until killed.
+# interval of the run, until it is told to stop.
 watch_size()
 {
-	trap 'exit 0' TERM
 	while :; do
 		printf '%s %s %s\n' "$EPOCHSECONDS" "$(compare_disk_bytes "queue_$1" queue)" \
 			"$(compare_index_bytes "queue_$1" queue)"
-		sleep "$2"
+		compare_watching "$2" || return 0
 	done
 }
 
@@ -119,9 +118,7 @@ measure()
 		-l --log-prefix="$BENCH_ROOT/latency" -f "$BENCH_ROOT/queue.pgbench" "queue_$side" \
 		>"$BENCH_ROOT/run.out" 2>"$BENCH_ROOT/run.err" ||
 		bench_fail "pgbench ended with an error on $am: $(sed -n 1,3p "$BENCH_ROOT/run.err")"
-	kill "$watch"
-	wait "$watch" || true
-	bench_forget_job "$watch"
+	compare_stop_watching "$watch"
 	if [ -s "$BENCH_ROOT/size.err" ]; then
 		bench_fail "the size was looked at: $(sed -n 1,3p "$BENCH_ROOT/size.err")"
 	fi
