@@ -239,7 +239,7 @@ lsm_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData *k
 	scan->feed.arg = scan;
 	(void) lsm_floor();
 	if (pscan != NULL)
-		lsm_scan_set_range(scan, 1, 0);	/* nothing until a range is taken */
+		lsm_scan_set_range(scan, 1, 0); /* nothing until a range is taken */
 	else
 		lsm_scan_set_range(scan, 1, LSM_MAX_TID);
 	if (flags & SO_TYPE_SEQSCAN)

@@ -78,7 +78,7 @@ static void
 lsm_wanted_compact(LsmWanted *wanted)
 {
 	int			gone = wanted->first < wanted->npages ? wanted->pages[wanted->first].at :
-		wanted->noffsets;
+	wanted->noffsets;
 
 	wanted->npages -= wanted->first;
 	memmove(wanted->pages, wanted->pages + wanted->first,

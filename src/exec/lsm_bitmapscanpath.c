@@ -115,13 +115,16 @@ lsm_bitmapscanpath_may_lead(List *clauses, Node *clause)
 			all = false;
 	}
 
-	/* with parameters in the place of outer columns it is not found among them */
+	/*
+	 * with parameters in the place of outer columns it is not found among
+	 * them
+	 */
 	return all;
 }
 
 static Plan *
 lsm_bitmapscanpath_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path, List *tlist,
-					List *clauses, List *custom_plans)
+						List *clauses, List *custom_plans)
 {
 	CustomScan *scan = makeNode(CustomScan);
 	BitmapHeapScan *child = lsm_bitmapscanpath_child(custom_plans);

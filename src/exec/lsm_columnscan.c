@@ -104,9 +104,10 @@ lsm_columnscan_skip(void *arg, LsmSegmentReader *reader, const LsmManifestEntry 
 		lsm_segment_reader_blocks(reader) == 1)
 		return false;
 	lsm_columnscan_prepare(cscan);
+
 	/*
-	 * A serializable reader must meet rows that it does not see yet; if it has not
-	 * locked the relation, all rows.
+	 * A serializable reader must meet rows that it does not see yet; if it
+	 * has not locked the relation, all rows.
 	 */
 	if (IsolationIsSerializable() &&
 		(cscan->wanted != NULL || !(entry->flags & LSM_SEGFLAG_ALL_VISIBLE)))

@@ -22,8 +22,8 @@ typedef struct LsmScanCounters
 	uint64		blocks_skipped;
 	uint64		blocks_counted; /* their rows are known without reading them */
 	uint64		rows_fused;		/* rows with other records than in their block */
-	uint64		rows_looked_up; /* bitmap: one by one, as there are few in their
-								 * block */
+	uint64		rows_looked_up; /* bitmap: one by one, as there are few in
+								 * their block */
 } LsmScanCounters;
 
 #define LSM_SCAN_COUNTERS		5
@@ -80,9 +80,10 @@ struct LsmColumnScan
 	LsmScanCounters counters;
 	uint64		exact_pages;	/* of the bitmap, as the server counts them */
 	uint64		lossy_pages;
-	uint64		rows_taken;		/* of units so far: those that the snapshot sees */
-	LsmScanShares *shares;		/* leader of a parallel scan, after it: who took
-								 * what */
+	uint64		rows_taken;		/* of units so far: those that the snapshot
+								 * sees */
+	LsmScanShares *shares;		/* leader of a parallel scan, after it: who
+								 * took what */
 };
 
 /*

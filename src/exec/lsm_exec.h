@@ -29,8 +29,8 @@ typedef struct LsmScanCost
 	double		passed;			/* fraction of the rows that the former let
 								 * pass */
 	double		read;			/* fraction of the blocks that have to be read */
-	double		changed;		/* rows that have to be looked up in blocks that
-								 * are not read */
+	double		changed;		/* rows that have to be looked up in blocks
+								 * that are not read */
 } LsmScanCost;
 
 extern void lsm_scanpath_install(void);

@@ -124,7 +124,8 @@ lsm_scanpath_correlation(PlannerInfo *root, RelOptInfo *rel, AttrNumber attnum)
 static double
 lsm_scanpath_changed(Oid relid)
 {
-	Relation	relation = table_open(relid, NoLock);	/* the planner has locked it */
+	Relation	relation = table_open(relid, NoLock);	/* the planner has
+														 * locked it */
 	double		changed = lsm_estimate_changed(relation);
 
 	table_close(relation, NoLock);
@@ -222,7 +223,7 @@ lsm_scanpath_find_cost(RelOptInfo *rel, const LsmScanCost *cost, Cost *disk)
 		*disk += Max(first_cost - page_cost, 0);
 	return rel->pages * (1 - cost->read) * cpu_tuple_cost * LSM_SKIP_FACTOR +
 		cost->changed * cpu_tuple_cost * LSM_LOOK_UP_FACTOR +
-		rel->pages * cpu_operator_cost + /* zone maps */
+		rel->pages * cpu_operator_cost +	/* zone maps */
 		rel->tuples * cost->read * (cpu_tuple_cost * LSM_FIND_FACTOR +
 									cost->batch.per_tuple * LSM_BATCH_FACTOR);
 }

@@ -18,7 +18,8 @@ typedef struct LsmScanShare
 {
 	uint64		ranges;
 	uint64		units;
-	uint64		rows;			/* that the snapshot sees, before all conditions */
+	uint64		rows;			/* that the snapshot sees, before all
+								 * conditions */
 } LsmScanShare;
 
 /* In shared memory, then a copy of the leader's: itself, then the workers. */
