@@ -24,7 +24,7 @@ use LsmNode;
 use IPC::Open3;
 
 my $seed = $ENV{LSM_MODEL_SEED};
-my $steps = $ENV{LSM_MODEL_STEPS} || 2500;
+my $steps = $ENV{LSM_MODEL_STEPS} || 1500;
 
 $seed = LsmNode::tests_seed() unless defined $seed;
 note "model test: LSM_MODEL_SEED=$seed LSM_MODEL_STEPS=$steps";
