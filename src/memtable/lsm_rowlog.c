@@ -255,8 +255,8 @@ lsm_rowlog_lock_own_page(Relation rel, LsmTable *table, LsmOwnPages *own, Size l
 
 /*
  * Put the records on their locked pages and log it: one WAL record, or none on
- * pages of a bulk load.  Fills in the TIDs.  The pages stay locked.  vm: page of the visibility map where the bit
- * of vm_lb is cleared, or InvalidBuffer.
+ * pages of a bulk load.  Fills in the TIDs.  The pages stay locked.  vm: page of
+ * the visibility map where the bit of vm_lb is cleared, or InvalidBuffer.
  */
 static void
 lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatches,
@@ -314,7 +314,6 @@ lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatc
 	if (needs_wal)
 	{
 		XLogRecPtr	lsn;
-
 		char		packed[LSM_APPEND_PACKED];
 
 		append.incarnation = shared->incarnation;

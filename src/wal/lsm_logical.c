@@ -42,7 +42,10 @@
 
 /* ---- writing ---- */
 
-/* Replace large values by what they are, but for those that keep says. */
+/*
+ * A row as a heap tuple.  Large values are read in the columns of the map fetch (NULL:
+ * in all), and stay pointers in others.
+ */
 static HeapTuple
 lsm_logical_form(Relation rel, const Datum *from, const bool *isnull, const bits8 *fetch)
 {
