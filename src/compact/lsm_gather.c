@@ -242,11 +242,26 @@ lsm_pick_job(Relation rel, LsmPickDecision *decision)
 	return decision->kind != LSM_JOB_NONE;
 }
 
+/*
+ * Is there something that nobody can do now, but later, when the horizons have moved
+ * or the store is back?  Increments, segments that are not at their place, and rows
+ * whose transactions will be visible to all.
+ */
 bool
 lsm_pick_later(Relation rel)
 {
+	const LsmHorizons last = {PG_UINT64_MAX, PG_UINT64_MAX};
 	LsmView    *view = lsm_view_get(rel, lsm_table_open(rel));
 
-	return (view->nincrements > 0 && lsm_options_auto_compact(rel)) ||
-		lsm_cold_count_misplaced(rel, view) > 0;
+	if (view->nincrements > 0 && lsm_options_auto_compact(rel))
+		return true;
+	for (int i = 0; i < view->nentries; i++)
+	{
+		const LsmManifestEntry *entry = &view->entries[i];
+
+		if (entry->type == LSM_ENTRY_SEGMENT && entry->kind == LSM_SEGKIND_INSERT &&
+			lsm_gather_resolvable(entry, &last))
+			return true;
+	}
+	return lsm_cold_count_misplaced(rel, view) > 0;
 }

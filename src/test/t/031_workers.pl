@@ -117,12 +117,20 @@ $node->safe_psql('work', "UPDATE minor SET v = v + 1; SELECT lsm_flush('minor')"
 wait_log(qr/LOG:  lsm: minor compaction of public\.minor:/, 1);
 $node->wait_until('work', q{SELECT count(*) < 4 FROM lsm_segments('minor') WHERE kind = 'increment'});
 is($snapshot->query_safe('SELECT sum(v) FROM minor'), '0', 'the old snapshot sees its versions');
+$node->safe_psql('work', q{
+	CREATE TABLE inserted (id int) USING lsm;
+	INSERT INTO inserted VALUES (1);
+	SELECT lsm_flush('inserted')});
+is($node->safe_psql('work', q{SELECT kind FROM lsm_segments('inserted')}), 'insert',
+	'and keeps new rows from being seen by all');
 $snapshot->query_safe('COMMIT');
 $snapshot->quit;
 
 # nobody asks, but the table is looked at again
 $node->wait_until('work', q{SELECT count(*) = 0 FROM lsm_segments('minor') WHERE kind = 'increment'});
 is($node->safe_psql('work', 'SELECT sum(v) FROM minor'), '8000', 'what only the snapshot held back is done when it has gone');
+$node->wait_until('work', q{SELECT kind = 'baseline' FROM lsm_segments('inserted')});
+pass('and new rows are noted to be visible to all');
 
 # tables that are to be left alone
 $node->safe_psql('work', q{
