@@ -23,6 +23,7 @@
 #include "lsm_pick.h"
 #include "lsm_reader.h"
 #include "lsm_request.h"
+#include "lsm_session.h"
 #include "lsm_sharedcache.h"
 #include "lsm_stat.h"
 #include "lsm_stop.h"
@@ -51,6 +52,7 @@ lsm_init_shmem_request(void)
 	lsm_request_shmem_request();
 	lsm_sharedcache_shmem_request();
 	RequestAddinShmemSpace(lsm_iostat_shmem_size());
+	RequestAddinShmemSpace(lsm_session_shmem_size());
 	lsm_store_shmem_request();
 	lsm_cold_shmem_request();
 }
@@ -65,6 +67,7 @@ lsm_init_shmem_startup(void)
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	lsm_sharedcache_shmem_startup();
 	lsm_iostat_shmem_startup();
+	lsm_session_shmem_startup();
 	LWLockRelease(AddinShmemInitLock);
 	lsm_store_shmem_startup();
 	lsm_cold_shmem_startup();
@@ -192,6 +195,11 @@ lsm_init_settings(void)
 							NULL,
 							&lsm_minor_compact_trigger, 4, 2, 100,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.session_cache_size",
+							"Sets the memory that the caches of all sessions may take together.",
+							"It is divided evenly among sessions that use lsm tables.",
+							&lsm_session_cache_size, 512 * 1024, 16 * 1024, MAX_KILOBYTES,
+							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomBoolVariable("lsm.enable_lsmscan",
 							 "Enables the planner's use of LsmScan and LsmAgg plans.",
 							 NULL,
@@ -214,7 +222,7 @@ lsm_init_settings(void)
 	DefineCustomIntVariable("lsm.debug_reader_memory",
 							"Sets the memory of a session for opened segments (for tests).",
 							NULL,
-							&lsm_debug_reader_memory, 32 * 1024, 1, 1024 * 1024,
+							&lsm_debug_reader_memory, LSM_SESSION_MOST_KB, 1, 1024 * 1024,
 							PGC_SUSET, GUC_NOT_IN_SAMPLE | GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomStringVariable("lsm.debug_stop",
 							   "Makes the engine wait, fail or crash at named points (for tests).",

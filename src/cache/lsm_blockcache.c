@@ -24,17 +24,16 @@
 #include "lsm_ahead.h"
 #include "lsm_blockcache.h"
 #include "lsm_cold.h"
+#include "lsm_session.h"
 #include "lsm_sharedcache.h"
 #include "storage/lwlock.h"
 #include "utils/memutils.h"
 
-#define LSM_LOCAL_CACHE_BYTES	((Size) 32 * 1024 * 1024)
-
 /*
- * Opened segments take so much memory at most, if they are more than a few: the least
- * recently used is closed for another one.
+ * Opened segments take so much memory at most, and no more than the session's share, if
+ * they are more than a few: the least recently used is closed for another one.
  */
-int			lsm_debug_reader_memory = 32 * 1024;	/* kB */
+int			lsm_debug_reader_memory = LSM_SESSION_MOST_KB;
 
 #define LSM_LEAST_READERS		16
 
@@ -149,8 +148,9 @@ lsm_segment_corrupt_entry(Relation rel, const LsmManifestEntry *entry, const cha
 static void
 lsm_readers_evict(Size need)
 {
-	while (lsm_readers_bytes + need > (Size) lsm_debug_reader_memory * 1024 &&
-		   lsm_readers_open >= LSM_LEAST_READERS)
+	Size		limit = Min((Size) lsm_debug_reader_memory * 1024, lsm_session_cache_limit());
+
+	while (lsm_readers_bytes + need > limit && lsm_readers_open >= LSM_LEAST_READERS)
 	{
 		LsmOpenSegment *old = dlist_tail_element(LsmOpenSegment, lru, &lsm_readers_lru);
 
@@ -428,7 +428,9 @@ lsm_reader_roots(Relation rel, LsmTable *table, const LsmManifestEntry *entry, u
 static void
 lsm_block_evict(Size need)
 {
-	while (lsm_blocks_bytes + need > LSM_LOCAL_CACHE_BYTES && !dlist_is_empty(&lsm_blocks_lru))
+	Size		limit = lsm_session_cache_limit();
+
+	while (lsm_blocks_bytes + need > limit && !dlist_is_empty(&lsm_blocks_lru))
 	{
 		LsmCachedBlock *old = dlist_tail_element(LsmCachedBlock, lru, &lsm_blocks_lru);
 
@@ -799,7 +801,7 @@ lsm_block_unpin(LsmCachedBlock *cached, uint64 xact)
 	memory = lsm_block_memory(cached->block);
 	lsm_blocks_bytes += memory - cached->memory;
 	cached->memory = memory;
-	if (cached->passing && lsm_blocks_bytes > LSM_LOCAL_CACHE_BYTES / 8 * 7 &&
+	if (cached->passing && lsm_blocks_bytes > lsm_session_cache_limit() / 8 * 7 &&
 		++lsm_passing_blocks % LSM_PASSING_KEPT != 0)
 		dlist_push_tail(&lsm_blocks_lru, &cached->lru);
 	else

@@ -84,6 +84,34 @@ $session->quit;
 is($node->safe_psql('postgres', 'SELECT count(*), sum(v) FROM t'), '120000|12000', 'and nothing has changed');
 $node->check_ok('postgres', 'after it has failed');
 
+# ---- of many ----
+
+# kB of decoded blocks that a session has after it has read the table
+sub cached
+{
+	my ($session) = @_;
+
+	$session->query_safe('SELECT sum(length(pad)) FROM t');
+	return $session->query_safe(q{
+		SELECT sum(total_bytes) / 1024 FROM pg_backend_memory_contexts WHERE name = 'lsm block'});
+}
+
+$node->safe_psql('postgres', q{ALTER SYSTEM SET lsm.session_cache_size = '16MB'});
+$node->reload;
+$node->wait_until('postgres', q{SELECT current_setting('lsm.session_cache_size') = '16MB'});
+my @sessions = map { $node->session('postgres') } 1 .. 4;
+
+cmp_ok(cached($sessions[0]), '<=', 8 * 1024, 'half of lsm.session_cache_size for blocks of the only session');
+cmp_ok(cached($sessions[0]), '>', 4 * 1024, 'and not much less');
+cmp_ok(cached($sessions[$_]), '<=', 8 * 1024 / ($_ + 1), "$_ more sessions") foreach (1 .. 3);
+cmp_ok(cached($sessions[0]), '<=', 2 * 1024, 'the first gives up what is too much');
+$_->quit foreach @sessions[ 1 .. 3 ];
+$node->wait_until('postgres', q{SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'client backend'});
+cmp_ok(cached($sessions[0]), '>', 4 * 1024, 'and has it again when the others have gone');
+$sessions[0]->quit;
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET lsm.session_cache_size');
+$node->reload;
+
 my $bound = 160;
 
 foreach my $query (
