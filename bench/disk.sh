@@ -26,6 +26,7 @@ BENCH_CONF="shared_buffers = 64MB
 autovacuum = off
 lsm.compaction_workers = 0
 lsm.block_cache_size = ${BLOCK_CACHE:-16MB}
+lsm.session_cache_size = 64MB
 ${BENCH_CONF:-}"
 
 . "$(dirname "$0")/lib.sh"

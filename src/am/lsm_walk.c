@@ -6,8 +6,8 @@
  * An index scan hands over one root after the other, and nobody says whether there
  * will be another one.  Where the index has the order of the table, roots come block
  * after block.  When this has been seen LSM_WALK_STEPS times in a row, the next blocks
- * are read ahead: no more than were read before, as the window begins with two and
- * doubles, and LSM_WALK_BYTES at most, for a LIMIT may end it at any time.  A block
+ * are read ahead: two at first, then up to four times as many as were read before, and
+ * LSM_WALK_BYTES at most, for a LIMIT may end it at any time.  A block
  * that is left out ends it, too: the index then wants a part of the table only.
  *
  * A root costs next to nothing here where the scan jumps, or stays in its block.

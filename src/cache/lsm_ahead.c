@@ -5,7 +5,7 @@
  *
  * A window goes before the reader: blocks that its feed has told of and that are
  * read, or on their way, or known to be in a cache.  It begins with two blocks,
- * and is twice as wide each time it is filled, up to lsm.io_depth requests of
+ * and is four times as wide each time it is filled, up to lsm.io_depth requests of
  * lsm.multiblock_read_size: who stops soon has read little for nothing, who goes
  * on soon has several requests on their way.  It is filled when half of it has
  * been used, so that requests are long.
@@ -480,7 +480,7 @@ lsm_ahead_fill(LsmAhead *ahead, Relation rel, LsmTable *table, LsmAheadFeed *fee
 	LsmAheadPlace place;
 	int			segments = 0;
 
-	ahead->window = Max(ahead->window * 2, (Size) block_bytes * 2);
+	ahead->window = Max(ahead->window * 4, (Size) block_bytes * 2);
 	if (cold)
 		ahead->window = Max(ahead->window, LSM_AHEAD_COLD_BYTES);
 	ahead->window = Min(ahead->window, lsm_ahead_most(block_bytes, cold));

@@ -183,11 +183,26 @@ lsm_source_read_meta(LsmSource *source)
 	LsmSegmentFacts facts = {(LsmSegmentKind) entry->kind, total, entry->versions,
 	entry->forwards + entry->dead, entry->blocks, entry->nunresolved};
 	uint64		bytes = lsm_segment_meta_estimate(&facts);
-	uint64		needed;
+	uint64		needed = lsm_sharedcache_length(entry->uid, LSM_META_BLOCKNO);
 
 	if (!lsm_segpages_are_direct(source->rel))
 		return;
 	lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_WANTED, 1);
+	if (needed > 0 && needed <= total)
+	{
+		source->ahead = MemoryContextAllocHuge(CurrentMemoryContext, needed);
+		source->ahead_offset = total - needed;
+		source->ahead_bytes = needed;
+		if (lsm_sharedcache_get(entry->uid, LSM_META_BLOCKNO, (uint32) needed, source->ahead,
+								LSM_TOUCH_POINT))
+		{
+			lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_HIT, 1);
+			lsm_segpages_count(source->rel, lsm_segpages_span(source->ahead_offset, needed),
+							   true);
+			return;
+		}
+		pfree(source->ahead);
+	}
 
 	/* all of the first page is as easy to have */
 	bytes += (total - bytes) % LSM_PAGE_PAYLOAD;
@@ -198,14 +213,6 @@ lsm_source_read_meta(LsmSource *source)
 		source->ahead = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
 		source->ahead_offset = total - bytes;
 		source->ahead_bytes = bytes;
-		if (i == 0 && bytes <= PG_UINT32_MAX &&
-			lsm_sharedcache_get(entry->uid, LSM_META_BLOCKNO, (uint32) bytes, source->ahead,
-								LSM_TOUCH_POINT))
-		{
-			lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_HIT, 1);
-			lsm_segpages_count(source->rel, lsm_segpages_span(source->ahead_offset, bytes), true);
-			return;
-		}
 		needed = 0;
 		if (lsm_segpages_read_direct(source->rel, entry, LSM_READER_METADATA,
 									 source->ahead_offset, bytes, source->ahead))
@@ -219,9 +226,9 @@ lsm_source_read_meta(LsmSource *source)
 											source->ahead + (bytes - needed), needed))
 	{
 		lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_BYTES_WANTED, needed);
-		if (bytes <= PG_UINT32_MAX)
-			lsm_sharedcache_put(entry->uid, LSM_META_BLOCKNO, (uint32) bytes, source->ahead,
-								LSM_TOUCH_POINT);
+		if (needed <= PG_UINT32_MAX)
+			lsm_sharedcache_put(entry->uid, LSM_META_BLOCKNO, (uint32) needed,
+								source->ahead + (bytes - needed), LSM_TOUCH_POINT);
 		return;
 	}
 	pfree(source->ahead);

@@ -389,20 +389,29 @@ lsm_sharedcache_get(uint64 uid, uint32 blockno, uint32 len, char *buf, LsmCacheT
 	return true;
 }
 
-bool
-lsm_sharedcache_has(uint64 uid, uint32 blockno)
+uint32
+lsm_sharedcache_length(uint64 uid, uint32 blockno)
 {
 	LsmCachePart part;
 	uint32		bucket;
 	uint32		at;
+	uint32		len = 0;
 
 	if (lsm_cache_shared == NULL)
-		return false;
+		return 0;
 	part = lsm_cache_find_part(uid, blockno, &bucket);
 	LWLockAcquire(part.lock, LW_SHARED);
 	at = lsm_cache_find(&part, bucket, uid, blockno);
+	if (at != LSM_CACHE_NONE)
+		len = part.entries[at].len;
 	LWLockRelease(part.lock);
-	return at != LSM_CACHE_NONE;
+	return len;
+}
+
+bool
+lsm_sharedcache_has(uint64 uid, uint32 blockno)
+{
+	return lsm_sharedcache_length(uid, blockno) > 0;
 }
 
 /* Fill an unused entry; there is room. */
