@@ -12,6 +12,7 @@
 
 use strict;
 use warnings;
+use File::Find;
 use File::Path ();
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
@@ -27,6 +28,7 @@ my @bindirs = map { chomp(my $dir = `$_ --bindir`); $dir } @configs;
 my @prefixes = map { (my $dir = $_) =~ s{/bin$}{}; $dir } @bindirs;
 my @majors = map { `$_ --version` =~ /(\d+)/ ? $1 : die "no version from $_" } @configs;
 my $tablespace = PostgreSQL::Test::Utils::tempdir();
+my $store = PostgreSQL::Test::Utils::tempdir();
 
 # pg_upgrade leaves files where it runs.
 chdir PostgreSQL::Test::Utils::tempdir() or die $!;
@@ -70,6 +72,15 @@ sub contents
 	return $contents;
 }
 
+# The objects of the store.
+sub objects
+{
+	my @files;
+
+	find(sub { push @files, $File::Find::name if -f }, $store);
+	return sort @files;
+}
+
 # Options of the tables that have some; and rows that an index-only scan fetched,
 # as the visibility map is a file of its own.
 sub settings
@@ -99,6 +110,8 @@ PostgreSQL::Test::Utils::system_or_bail("$bindirs[0]/pg_resetwal", '-e', '3', $o
 $old->start;
 $old->safe_psql('postgres', 'CREATE EXTENSION lsm');
 $old->safe_psql('postgres', "CREATE TABLESPACE ts LOCATION '$tablespace'");
+$old->safe_psql('postgres',
+	"CREATE SERVER store FOREIGN DATA WRAPPER lsm_store OPTIONS (type 'file', directory '$store')");
 $old->safe_psql('postgres', q{
 CREATE TABLE empty (id int PRIMARY KEY) USING lsm;
 CREATE TABLE memtable (id int PRIMARY KEY, v int, k int) USING lsm;
@@ -174,6 +187,15 @@ SELECT lsm_flush('columns');
 ALTER TABLE columns DROP COLUMN d, ADD COLUMN f timestamptz DEFAULT '2024-01-01 00:00+00';
 UPDATE columns SET e = NULL WHERE id % 10 = 0;
 
+CREATE TABLE cold (LIKE memtable INCLUDING ALL) USING lsm WITH (lsm.cold_store = 'store');
+INSERT INTO cold SELECT i, i, i % 10 FROM generate_series(1, 1000) i;
+SELECT lsm_flush('cold');
+SELECT lsm_major_compact('cold');
+UPDATE cold SET v = v + 1 WHERE id % 5 = 0;
+DELETE FROM cold WHERE id % 7 = 0;
+SELECT lsm_flush('cold');
+UPDATE cold SET k = k + 1 WHERE id % 6 = 0;
+
 CREATE TYPE mood AS ENUM ('sad', 'happy');
 CREATE TYPE pair AS (x mood, y text);
 CREATE DOMAIN positive AS int CHECK (value > 0);
@@ -241,9 +263,12 @@ my $contents = contents($old);
 my $settings = settings($old);
 
 note $contents, $settings;
-is($settings, join("\n", 'large|lsm.auto_compact|false', 'large|lsm.block_size|16kB', 'large|lsm.compression_level|9'),
+is($settings, join("\n", 'large|lsm.auto_compact|false', 'large|lsm.block_size|16kB', 'cold|lsm.cold_store|store', 'large|lsm.compression_level|9'),
 	'options of the old server');
 is(fetches($old), 0, 'index-only scan of the old server');
+is($old->safe_psql('postgres', q{SELECT string_agg(DISTINCT location, ',') FROM lsm_segments('cold') WHERE kind = 'baseline'}),
+	'store', 'rows in a store');
+my @objects = objects();
 my $xid = $old->safe_psql('postgres', 'SELECT pg_current_xact_id()');
 
 cmp_ok($xid >> 32, '==', 3, 'xids of the old server need 64 bits');
@@ -289,6 +314,7 @@ foreach my $mode ('--copy', '--link')
 			UPDATE columns SET e = e || '!' WHERE id % 3 = 0;
 			UPDATE large SET t = substr(t, 5), v = -1 WHERE id % 2 = 0;
 			UPDATE types SET m = 'sad' WHERE id % 4 = 0;
+			UPDATE cold SET v = 0, k = k + 1;
 			UPDATE ring SET v = v + 1;
 			SELECT lsm_flush('ring');
 			INSERT INTO generated (v) VALUES (1);
@@ -298,8 +324,10 @@ foreach my $mode ('--copy', '--link')
 		# with copies, the states go on as they are to the last server
 		if ($mode eq '--link' || $i == $#configs)
 		{
-			$to->safe_psql('postgres', "SELECT lsm_flush('$_')") foreach qw(memtable columns types everything unlogged large);
-			$to->safe_psql('postgres', "SELECT lsm_major_compact('$_')") foreach qw(memtable increments columns everything large);
+			$to->safe_psql('postgres', "SELECT lsm_flush('$_')") foreach qw(memtable columns types everything unlogged large cold);
+			$to->safe_psql('postgres', "SELECT lsm_major_compact('$_')") foreach qw(memtable increments columns everything large cold);
+			is($to->safe_psql('postgres', q{SELECT count(*) > 0 AND bool_and(location = 'store') FROM lsm_segments('cold')}),
+				't', "new objects: $label");
 			$to->safe_psql('postgres', 'VACUUM (FREEZE)');
 			is(contents($to), $contents, "rows after flush, compaction and VACUUM: $label");
 		}
@@ -313,6 +341,7 @@ foreach my $mode ('--copy', '--link')
 		$to->stop;
 		$from = $to;
 	}
+	is(scalar(grep { !-e } @objects), 0, "no object of the old server is missing after $mode");
 	File::Path::remove_tree(grep { !m{/PG_$majors[0]_} } glob("$tablespace/PG_*"));
 }
 done_testing();
