@@ -48,10 +48,16 @@ blkio_enter()
 		blkio_why="memory cannot be bounded"
 		return 1
 	fi
-	printf '%d\n' $(($1 * 1048576)) >"$blkio_memory/memory.limit_in_bytes"
+	blkio_bound "$1"
 	BENCH_RUNAS=(bash -c 'echo $$ >"$0/cgroup.procs" && echo $$ >"$1/cgroup.procs" && shift && exec "$@"'
 		"$blkio" "$blkio_memory" "${BENCH_RUNAS[@]}")
 	BENCH_AT_END=blkio_leave
+}
+
+# blkio_bound MEMORY: so many MB from now on.
+blkio_bound()
+{
+	printf '%d\n' $(($1 * 1048576)) >"$blkio_memory/memory.limit_in_bytes"
 }
 
 blkio_leave()

@@ -18,7 +18,7 @@
 # Environment: see lib.sh, and
 #	  PARTS			which of them to run (merge hits heap)
 #	  READS, MB		limits of the device (200, 200)
-#	  MEMORY		MB for the server and the page cache (512)
+#	  MEMORY		MB for the server and the page cache (512; for "hits" and the cache more)
 #	  QUERY_MB		what a query reads (2)
 #	  FLOOR			ratio of queries a second, merged over not (3)
 
@@ -42,6 +42,8 @@ reads=${READS:-200}
 mb=${MB:-200}
 query_mb=${QUERY_MB:-2}
 floor=${FLOOR:-3}
+memory=${MEMORY:-512}
+hits=$((megabytes / 3 + 16))	# MB of cache for every fourth block
 
 # make_table NAME ACCESS_METHOD: rows of a kilobyte that does not compress.
 make_table()
@@ -127,7 +129,7 @@ warm_fourth()
 }
 
 bench_start
-if ! blkio_enter "${MEMORY:-512}"; then
+if ! blkio_enter "$memory"; then
 	bench_say "SKIP  the disk experiment: $blkio_why"
 	bench_finish
 fi
@@ -146,12 +148,14 @@ case $parts in
 		bench_section "the same where every fourth block is a hit"
 		[ "$(bench_sql disk "SELECT to_regclass('ranges') IS NULL")" = f ] || make_table ranges lsm
 		range_script ranges "$BENCH_ROOT/ranges.sql"
-		bench_sql postgres "ALTER SYSTEM SET lsm.block_cache_size = '$((megabytes / 3 + 16))MB'"
+		bench_sql postgres "ALTER SYSTEM SET lsm.block_cache_size = '${hits}MB'"
+		blkio_bound $((memory + hits))
 		compare ranges warm_fourth
 		;;
 esac
 case $parts in
 	*" heap "*)
+		blkio_bound "$memory"
 		bench_section "heap, the kernel reading ahead as it does"
 		make_table heap_ranges heap
 		range_script heap_ranges "$BENCH_ROOT/heap_ranges.sql"
