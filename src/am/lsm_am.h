@@ -69,6 +69,7 @@ typedef struct LsmScanChange
 	LsmTid		record;			/* next record to look at, or the one copied */
 	LsmTid		older;			/* newest record in the generation being flushed,
 								 * if the chain begins in the active one */
+	uint32		seq;			/* of the record before it, 0: it is the first */
 	int			row;			/* in rows */
 	LsmChangeState state;
 	bool		increments;		/* increments have records of it too */

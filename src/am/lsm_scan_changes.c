@@ -31,6 +31,7 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "lsm_am.h"
+#include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 
@@ -111,6 +112,7 @@ lsm_scan_add_changes(LsmScan scan, const LsmTid *roots, const LsmTid *heads, int
 			change->root = roots[i];
 			change->record = heads[i];
 			change->older = LSM_INVALID_TID;
+			change->seq = 0;
 			change->row = at;
 			change->state = LSM_CHANGE_OPEN;
 			change->increments = row->changed;
@@ -130,6 +132,7 @@ lsm_change_descend(LsmScan scan, LsmScanChange *change, LsmTid prev)
 		return;
 	change->record = change->older;
 	change->older = LSM_INVALID_TID;
+	change->seq = 0;
 	if (change->record != LSM_INVALID_TID)
 		return;
 	if (change->increments)
@@ -215,9 +218,11 @@ lsm_change_follow(LsmScan scan, LsmChangeWindow *window, LsmScanChange *change, 
 			return;
 		record = (LsmRecord *) PageGetItem(page, PageGetItemId(page, offset));
 		kind = LSM_REC_KIND(record->info);
-		if (record->root != change->root || kind == LSM_REC_INSERT)
+		if (record->root != change->root || kind == LSM_REC_INSERT ||
+			(change->seq != 0 && record->seq >= change->seq))
 			return;
 		change->state = LSM_CHANGE_OPEN;
+		change->seq = record->seq;
 
 		lsm_record_head(record, change->record, &head);
 		if (kind == LSM_REC_LOCK)
@@ -259,10 +264,11 @@ lsm_changes_visit(LsmScan scan, LsmChangeWindow *window, int at)
 	LsmView    *view = scan->table->view;
 	BlockNumber lb = LSM_TID_LB(scan->changes[at].record);
 	LsmRowRange *range = lsm_view_range(view, lb);
-	Buffer		buffer = range == NULL ? InvalidBuffer :
-		lsm_rowlog_lock_shared(rel, view, range, lb);
+	Buffer		buffer;
 	bool		dirty = false;
 
+	CHECK_FOR_INTERRUPTS();
+	buffer = range == NULL ? InvalidBuffer : lsm_rowlog_lock_shared(rel, view, range, lb);
 	if (!BufferIsValid(buffer))
 	{
 		scan->changes[at].state = LSM_CHANGE_FETCH;

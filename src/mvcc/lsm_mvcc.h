@@ -65,6 +65,7 @@ typedef struct LsmVersionIter
 	int			stage;
 	int			increment;
 	LsmTid		chain;
+	uint32		chain_seq;		/* of the record before it, 0: it is the first */
 	LsmCachedBlock *cached;
 	uint32		blockno;
 	int			row;

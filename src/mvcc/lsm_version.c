@@ -141,6 +141,7 @@ lsm_versions_begin(LsmVersionIter *iter, Relation rel, LsmTable *table, LsmTid r
 		break;
 	}
 	iter->chain = iter->heads[0];
+	iter->chain_seq = 0;
 	if (iter->heads[0] != LSM_INVALID_TID || iter->heads[1] != LSM_INVALID_TID)
 		iter->stage = LSM_STAGE_ACTIVE;
 	else if (table->view->nincrements > 0)
@@ -255,6 +256,33 @@ lsm_versions_fetch(LsmVersionIter *iter, LsmTid tid, bool must_exist)
 		version->bottom = false;
 	}
 	return version;
+}
+
+/*
+ * Is a record of the row log one that may come after the one before it in the row's
+ * chain?  If not, and the view is the newest, that is damage: it might lead on for
+ * ever.
+ */
+static bool
+lsm_versions_check_link(LsmVersionIter *iter, const LsmVersion *version)
+{
+	if (likely(!version->bottom && version->head.root == iter->root &&
+			   (iter->chain_seq == 0 || version->seq < iter->chain_seq)))
+		return true;
+	LWLockAcquire(&iter->table->shared->gen_lock, LW_SHARED);
+	if (!lsm_view_current(iter->table))
+		iter->stale = true;
+	LWLockRelease(&iter->table->shared->gen_lock);
+	if (!iter->stale)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("invalid record (%u,%u) in the row log of table \"%s\"",
+						LSM_TID_LB(iter->chain), LSM_TID_OFFSET(iter->chain),
+						RelationGetRelationName(iter->rel)),
+				 errdetail("A newer record of row (%u,%u) leads to it.",
+						   LSM_TID_LB(iter->root), LSM_TID_OFFSET(iter->root)),
+				 errhint("Run lsm_check() on the table, then restore it from a backup.")));
+	return false;
 }
 
 /* The record at (cached, row) of a segment. */
@@ -475,11 +503,15 @@ lsm_versions_next(LsmVersionIter *iter)
 				iter->stage++;
 				if (iter->stage == LSM_STAGE_FLUSHING)
 					iter->chain = iter->heads[1];
+				iter->chain_seq = 0;
 				continue;
 			}
+			CHECK_FOR_INTERRUPTS();
 			version = lsm_versions_fetch(iter, iter->chain, true);
-			if (version != NULL)
-				iter->chain = version->prev;
+			if (version == NULL || !lsm_versions_check_link(iter, version))
+				return NULL;
+			iter->chain = version->prev;
+			iter->chain_seq = version->seq;
 			return version;
 		}
 		if (iter->stage == LSM_STAGE_INCREMENTS)
@@ -544,6 +576,7 @@ lsm_versions_base(LsmVersionIter *iter, LsmTid base)
 				(older || (same && version->seq < seq)))
 			{
 				iter->chain = version->prev;
+				iter->chain_seq = version->seq;
 				return version;
 			}
 		}

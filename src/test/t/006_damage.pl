@@ -112,6 +112,51 @@ is($node->safe_psql('postgres', 'SELECT relname, rows_read, increments FROM lsm_
 	'd|0|', 'statistics leave out what cannot be read');
 $node->stop;
 
+# Records of a row that lead in a circle end.  Those of a rolled back transaction, so
+# that they are passed.
+write_file($whole);
+$node->start;
+$node->safe_psql('postgres', q{
+CREATE TABLE chain (id int PRIMARY KEY, v int) USING lsm;
+INSERT INTO chain VALUES (1, 0);
+BEGIN; UPDATE chain SET v = 1; UPDATE chain SET v = 2; UPDATE chain SET v = 3; ROLLBACK});
+my $chain = $node->data_dir . '/'
+  . $node->safe_psql('postgres', "SELECT pg_relation_filepath('chain')");
+$node->stop;
+my $bytes = PostgreSQL::Test::Utils::slurp_file($chain);
+my $broken = 0;
+
+foreach my $number (0 .. length($bytes) / $page - 1)
+{
+	my $at = $number * $page;
+
+	next if unpack('v', substr($bytes, $at + $page - 24 + 16, 2)) != 0x4C02;
+	my @items = map { $at + ($_ & 0x7FFF) }
+	  unpack('V*', substr($bytes, $at + 24, unpack('v', substr($bytes, $at + 12, 2)) - 24));
+
+	# root, then the record before this one: that of the first is to be that of the third
+	next if @items != 3;
+	substr($bytes, $items[0] + 24, 8) = substr($bytes, $items[2] + 24, 8);
+	$broken++;
+}
+is($broken, 1, 'three records of a row');
+open(my $out_chain, '>:raw', $chain) or die "$chain: $!";
+print $out_chain $bytes;
+close($out_chain);
+$node->start;
+foreach my $sql (
+	'SELECT * FROM chain',
+	'SET enable_seqscan = off; SELECT * FROM chain WHERE id = 1',
+	'UPDATE chain SET v = 4')
+{
+	($status, $out, $err) = $node->psql('postgres',
+		"\\set VERBOSITY verbose\nSET statement_timeout = '60s'; $sql");
+	like($err, qr/ERROR:  XX001: invalid record \(\d+,\d+\) in the row log of table "chain"/, $sql);
+}
+isnt($node->safe_psql('postgres', "SELECT count(*) FROM lsm_check('chain')"), '0', 'lsm_check finds it');
+$node->safe_psql('postgres', 'DROP TABLE chain');
+$node->stop;
+
 # Put back, all is well.
 write_file($whole);
 $node->start;
