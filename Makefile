@@ -77,6 +77,8 @@ REGRESS = \
 	visibility_map \
 	ring \
 	segment \
+	formats \
+	dictionary \
 	segments \
 	growth \
 	generations \

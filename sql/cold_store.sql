@@ -154,6 +154,36 @@ SELECT location FROM lsm_segments('l');
 SELECT sum(length(a)) FROM l;
 DROP TABLE l;
 
+-- dictionaries stay local, blocks that need them go
+CREATE TABLE d_heap USING heap AS SELECT i AS id,
+    (SELECT string_agg(substr(md5((hashint4(i * 8 + k) & 255)::text), 1, 24), ' ' ORDER BY k) FROM generate_series(1, 3) k) AS a
+    FROM generate_series(1, 20000) i;
+CREATE TABLE d USING lsm WITH (lsm.block_size = '8kB', lsm.dictionary) AS TABLE d_heap;
+CREATE TABLE d_off USING lsm WITH (lsm.block_size = '8kB') AS TABLE d_heap;
+SELECT count(*) FROM lsm_flush('d');
+SELECT count(*) FROM lsm_flush('d_off');
+SELECT (SELECT sum(stored_bytes) FROM lsm_segments('d')) < 0.8 * (SELECT sum(stored_bytes) FROM lsm_segments('d_off')) AS smaller;
+ALTER TABLE d SET (lsm.cold_store = 'cold');
+SELECT count(*) FROM lsm_major_compact('d');
+SELECT location, sum(rows) FROM places('d') GROUP BY 1;
+\c -
+SELECT count(*) FROM (TABLE d EXCEPT ALL TABLE d_heap) x;
+SELECT id, a = (SELECT a FROM d_heap h WHERE h.id = d.id) AS same FROM d WHERE id IN (1, 19999) ORDER BY id;
+UPDATE d SET a = upper(a) WHERE id IN (5000, 15000);
+UPDATE d_heap SET a = upper(a) WHERE id IN (5000, 15000);
+SELECT count(*) FROM lsm_flush('d');
+SELECT count(*) FROM lsm_major_compact('d');
+SELECT location, sum(rows) FROM places('d') GROUP BY 1;
+SELECT count(*) FROM (TABLE d EXCEPT ALL TABLE d_heap) x;
+SELECT * FROM lsm_check('d');
+ALTER TABLE d RESET (lsm.cold_store, lsm.dictionary);
+SELECT count(*) FROM lsm_major_compact('d');
+SELECT location, sum(rows) FROM places('d') GROUP BY 1;
+SELECT count(*) FROM (TABLE d EXCEPT ALL TABLE d_heap) x;
+SELECT * FROM lsm_check('d');
+DROP TABLE d, d_off, d_heap;
+SELECT set_config('lsm_test.dir', :'dir', false) = :'dir' AS set;
+
 -- a label, as dumps have it, makes no request
 ALTER TABLE t RESET (lsm.cold_store);
 SELECT count(*) FROM lsm_major_compact('t');

@@ -162,6 +162,19 @@ SELECT lsm_test_segment('segment_narrow', 'copied', 8192, 3);
 SELECT lsm_test_segment('segment_no_columns', 'copied', 1024, 3);
 SELECT lsm_test_segment('segment_many', 'copied', 1024, 0);
 
+-- zstd dictionaries: of two columns, of one that gains nothing, of none; blocks that need
+-- them are copied into a segment that takes them over, not into one that is to have none
+CREATE TABLE segment_trained AS SELECT i AS a, md5(i::text) AS noise,
+	(SELECT string_agg(substr(md5((hashint4(i * 8 + k) & 255)::text), 1, 20), ' ') FROM generate_series(1, 3) k) AS line,
+	CASE WHEN i % 5 > 0 THEN (SELECT string_agg(substr(md5((hashint4(i * 8 + k) & 63)::text), 5, 20), '/') FROM generate_series(4, 5) k) END AS path
+	FROM generate_series(1, 3000) i;
+SELECT kind, level, lsm_test_segment('segment_trained', kind, 4096, level)
+	FROM (VALUES (3), (19)) l(level),
+		(VALUES ('insert trained'), ('baseline trained'), ('copied trained'), ('copied trained to none')) k(kind);
+SELECT lsm_test_segment('segment_many', 'baseline trained', 8192, 3);
+SELECT lsm_test_segment('segment_types', 'baseline trained', 8192, 3);
+SELECT lsm_test_segment('segment_trained', 'baseline trained', 4096, 0);
+
 -- the example of FORMAT.md: these bytes never change
 CREATE TABLE segment_example (a int, b text, c numeric(5, 2));
 INSERT INTO segment_example VALUES (1000, 'red', 1.50), (1003, 'green', 2.25), (1001, NULL, 0.10);
@@ -212,10 +225,12 @@ SELECT lsm_test_damage('segment_damage', 'insert', 2, 300, true);
 SELECT lsm_test_damage('segment_damage', 'baseline', 3, 300, true);
 SELECT lsm_test_damage('segment_damage', 'increment', 4, 100, false);
 SELECT lsm_test_damage('segment_damage', 'increment', 5, 300, true);
+SELECT lsm_test_damage('segment_trained', 'baseline trained', 6, 60, false);
+SELECT lsm_test_damage('segment_trained', 'baseline trained', 7, 100, true);
 SELECT lsm_test_roots('segment_damage');
 SELECT lsm_test_roots('segment_narrow');
 
-DROP TABLE segment_types, segment_narrow, segment_no_columns, segment_strings, segment_many, segment_example, segment_damage;
+DROP TABLE segment_trained, segment_types, segment_narrow, segment_no_columns, segment_strings, segment_many, segment_example, segment_damage;
 DROP TYPE segment_pair;
 DROP DOMAIN segment_price;
 DROP FUNCTION noise, lsm_test_chunk, lsm_test_segment, lsm_test_bytes, lsm_test_rows, lsm_test_fixed, lsm_test_increment, lsm_test_damage, lsm_test_tids, lsm_test_roots;

@@ -15,13 +15,15 @@ SELECT provider, label FROM pg_seclabels WHERE objoid = 'o1'::regclass;
 -- all forms of values
 CREATE TABLE o2 (id int) USING lsm
 	WITH (lsm.compression = none, lsm.compression_level = -5, lsm.block_size = 8192,
-		  lsm.auto_compact);
+		  lsm.auto_compact, lsm.dictionary);
 SELECT option, value, source FROM lsm_options('o2') ORDER BY option;
 ALTER TABLE o2 SET (lsm.compression = 'ZSTD', lsm.compression_level = '+0',
-					lsm.block_size = '1 MB', lsm.auto_compact = of);
+					lsm.block_size = '1 MB', lsm.auto_compact = of, lsm.dictionary = no);
 SELECT option, value FROM lsm_options('o2') ORDER BY option;
-ALTER TABLE o2 SET (lsm.block_size = 10000, lsm.auto_compact = 1);
+ALTER TABLE o2 SET (lsm.block_size = 10000, lsm.auto_compact = 1, lsm.dictionary = '1');
 SELECT option, value FROM lsm_options('o2') ORDER BY option;
+ALTER TABLE o2 RESET (lsm.dictionary);
+SELECT option, value, source FROM lsm_options('o2') WHERE option = 'lsm.dictionary';
 CREATE TABLE o3 (id int) USING lsm;
 SELECT * FROM lsm_table_options WHERE "table" = 'o3'::regclass ORDER BY option;
 
@@ -36,6 +38,8 @@ CREATE TABLE bad (id int) USING lsm WITH (lsm.block_size = 4096);
 CREATE TABLE bad (id int) USING lsm WITH (lsm.block_size = '2MB');
 CREATE TABLE bad (id int) USING lsm WITH (lsm.block_size = '64 pounds');
 CREATE TABLE bad (id int) USING lsm WITH (lsm.auto_compact = maybe);
+CREATE TABLE bad (id int) USING lsm WITH (lsm.dictionary = '32kB');
+CREATE TABLE bad (id int) USING lsm WITH (lsm.dictionary, lsm.dictionary = off);
 CREATE TABLE bad (id int) USING lsm WITH (lsm.auto_compact, lsm.block_size = '8kB', lsm.auto_compact = off);
 CREATE TABLE bad (id int) USING lsm WITH (lsm.block_size = '8kB', fillfactor = 5);
 CREATE TABLE bad (id int) USING lsm WITH (lsm.block_size = '8kB', other.x = 5);

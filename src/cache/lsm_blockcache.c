@@ -181,7 +181,8 @@ lsm_source_read_meta(LsmSource *source)
 	const LsmManifestEntry *entry = &source->entry;
 	uint64		total = entry->stored_bytes;
 	LsmSegmentFacts facts = {(LsmSegmentKind) entry->kind, total, entry->versions,
-	entry->forwards + entry->dead, entry->blocks, entry->nunresolved};
+	entry->forwards + entry->dead, entry->blocks, entry->nunresolved,
+	lsm_entry_dictionaries(entry)};
 	uint64		bytes = lsm_segment_meta_estimate(&facts);
 	uint64		needed = lsm_sharedcache_length(entry->uid, LSM_META_BLOCKNO);
 
@@ -259,6 +260,7 @@ lsm_segment_find(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 	MemoryContext context;
 	MemoryContext caller;
 	LsmSegmentReader *reader;
+	Size		memory;
 
 	if (table->readers == NULL)
 	{
@@ -302,12 +304,13 @@ lsm_segment_find(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 	source->ahead = NULL;
 
 	lsm_stat_count(&table->stat, LSM_STAT_INDEX_READ);
-	lsm_readers_evict(MemoryContextMemAllocated(context, true));
+	memory = MemoryContextMemAllocated(context, true) + lsm_segment_dictionaries_memory(reader);
+	lsm_readers_evict(memory);
 	MemoryContextSetParent(context, CacheMemoryContext);
 	open = hash_search(table->readers, &entry->uid, HASH_ENTER, NULL);
 	open->context = context;
 	open->table = table;
-	open->memory = MemoryContextMemAllocated(context, true);
+	open->memory = memory;
 	lsm_readers_bytes += open->memory;
 	lsm_readers_open++;
 	dlist_push_head(&lsm_readers_lru, &open->lru);
@@ -437,7 +440,8 @@ lsm_block_evict(Size need)
 {
 	Size		limit = lsm_session_cache_limit();
 
-	while (lsm_blocks_bytes + need > limit && !dlist_is_empty(&lsm_blocks_lru))
+	while (lsm_blocks_bytes + lsm_segment_dictionaries_adrift() + need > limit &&
+		   !dlist_is_empty(&lsm_blocks_lru))
 	{
 		LsmCachedBlock *old = dlist_tail_element(LsmCachedBlock, lru, &lsm_blocks_lru);
 

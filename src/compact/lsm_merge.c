@@ -32,6 +32,9 @@
 /* Large values are copied in pieces of so many bytes. */
 #define LSM_VALUE_PIECE			(LSM_PAGE_BATCH * LSM_PAGE_PAYLOAD)
 
+/* A segment that is ended for its dictionaries has this part of what ends it otherwise. */
+#define LSM_OUTPUT_PART_DIVISOR	4
+
 int			lsm_segment_size = 64 * 1024;
 
 /* ---- outputs ---- */
@@ -66,6 +69,14 @@ lsm_output_open(LsmOutput *output)
 	options.uid = lsm_pagesink_uid(output->sink);
 	options.block_bytes = table_options.block_size;
 	options.compression_level = lsm_options_writer_level(&table_options);
+
+	/*
+	 * Increments are soon merged into others.  What a flush writes of new rows is often
+	 * there to stay: it becomes baseline by a change of its entry.
+	 */
+	options.dictionary_samples =
+		table_options.dictionary && output->kind != LSM_SEGKIND_INCREMENT ?
+		LSM_DICTIONARY_SAMPLES : 0;
 	output->writer = lsm_segment_writer_create(RelationGetDescr(output->rel), &options,
 											   lsm_pagesink_sink(output->sink));
 	output->nunresolved = 0;
@@ -117,6 +128,7 @@ lsm_output_close(LsmOutput *output)
 	entry->min_unresolved = output->nunresolved > 0 ? output->unresolved[0] : 0;
 	if (stats.value_bytes > 0)
 		entry->flags |= LSM_SEGFLAG_VALUES;
+	entry->flags |= stats.dictionaries << LSM_SEGFLAG_DICTIONARIES_SHIFT;
 	if (output->kind == LSM_SEGKIND_INSERT && stats.max_xid == 0)
 	{
 		entry->kind = LSM_SEGKIND_BASELINE;
@@ -270,6 +282,12 @@ lsm_output_copy_block(LsmOutput *output, LsmSegmentReader *reader, uint32 blockn
 	uint32		stored;
 
 	lsm_segment_block_info(reader, blockno, &first, &last, &rows, &offset, &stored);
+
+	/* rather than writing them anew: another segment, with the dictionaries of this one */
+	if (output->writer != NULL &&
+		lsm_segment_writer_bytes(output->writer) >= output->segment_bytes / LSM_OUTPUT_PART_DIVISOR &&
+		lsm_segment_writer_rejects(output->writer, reader))
+		lsm_output_close(output);
 	lsm_output_begin_row(output, first);
 	if (!lsm_segment_writer_copy_block(output->writer, reader, blockno))
 		return false;

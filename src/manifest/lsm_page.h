@@ -227,6 +227,9 @@ StaticAssertDecl(sizeof(LsmMeta) <= LSM_PAGE_PAYLOAD, "the metapage must fit a p
 #define LSM_SEGFLAG_ABORTED		0x0004	/* an outcome without a place is
 										 * "aborted" */
 #define LSM_SEGFLAG_COLD		0x0008	/* its blocks lie in an object of a store */
+#define LSM_SEGFLAG_DICTIONARIES 0x00F0 /* how many zstd dictionaries it has:
+										 * a hint for reading its metadata */
+#define LSM_SEGFLAG_DICTIONARIES_SHIFT 4
 
 #define LSM_SEGMENT_EXTENTS		10
 #define LSM_COLD_EXTENTS		3	/* of a cold segment; then comes its object */
@@ -299,6 +302,12 @@ static inline bool
 lsm_entry_is_cold(const LsmManifestEntry *entry)
 {
 	return (entry->flags & LSM_SEGFLAG_COLD) != 0;
+}
+
+static inline uint32
+lsm_entry_dictionaries(const LsmManifestEntry *entry)
+{
+	return (entry->flags & LSM_SEGFLAG_DICTIONARIES) >> LSM_SEGFLAG_DICTIONARIES_SHIFT;
 }
 
 static inline const LsmColdObject *

@@ -97,6 +97,12 @@ static const LsmOptionDef option_defs[] = {
 		.flags = GUC_UNIT_BYTE
 	},
 	{
+		.name = "dictionary",
+		.type = LSM_OPTION_BOOL,
+		.field = offsetof(LsmTableOptions, dictionary),
+		.preset = false
+	},
+	{
 		.name = "auto_compact",
 		.type = LSM_OPTION_BOOL,
 		.field = offsetof(LsmTableOptions, auto_compact),

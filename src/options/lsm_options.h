@@ -27,6 +27,7 @@ typedef struct LsmTableOptions
 	int			compression;	/* LsmCompression */
 	int			compression_level;	/* zstd's; 0: its default */
 	int			block_size;		/* raw bytes of rows that end a block */
+	bool		dictionary;		/* do segments get zstd dictionaries? */
 	bool		auto_compact;	/* is it compacted unasked? */
 	char		cold_store[NAMEDATALEN];	/* foreign server; empty: none */
 } LsmTableOptions;

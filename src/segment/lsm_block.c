@@ -56,14 +56,19 @@ struct LsmBlockBuilder
 };
 
 LsmBlockBuilder *
-lsm_block_builder_create(int natts, const LsmColumnType *types, const bool *numeric)
+lsm_block_builder_create(int natts, const LsmColumnType *types, const bool *numeric,
+						 LsmTrainer *trainer)
 {
 	LsmBlockBuilder *builder = palloc0(sizeof(LsmBlockBuilder));
 
 	builder->natts = natts;
 	builder->columns = palloc(Max(natts, 1) * sizeof(LsmColumn *));
 	for (int i = 0; i < natts; i++)
+	{
 		builder->columns[i] = lsm_column_create(&types[i], numeric[i]);
+		if (trainer != NULL && !types[i].typbyval)
+			builder->columns[i]->training = lsm_trainer_column(trainer, i + 1);
+	}
 	for (int i = 0; i < LSM_SYS_CHUNKS; i++)
 		builder->system_columns[i] = lsm_column_create(&lsm_block_system_types[i], false);
 	builder->cols = palloc(VARHDRSZ + PG_UINT16_MAX);
@@ -158,9 +163,9 @@ lsm_block_builder_add(LsmBlockBuilder *builder, const LsmRowHead *head,
 
 /*
  * Encode the rows that were added and begin anew.  The block is head and then
- * body; both are emptied first.
+ * body; both are emptied first.  True: it needs the segment's dictionaries.
  */
-void
+bool
 lsm_block_builder_finish(LsmBlockBuilder *builder, LsmEncoder *encoder, uint32 raw_bytes,
 						 LsmZoneMap *zones, StringInfo head, StringInfo body)
 {
@@ -203,6 +208,9 @@ lsm_block_builder_finish(LsmBlockBuilder *builder, LsmEncoder *encoder, uint32 r
 	header.rows = builder->rows;
 	header.system = builder->system;
 	header.raw_bytes = raw_bytes;
+	for (int i = 0; i < chunks; i++)
+		if (entries[i].flags & LSM_CHUNK_DICTIONARY)
+			header.flags |= LSM_BLOCK_DICTIONARY;
 
 	head_bytes = MAXALIGN(sizeof(header) + chunks * sizeof(LsmNarrowEntry));
 	if (head_bytes + body->len > PG_UINT16_MAX)
@@ -232,6 +240,7 @@ lsm_block_builder_finish(LsmBlockBuilder *builder, LsmEncoder *encoder, uint32 r
 	pfree(entries);
 	builder->rows = 0;
 	builder->system = 0;
+	return (header.flags & LSM_BLOCK_DICTIONARY) != 0;
 }
 
 /* ---------------------------------------------------------------------
@@ -260,6 +269,7 @@ struct LsmBlock
 	uint16		system;
 	LsmBlockHeads heads;
 	bool		wide;
+	bool		dictionaries;	/* it holds the segment's */
 	bool		grown;			/* memory is to be asked for again */
 	Size		memory;
 	int			roots_wait;		/* uses until they are decoded; 0: never */
@@ -325,6 +335,7 @@ lsm_block_open(LsmBlock *block, const LsmBlockEntry *index, int natts)
 	block->natts = header.natts;
 	block->system = header.system;
 	block->wide = (header.flags & LSM_BLOCK_WIDE) != 0;
+	block->dictionaries = (header.flags & LSM_BLOCK_DICTIONARY) != 0;
 	block->chunks_n = 0;
 	for (int i = 0; i < LSM_SYS_CHUNKS; i++)
 		block->system_number[i] = (header.system & (1 << i)) ? block->chunks_n++ : -1;
@@ -384,6 +395,15 @@ lsm_block_begin(LsmSegmentReader *reader, LsmBlock *block, bool proved)
 								crc, index->crc);
 	}
 	lsm_block_open(block, index, reader->props.natts);
+	if (block->dictionaries)
+	{
+		if (reader->dictionaries == NULL)
+			lsm_segment_corrupt(&block->source, block->place.blockno,
+								"The block needs dictionaries, of which the segment has none.");
+		lsm_dictionaries_hold(reader->dictionaries, block->context);
+		for (int i = 0; i < block->natts; i++)
+			block->types[i].dictionary = lsm_dictionaries_get(reader->dictionaries, i + 1);
+	}
 	MemoryContextSwitchTo(old);
 }
 

@@ -181,7 +181,11 @@ lsm_chunk_decompress(LsmChunk *chunk, LsmCursor *cursor, Size *len)
 	}
 	raw = MemoryContextAlloc(chunk->context, (Size) raw_len + LSM_CODEC_SLACK);
 	memset(raw + raw_len, 0, LSM_CODEC_SLACK);
-	got = ZSTD_decompressDCtx(lsm_codec_dctx, raw, raw_len, stored, stored_len);
+	if (chunk->dictionary != NULL)
+		got = ZSTD_decompress_usingDDict(lsm_codec_dctx, raw, raw_len, stored, stored_len,
+										 chunk->dictionary);
+	else
+		got = ZSTD_decompressDCtx(lsm_codec_dctx, raw, raw_len, stored, stored_len);
 	if (ZSTD_isError(got) || got != raw_len)
 		lsm_codec_bad(chunk->place, "it cannot be decompressed");
 	*len = raw_len;
@@ -487,6 +491,12 @@ lsm_chunk_open(MemoryContext context, const LsmCodecPlace *place, const LsmColum
 		return chunk;
 	}
 
+	if (flags & LSM_CHUNK_DICTIONARY)
+	{
+		if (type->dictionary == NULL)
+			lsm_codec_bad(place, "its column has no dictionary");
+		chunk->dictionary = type->dictionary;
+	}
 	cursor.place = place;
 	cursor.start = cursor.p = payload;
 	cursor.end = payload + len;

@@ -23,6 +23,7 @@
 #define LSM_CODEC_H
 
 #include "lib/stringinfo.h"
+#include "segment/lsm_dictionary.h"
 #include "segment/lsm_segment.h"
 
 #if SIZEOF_DATUM != 8
@@ -60,7 +61,9 @@
 #define LSM_CHUNK_NUMERIC		0x04	/* integers are scaled numerics */
 #define LSM_CHUNK_ALIGNED		0x08	/* the payload begins at 8 bytes in
 										 * the block */
-#define LSM_CHUNK_KNOWN_FLAGS	0x0F
+#define LSM_CHUNK_DICTIONARY	0x10	/* its zstd frame was made with the
+										 * column's dictionary */
+#define LSM_CHUNK_KNOWN_FLAGS	0x1F
 
 /* First byte of the payload of a numeric chunk: scale and this bit. */
 #define LSM_NUMERIC_LONG_HEADER 0x80	/* values have 4-byte headers */
@@ -79,6 +82,7 @@ typedef struct LsmColumnType
 	int16		typlen;
 	bool		typbyval;
 	char		typalign;
+	const struct ZSTD_DDict_s *dictionary;	/* of a block's column, NULL: none */
 } LsmColumnType;
 
 /* ---- bit-packed arrays: little-endian on every machine ---- */
@@ -152,6 +156,7 @@ typedef struct LsmColumn
 {
 	LsmColumnType type;
 	bool		numeric;		/* try scaled integers */
+	LsmTraining *training;		/* for its dictionary, NULL: never one */
 	int			rows;
 	int			n;				/* rows that have a value */
 	uint8		present[LSM_BLOCK_MAX_ROWS / 8 + LSM_CODEC_SLACK];
@@ -238,6 +243,7 @@ typedef struct LsmChunk
 	int16		typlen;
 	int			rows;
 	LsmVector	vector;
+	const struct ZSTD_DDict_s *dictionary;	/* of its frame, NULL: none */
 	bool	   *isnull;
 	uint16	   *ranks;			/* values before each 64 rows */
 	const LsmColumnType *type;

@@ -45,6 +45,7 @@ struct LsmEncoder
 	StringInfoData compressed;
 	StringInfoData bodies;
 	bool		framed;			/* the vector just written has its own frame */
+	ZSTD_CDict *dictionary;		/* for the frames of this chunk, NULL: none */
 	uint64		codes[LSM_BLOCK_MAX_ROWS];	/* what is packed next */
 	int64		ints[LSM_BLOCK_MAX_ROWS];	/* scaled numerics */
 	int64		child_ints[LSM_BLOCK_MAX_ROWS]; /* of runs or distinct values */
@@ -783,8 +784,12 @@ lsm_encode_frame(LsmEncoder *encoder, const char *data, Size len, StringInfo out
 	at = out->len;
 	lsm_encode_u32(out, 0);
 	enlargeStringInfo(out, bound);
-	stored_len = ZSTD_compressCCtx(lsm_encode_cctx, out->data + out->len, bound, data, len,
-								   encoder->level);
+	if (encoder->dictionary != NULL)
+		stored_len = ZSTD_compress_usingCDict(lsm_encode_cctx, out->data + out->len, bound,
+											  data, len, encoder->dictionary);
+	else
+		stored_len = ZSTD_compressCCtx(lsm_encode_cctx, out->data + out->len, bound, data, len,
+									   encoder->level);
 	if (ZSTD_isError(stored_len))
 		elog(ERROR, "could not compress a column chunk: %s", ZSTD_getErrorName(stored_len));
 	stored_len32 = stored_len;
@@ -1034,6 +1039,18 @@ lsm_encode_zstd(LsmEncoder *encoder, LsmColumn *column, Size otherwise)
 	return lsm_encode_worth(column, encoder->compressed.len, otherwise);
 }
 
+/* Strings have been compressed to so many bytes: tell that, or learn from them. */
+static void
+lsm_encode_trained(LsmEncoder *encoder, LsmColumn *column, Size stored, uint8 *flags)
+{
+	StringInfo	raw = encoder->framed ? &encoder->bodies : &encoder->payload;
+
+	if (encoder->dictionary != NULL)
+		*flags |= LSM_CHUNK_DICTIONARY;
+	else if (column->training != NULL)
+		lsm_training_add(column->training, raw->data, raw->len, stored);
+}
+
 /* Is it worth trying zstd on this column's next chunk? */
 static bool
 lsm_encode_try_zstd(LsmEncoder *encoder, LsmColumn *column, Size bytes)
@@ -1070,6 +1087,7 @@ lsm_chunk_encode(LsmEncoder *encoder, LsmColumn *column, StringInfo out,
 		*flags |= LSM_CHUNK_NULLS;
 
 	lsm_encode_begin(encoder, column);
+	encoder->dictionary = NULL;
 	if (column->type.typbyval)
 		ints = column->ints;
 	else if (column->numeric && lsm_encode_scale(encoder, &column->strings, &scale))
@@ -1114,13 +1132,18 @@ lsm_chunk_encode(LsmEncoder *encoder, LsmColumn *column, StringInfo out,
 			int			begin = payload->len;
 
 			encoder->framed = false;
+			if (column->training != NULL)
+				encoder->dictionary = lsm_training_dictionary(column->training);
 			*encoding = lsm_encode_strings(encoder, &column->type, &column->strings, &plan,
 										   true, payload);
 			if (encoder->framed)
 				done = lsm_encode_worth(column, payload->len - begin, plan.cost);
 			else
 				compressed = lsm_encode_zstd(encoder, column, plan.cost + begin);
-			if (!compressed && !done)
+			if (compressed || done)
+				lsm_encode_trained(encoder, column,
+								   compressed ? encoder->compressed.len : payload->len, flags);
+			else
 				lsm_encode_begin(encoder, column);
 		}
 		if (!compressed && !done)

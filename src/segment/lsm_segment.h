@@ -4,7 +4,7 @@
  *	  Immutable sorted runs: how a segment is written and read.
  *
  * A segment is a byte stream: blocks and large values, forward blocks,
- * dead-root list, block index, filter, properties, footer.  This layer knows nothing of pages,
+ * dead-root list, block index, dictionaries, filter, properties, footer.  This layer knows nothing of pages,
  * buffers or stores: it writes to an LsmSegmentSink and reads from an
  * LsmSegmentSource.  Bytes: FORMAT.md.
  *
@@ -67,12 +67,17 @@ typedef struct LsmSegmentWriter LsmSegmentWriter;
 typedef struct LsmSegmentReader LsmSegmentReader;
 typedef struct LsmBlock LsmBlock;
 
+/* Bytes of a column's chunks that a zstd dictionary is made from, in tables. */
+#define LSM_DICTIONARY_SAMPLES	(320 * 1024)
+
 typedef struct LsmSegmentOptions
 {
 	LsmSegmentKind kind;
 	uint64		uid;
 	uint32		block_bytes;	/* raw bytes of rows that end a block: 32 kB */
 	int			compression_level;	/* zstd; 0: none */
+	uint32		dictionary_samples; /* LSM_DICTIONARY_SAMPLES, or less in tests;
+									 * 0: no dictionaries */
 } LsmSegmentOptions;
 
 typedef struct LsmSegmentStats
@@ -89,6 +94,7 @@ typedef struct LsmSegmentStats
 	uint64		min_uncommitted_xid;	/* least xid without LSM_REC_COMMITTED */
 	uint64		forwards;
 	uint64		dead;
+	int			dictionaries;
 } LsmSegmentStats;
 
 /* ---- writing (lsm_segment_writer.c) ---- */
@@ -134,10 +140,14 @@ extern void lsm_segment_writer_add_unresolved(LsmSegmentWriter *writer, uint64 x
 /*
  * Copy a block of another segment without decoding it; its roots come next.  False:
  * its rows have to be added one by one, because it has xids or large values, or other
- * columns than the writer's, or is so small that it had better join its neighbours.
+ * columns or dictionaries than the writer's, or is so small that it had better join its
+ * neighbours.
  */
 extern bool lsm_segment_writer_copy_block(LsmSegmentWriter *writer, LsmSegmentReader *reader,
 										  uint32 blockno);
+
+/* Is it for their dictionaries alone that blocks of that segment cannot be copied? */
+extern bool lsm_segment_writer_rejects(LsmSegmentWriter *writer, LsmSegmentReader *reader);
 
 /* Bytes that the stream has so far, the open block estimated. */
 extern uint64 lsm_segment_writer_bytes(LsmSegmentWriter *writer);
@@ -173,6 +183,7 @@ typedef struct LsmSegmentFacts
 	uint64		list_entries;	/* forwards and dead roots */
 	uint32		blocks;
 	uint32		unresolved;
+	uint32		dictionaries;
 } LsmSegmentFacts;
 extern uint64 lsm_segment_meta_estimate(const LsmSegmentFacts *facts);
 extern uint64 lsm_segment_meta_bytes(uint64 uid, uint64 total_bytes, const void *tail,
@@ -183,7 +194,13 @@ extern bool lsm_segment_meta_good(uint64 uid, uint64 total_bytes, const void *me
 extern void lsm_segment_reader_close(LsmSegmentReader *reader);
 extern LsmSegmentKind lsm_segment_reader_kind(LsmSegmentReader *reader);
 extern uint32 lsm_segment_reader_blocks(LsmSegmentReader *reader);
-extern Size lsm_segment_reader_memory(LsmSegmentReader *reader);
+
+/*
+ * Bytes of memory that its dictionaries have, besides what is in the memory context it
+ * was opened in; and those of all dictionaries that only blocks hold any more.
+ */
+extern Size lsm_segment_dictionaries_memory(LsmSegmentReader *reader);
+extern Size lsm_segment_dictionaries_adrift(void);
 
 /* The first block whose last TID is >= tid; the number of blocks if none. */
 extern uint32 lsm_segment_find_block(LsmSegmentReader *reader, LsmTid tid);

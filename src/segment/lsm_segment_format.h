@@ -13,6 +13,7 @@
 
 #include "port/pg_crc32c.h"
 #include "segment/lsm_codec.h"
+#include "segment/lsm_dictionary.h"
 
 #define LSM_SEGMENT_MAGIC		UINT64CONST(0x4753454D534C2E31)
 #define LSM_SEGMENT_BYTE_ORDER	0x01020304
@@ -35,7 +36,8 @@ typedef struct LsmBlockHeader
 StaticAssertDecl(sizeof(LsmBlockHeader) == 12, "block header is part of the disk format");
 
 #define LSM_BLOCK_WIDE			0x01	/* directory has LsmWideEntry */
-#define LSM_BLOCK_KNOWN_FLAGS	0x01
+#define LSM_BLOCK_DICTIONARY	0x02	/* chunks need the segment's dictionaries */
+#define LSM_BLOCK_KNOWN_FLAGS	0x03
 
 /* One chunk in the directory; it ends where the next one begins. */
 typedef struct LsmNarrowEntry
@@ -79,7 +81,8 @@ StaticAssertDecl(sizeof(LsmWideEntry) == 8, "chunk directory is part of the disk
 #define LSM_SECTION_DEAD_INDEX		8
 #define LSM_SECTION_PROPERTIES		9
 #define LSM_SECTION_VALUES			10
-#define LSM_SECTION_LAST			10
+#define LSM_SECTION_DICTIONARIES	11
+#define LSM_SECTION_LAST			11
 
 /* A reader that does not know the section must refuse the segment. */
 #define LSM_SECTION_REQUIRED		0x0001
@@ -135,6 +138,24 @@ typedef struct LsmValueEntry
 } LsmValueEntry;
 
 StaticAssertDecl(sizeof(LsmValueEntry) == 24, "value index is part of the disk format");
+
+/* ---- dictionaries ---- */
+
+typedef struct LsmDictionaryHeader
+{
+	uint32		count;			/* LsmDictionaryEntry for each follows */
+	uint32		reserved;
+} LsmDictionaryHeader;
+
+typedef struct LsmDictionaryEntry
+{
+	uint16		column;			/* from 1 on */
+	uint16		reserved;
+	uint32		length;			/* of the dictionary; they follow each other */
+} LsmDictionaryEntry;
+
+StaticAssertDecl(sizeof(LsmDictionaryHeader) == 8, "dictionaries are part of the disk format");
+StaticAssertDecl(sizeof(LsmDictionaryEntry) == 8, "dictionaries are part of the disk format");
 
 /* ---- lists: forward entries and dead roots ---- */
 
@@ -275,13 +296,13 @@ extern uint64 lsm_filter_hash(LsmTid tid);
 typedef struct LsmBlockBuilder LsmBlockBuilder;
 
 extern LsmBlockBuilder *lsm_block_builder_create(int natts, const LsmColumnType *types,
-												 const bool *numeric);
+												 const bool *numeric, LsmTrainer *trainer);
 extern Size lsm_block_row_bytes(LsmBlockBuilder *builder, const LsmRowHead *head,
 								const Datum *values, const bool *isnull);
 extern void lsm_block_builder_add(LsmBlockBuilder *builder, const LsmRowHead *head,
 								  const Datum *values, const bool *isnull);
 extern int	lsm_block_builder_rows(LsmBlockBuilder *builder);
-extern void lsm_block_builder_finish(LsmBlockBuilder *builder, LsmEncoder *encoder,
+extern bool lsm_block_builder_finish(LsmBlockBuilder *builder, LsmEncoder *encoder,
 									 uint32 raw_bytes, LsmZoneMap *zones,
 									 StringInfo head, StringInfo body);
 
@@ -302,6 +323,7 @@ struct LsmSegmentReader
 	uint32		found;			/* by lsm_segment_find_block() last */
 	const LsmValueEntry *values;	/* in meta; NULL if none */
 	uint32		nvalues;
+	LsmDictionaries *dictionaries;	/* NULL if none */
 	uint32	   *zones;			/* of zones in their section; NULL if none */
 	const uint8 *filter;		/* in meta; NULL if none */
 	LsmForward *forwards;		/* the chunk read last */
@@ -311,6 +333,7 @@ struct LsmSegmentReader
 	uint64	   *dead_offsets;
 };
 
+extern const uint8 *lsm_reader_section(LsmSegmentReader *reader, int kind, Size *len);
 extern const uint8 *lsm_reader_zone(LsmSegmentReader *reader, uint32 blockno, const uint8 **end);
 
 /* CRC-32C of the uid and then the bytes. */

@@ -64,6 +64,7 @@ lsm_segment_meta_estimate(const LsmSegmentFacts *facts)
 		bytes += facts->versions * LSM_FILTER_BITS / 8;
 	bytes += (facts->list_entries / LSM_LIST_CHUNK + 2) * sizeof(LsmListEntry);
 	bytes += (uint64) facts->unresolved * sizeof(uint64);
+	bytes += (uint64) facts->dictionaries * (LSM_DICTIONARY_BYTES + sizeof(LsmDictionaryEntry));
 	return Min(bytes, facts->stored_bytes);
 }
 
@@ -225,7 +226,7 @@ lsm_reader_sections(LsmSegmentReader *reader, const LsmSegmentTrailer *trailer)
 }
 
 /* The bytes of a section of the metadata; NULL if there is none. */
-static const uint8 *
+const uint8 *
 lsm_reader_section(LsmSegmentReader *reader, int kind, Size *len)
 {
 	const LsmSectionEntry *section = &reader->sections[kind];
@@ -428,6 +429,17 @@ lsm_reader_list(LsmSegmentReader *reader, int data_kind, int index_kind, uint64 
 }
 
 static void
+lsm_reader_dictionaries(LsmSegmentReader *reader)
+{
+	Size		len;
+	const uint8 *section = lsm_reader_section(reader, LSM_SECTION_DICTIONARIES, &len);
+
+	if (section != NULL)
+		reader->dictionaries = lsm_dictionaries_load(reader->source, reader->props.natts,
+													 section, len, reader->context);
+}
+
+static void
 lsm_reader_open_all(LsmSegmentReader *reader)
 {
 	LsmSegmentSource *source = reader->source;
@@ -453,6 +465,7 @@ lsm_reader_open_all(LsmSegmentReader *reader)
 	lsm_reader_values(reader);
 	lsm_reader_index(reader);
 	lsm_reader_zones(reader);
+	lsm_reader_dictionaries(reader);
 	reader->filter = lsm_reader_section(reader, LSM_SECTION_FILTER, &len);
 	if (reader->filter != NULL && !lsm_filter_check(reader->filter, len))
 		reader->filter = NULL;
@@ -508,9 +521,9 @@ lsm_segment_reader_blocks(LsmSegmentReader *reader)
 }
 
 Size
-lsm_segment_reader_memory(LsmSegmentReader *reader)
+lsm_segment_dictionaries_memory(LsmSegmentReader *reader)
 {
-	return MemoryContextMemAllocated(reader->context, true);
+	return reader->dictionaries == NULL ? 0 : lsm_dictionaries_memory(reader->dictionaries);
 }
 
 bool

@@ -4,11 +4,11 @@
  *	  Writing a segment: rows in, a stream of bytes out.
  *
  * Memory is bounded by one open block, the block index, the zones, a hash for
- * each root of an increment, an entry for each large value, and the forward
- * entries and dead roots.
+ * each root of an increment, an entry for each large value, the forward
+ * entries and dead roots, and what dictionaries are made from.
  *
  * The stream: blocks with large values between them, forward chunks, dead-root chunks; then, from
- * meta_offset on, what opening needs: block index, value index, zones, filter,
+ * meta_offset on, what opening needs: block index, value index, zones, dictionaries, filter,
  * indexes of the two lists, properties, footer, trailer.  (Bytes: FORMAT.md.)
  *
  *-------------------------------------------------------------------------
@@ -35,6 +35,8 @@ struct LsmSegmentWriter
 	LsmColumnEntry *columns;
 	LsmEncoder *encoder;
 	LsmBlockBuilder *builder;
+	LsmTrainer *trainer;		/* NULL: no dictionaries */
+	bool		dictionaries;	/* a block needs them */
 	LsmZoneMap *zones;
 	StringInfoData head;		/* of the block that is being written */
 	StringInfoData body;
@@ -124,7 +126,10 @@ lsm_segment_writer_create(TupleDesc tupdesc, const LsmSegmentOptions *options,
 	}
 
 	writer->encoder = lsm_encoder_create(options->compression_level);
-	writer->builder = lsm_block_builder_create(natts, types, numeric);
+	if (options->dictionary_samples > 0 && options->compression_level != 0)
+		writer->trainer = lsm_trainer_create(natts, options->compression_level,
+											 options->dictionary_samples);
+	writer->builder = lsm_block_builder_create(natts, types, numeric, writer->trainer);
 	writer->zones = lsm_zone_create(natts, writer->columns);
 	initStringInfo(&writer->head);
 	initStringInfo(&writer->body);
@@ -161,8 +166,9 @@ lsm_writer_end_block(LsmSegmentWriter *writer)
 	entry->rows = lsm_block_builder_rows(writer->builder);
 	entry->raw_bytes = (uint32) Min(writer->open_bytes, PG_UINT32_MAX);
 
-	lsm_block_builder_finish(writer->builder, writer->encoder, entry->raw_bytes,
-							 writer->zones, &writer->head, &writer->body);
+	if (lsm_block_builder_finish(writer->builder, writer->encoder, entry->raw_bytes,
+								 writer->zones, &writer->head, &writer->body))
+		writer->dictionaries = true;
 	entry->length = (uint32) writer->head.len + (uint32) writer->body.len;
 	INIT_CRC32C(crc);
 	COMP_CRC32C(crc, &writer->options.uid, sizeof(uint64));
@@ -234,6 +240,36 @@ lsm_writer_can_copy(const LsmSegmentWriter *writer, const LsmSegmentReader *read
 		memcmp(reader->columns, writer->columns, writer->natts * sizeof(LsmColumnEntry)) == 0;
 }
 
+/*
+ * Take over the dictionaries of that segment, if it has any, this one has no others and
+ * is to have any.  Can a block of it then be read in this one?
+ */
+static bool
+lsm_writer_can_read(LsmSegmentWriter *writer, LsmSegmentReader *reader, const uint8 *block)
+{
+	LsmBlockHeader header;
+	Size		len;
+	const uint8 *section = lsm_reader_section(reader, LSM_SECTION_DICTIONARIES, &len);
+	bool		adopted = section != NULL && writer->trainer != NULL &&
+		lsm_trainer_adopt(writer->trainer, section, len);
+
+	memcpy(&header, block, sizeof(header));
+	if (!(header.flags & LSM_BLOCK_DICTIONARY))
+		return true;
+	writer->dictionaries |= adopted;
+	return adopted;
+}
+
+bool
+lsm_segment_writer_rejects(LsmSegmentWriter *writer, LsmSegmentReader *reader)
+{
+	Size		len;
+	const uint8 *section = lsm_reader_section(reader, LSM_SECTION_DICTIONARIES, &len);
+
+	return section != NULL && writer->trainer != NULL && lsm_writer_can_copy(writer, reader) &&
+		!lsm_trainer_accepts(writer->trainer, section, len);
+}
+
 bool
 lsm_segment_writer_copy_block(LsmSegmentWriter *writer, LsmSegmentReader *reader, uint32 blockno)
 {
@@ -253,14 +289,20 @@ lsm_segment_writer_copy_block(LsmSegmentWriter *writer, LsmSegmentReader *reader
 	if (props->versions > 0 && from->first <= writer->last_root)
 		elog(ERROR, "records of a segment are out of order");
 	old = MemoryContextSwitchTo(writer->context);
-	if (lsm_block_builder_rows(writer->builder) > 0)
-		lsm_writer_end_block(writer);
 
 	data = palloc(from->length);
 	reader->source->read(reader->source, reader->offsets[blockno], from->length, data);
 	if (lsm_segment_crc(reader->source->uid, data, from->length) != from->crc)
 		lsm_segment_corrupt(reader->source, blockno, "The block has checksum %08X, expected %08X.",
 							lsm_segment_crc(reader->source->uid, data, from->length), from->crc);
+	if (!lsm_writer_can_read(writer, reader, data))
+	{
+		pfree(data);
+		MemoryContextSwitchTo(old);
+		return false;
+	}
+	if (lsm_block_builder_rows(writer->builder) > 0)
+		lsm_writer_end_block(writer);
 	LSM_WRITER_GROW(writer, writer->index, props->blocks, writer->max_index);
 	to = &writer->index[props->blocks++];
 	*to = *from;
@@ -587,6 +629,7 @@ lsm_segment_writer_finish(LsmSegmentWriter *writer, LsmSegmentStats *stats)
 	StringInfoData forward_index;
 	StringInfoData dead_index;
 	uint64		meta_offset;
+	int			dictionaries = 0;
 
 	initStringInfo(&bytes);
 	initStringInfo(&forward_index);
@@ -609,6 +652,13 @@ lsm_segment_writer_finish(LsmSegmentWriter *writer, LsmSegmentStats *stats)
 		lsm_zone_finish(writer->zones, meta_offset - writer->value_bytes, &bytes);
 		lsm_writer_section(writer, LSM_SECTION_ZONES, 0, bytes.data, bytes.len);
 		props->zone_blocks = writer->zones->zone_blocks;
+	}
+	if (writer->dictionaries)
+	{
+		resetStringInfo(&bytes);
+		dictionaries = lsm_trainer_section(writer->trainer, &bytes);
+		lsm_writer_section(writer, LSM_SECTION_DICTIONARIES, LSM_SECTION_REQUIRED,
+						   bytes.data, bytes.len);
 	}
 	if (writer->hashes_n > 0)
 	{
@@ -648,6 +698,7 @@ lsm_segment_writer_finish(LsmSegmentWriter *writer, LsmSegmentStats *stats)
 		stats->min_uncommitted_xid = props->min_uncommitted_xid;
 		stats->forwards = props->forwards;
 		stats->dead = props->dead;
+		stats->dictionaries = dictionaries;
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(writer->context);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * lsm_test_segment.c
- *	  Tests of src/segment, called from sql/segment.sql.
+ *	  Tests of src/segment, called from sql/segment.sql and sql/formats.sql.
  *
  * Segments are written to and read from memory.  The functions here are not
  * part of the extension's SQL: the test declares them itself.
@@ -10,6 +10,7 @@
  *	  lsm_test_segment(regclass, ...)	a table's rows to a segment and back
  *	  lsm_test_bytes(regclass, text)	the bytes of a segment
  *	  lsm_test_rows(bytea)				rows of a segment given as bytes
+ *	  lsm_test_digest(bytea)			a number made of all that it holds
  *	  lsm_test_fixed(bytea)				the same with right checksums
  *	  lsm_test_increment(...)			records of all kinds, lists, filter
  *	  lsm_test_damage(regclass, ...)	damaged bytes give errors, never a crash
@@ -45,6 +46,7 @@ PG_FUNCTION_INFO_V1(lsm_test_chunk);
 PG_FUNCTION_INFO_V1(lsm_test_segment);
 PG_FUNCTION_INFO_V1(lsm_test_bytes);
 PG_FUNCTION_INFO_V1(lsm_test_rows);
+PG_FUNCTION_INFO_V1(lsm_test_digest);
 PG_FUNCTION_INFO_V1(lsm_test_fixed);
 PG_FUNCTION_INFO_V1(lsm_test_increment);
 PG_FUNCTION_INFO_V1(lsm_test_damage);
@@ -53,6 +55,9 @@ PG_FUNCTION_INFO_V1(lsm_test_roots);
 PG_FUNCTION_INFO_V1(lsm_test_measure);
 
 #define LSM_TEST_UID	UINT64CONST(0x123456789ABCDEF0)
+
+/* What dictionaries are made from here: less than in tables. */
+#define LSM_TEST_SAMPLES	(16 * 1024)
 
 /* ---------------------------------------------------------------------
  * Segments in memory
@@ -342,14 +347,22 @@ lsm_test_tids(PG_FUNCTION_ARGS)
  * Segments of a table's rows
  * --------------------------------------------------------------------- */
 
+/* A kind, and perhaps "trained": with dictionaries. */
 static LsmSegmentKind
-lsm_test_kind(text *name)
+lsm_test_kind(text *name, uint32 *samples)
 {
 	char	   *kind = text_to_cstring(name);
+	char	   *trained = strstr(kind, " trained");
 
+	*samples = 0;
+	if (trained != NULL)
+	{
+		*samples = LSM_TEST_SAMPLES;
+		*trained = '\0';
+	}
 	if (strcmp(kind, "insert") == 0)
 		return LSM_SEGKIND_INSERT;
-	if (strcmp(kind, "baseline") == 0 || strcmp(kind, "copied") == 0)
+	if (strcmp(kind, "baseline") == 0 || strncmp(kind, "copied", 6) == 0)
 		return LSM_SEGKIND_BASELINE;
 	elog(ERROR, "kind \"%s\"", kind);
 }
@@ -396,7 +409,7 @@ lsm_test_add_lists(LsmSegmentWriter *writer, int64 n)
 
 /* Write all rows of a table; returns what the writer said. */
 static void
-lsm_test_write(Relation rel, LsmSegmentKind kind, int block_bytes, int level,
+lsm_test_write(Relation rel, LsmSegmentKind kind, int block_bytes, int level, uint32 samples,
 			   LsmSegmentSink *sink, LsmSegmentStats *stats)
 {
 	TupleDesc	tupdesc = RelationGetDescr(rel);
@@ -413,6 +426,7 @@ lsm_test_write(Relation rel, LsmSegmentKind kind, int block_bytes, int level,
 	options.uid = LSM_TEST_UID;
 	options.block_bytes = block_bytes;
 	options.compression_level = level;
+	options.dictionary_samples = samples;
 	writer = lsm_segment_writer_create(tupdesc, &options, sink);
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
@@ -450,12 +464,12 @@ lsm_test_write(Relation rel, LsmSegmentKind kind, int block_bytes, int level,
  */
 static int
 lsm_test_copy(LsmTestSink *from, TupleDesc tupdesc, int block_bytes, int level,
-			  LsmTestSink *to, LsmSegmentStats *stats)
+			  uint32 samples, LsmTestSink *to, LsmSegmentStats *stats)
 {
 	LsmTestSource source;
 	LsmSegmentReader *reader;
 	LsmSegmentWriter *writer;
-	LsmSegmentOptions options = {LSM_SEGKIND_BASELINE, LSM_TEST_UID, block_bytes, level};
+	LsmSegmentOptions options = {LSM_SEGKIND_BASELINE, LSM_TEST_UID, block_bytes, level, samples};
 	Datum	   *values = palloc(Max(tupdesc->natts, 1) * sizeof(Datum));
 	bool	   *isnull = palloc(Max(tupdesc->natts, 1) * sizeof(bool));
 	int			copied = 0;
@@ -739,7 +753,9 @@ Datum
 lsm_test_segment(PG_FUNCTION_ARGS)
 {
 	Relation	rel = table_open(PG_GETARG_OID(0), AccessShareLock);
-	LsmSegmentKind kind = lsm_test_kind(PG_GETARG_TEXT_PP(1));
+	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	uint32		samples;
+	LsmSegmentKind kind = lsm_test_kind(PG_GETARG_TEXT_PP(1), &samples);
 	int			block_bytes = PG_GETARG_INT32(2);
 	int			level = PG_GETARG_INT32(3);
 	TupleDesc	tupdesc = RelationGetDescr(rel);
@@ -759,12 +775,14 @@ lsm_test_segment(PG_FUNCTION_ARGS)
 	int			copied = -1;
 	uint64		offset = 0;
 
-	lsm_test_write(rel, kind, block_bytes, level, &sink->sink, &stats);
-	if (strcmp(text_to_cstring(PG_GETARG_TEXT_PP(1)), "copied") == 0)
+	lsm_test_write(rel, kind, block_bytes, level, samples, &sink->sink, &stats);
+	if (strncmp(name, "copied", 6) == 0)
 	{
 		LsmTestSink *other = lsm_test_sink();
 
-		copied = lsm_test_copy(sink, tupdesc, block_bytes, level, other, &stats);
+		if (strcmp(name, "copied trained to none") == 0)
+			samples = 0;
+		copied = lsm_test_copy(sink, tupdesc, block_bytes, level, samples, other, &stats);
 		sink = other;
 	}
 	lsm_test_source(&source, sink->data, sink->len);
@@ -776,6 +794,10 @@ lsm_test_segment(PG_FUNCTION_ARGS)
 	if (lsm_segment_reader_kind(reader) != kind ||
 		lsm_segment_reader_blocks(reader) != stats.blocks)
 		elog(ERROR, "properties differ");
+	if ((reader->dictionaries == NULL ? 0 : lsm_dictionaries_count(reader->dictionaries)) !=
+		stats.dictionaries ||
+		(lsm_segment_dictionaries_memory(reader) > 0) != (stats.dictionaries > 0))
+		elog(ERROR, "dictionaries differ");
 
 	slot = table_slot_create(rel, NULL);
 	scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
@@ -848,6 +870,12 @@ lsm_test_segment(PG_FUNCTION_ARGS)
 	ExecDropSingleTupleTableSlot(slot);
 	table_close(rel, AccessShareLock);
 
+	if (strstr(name, " trained") != NULL)
+		PG_RETURN_TEXT_P(cstring_to_text(psprintf(INT64_FORMAT " rows, %s, %s",
+												  n, copied < 0 ? "written" :
+												  copied > 0 ? "some copied" : "none copied",
+												  stats.dictionaries > 0 ? "dictionaries" :
+												  "no dictionaries")));
 	if (copied >= 0)
 		PG_RETURN_TEXT_P(cstring_to_text(psprintf(INT64_FORMAT " rows, %u blocks, %d copied, %s",
 												  n, stats.blocks, copied,
@@ -862,15 +890,30 @@ lsm_test_segment(PG_FUNCTION_ARGS)
 											  n, stats.blocks, bounded)));
 }
 
-/* The bytes of a segment of a table's rows, not compressed. */
+static void lsm_test_write_increment(int roots, int natts, uint64 seed, int block_bytes, int level,
+									 LsmSegmentSink *sink, LsmSegmentStats *stats);
+
+/*
+ * The bytes of a segment of a table's rows, compressed only with dictionaries; or of an
+ * increment.
+ */
 Datum
 lsm_test_bytes(PG_FUNCTION_ARGS)
 {
 	Relation	rel = table_open(PG_GETARG_OID(0), AccessShareLock);
 	LsmTestSink *sink = lsm_test_sink();
 	LsmSegmentStats stats;
+	uint32		samples;
 
-	lsm_test_write(rel, lsm_test_kind(PG_GETARG_TEXT_PP(1)), 32768, 0, &sink->sink, &stats);
+	if (strcmp(text_to_cstring(PG_GETARG_TEXT_PP(1)), "increment") == 0)
+		lsm_test_write_increment(10, 3, 42, 8192, 0, &sink->sink, &stats);
+	else
+	{
+		LsmSegmentKind kind = lsm_test_kind(PG_GETARG_TEXT_PP(1), &samples);
+
+		lsm_test_write(rel, kind, samples > 0 ? 1024 : 32768, samples > 0 ? 19 : 0, samples,
+					   &sink->sink, &stats);
+	}
 	table_close(rel, AccessShareLock);
 	PG_RETURN_BYTEA_P((bytea *) cstring_to_text_with_len(sink->data, (int) sink->len));
 }
@@ -1004,6 +1047,7 @@ lsm_test_write_increment(int roots, int natts, uint64 seed, int block_bytes, int
 	options.uid = LSM_TEST_UID;
 	options.block_bytes = block_bytes;
 	options.compression_level = level;
+	options.dictionary_samples = 0;
 	writer = lsm_segment_writer_create(lsm_test_increment_desc(natts), &options, sink);
 	for (int root = 0; root < roots; root++)
 	{
@@ -1221,6 +1265,15 @@ lsm_test_read_all(const char *data, Size len)
 	}
 	lsm_segment_reader_close(reader);
 	return digest;
+}
+
+/* All that a segment given as bytes holds, as one number. */
+Datum
+lsm_test_digest(PG_FUNCTION_ARGS)
+{
+	bytea	   *bytes = PG_GETARG_BYTEA_PP(0);
+
+	PG_RETURN_INT64((int64) lsm_test_read_all(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)));
 }
 
 /* Where checksums are in a sound segment. */
@@ -1442,6 +1495,7 @@ lsm_test_damage(PG_FUNCTION_ARGS)
 	LsmTestSink *sink = lsm_test_sink();
 	LsmSegmentStats stats;
 	LsmTestLayout layout;
+	uint32		samples;
 	uint64		expected;
 	int			outcomes[3] = {0, 0, 0};
 	char	   *data;
@@ -1452,7 +1506,13 @@ lsm_test_damage(PG_FUNCTION_ARGS)
 	if (strcmp(kind, "increment") == 0)
 		lsm_test_write_increment(2000, 9, 42, 8192, 1, &sink->sink, &stats);
 	else
-		lsm_test_write(rel, lsm_test_kind(PG_GETARG_TEXT_PP(1)), 8192, 1, &sink->sink, &stats);
+	{
+		LsmSegmentKind segment_kind = lsm_test_kind(PG_GETARG_TEXT_PP(1), &samples);
+
+		lsm_test_write(rel, segment_kind, 8192, 1, samples, &sink->sink, &stats);
+		if ((samples > 0) != (stats.dictionaries > 0))
+			elog(ERROR, "%d dictionaries", stats.dictionaries);
+	}
 	table_close(rel, AccessShareLock);
 	expected = lsm_test_read_all(sink->data, sink->len);
 	lsm_test_layout(sink->data, sink->len, &layout);
@@ -1543,7 +1603,7 @@ lsm_test_roots(PG_FUNCTION_ARGS)
 	int			noticed = 0;
 	char	   *data;
 
-	lsm_test_write(rel, LSM_SEGKIND_BASELINE, 8192, 1, &sink->sink, &stats);
+	lsm_test_write(rel, LSM_SEGKIND_BASELINE, 8192, 1, 0, &sink->sink, &stats);
 	table_close(rel, AccessShareLock);
 	lsm_test_layout(sink->data, sink->len, &layout);
 	data = MemoryContextAllocHuge(CurrentMemoryContext, sink->len);
@@ -1630,7 +1690,7 @@ lsm_test_measure(PG_FUNCTION_ARGS)
 	table_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
 	scan_time = lsm_test_since(&start);
-	lsm_test_write(rel, LSM_SEGKIND_BASELINE, block_bytes, level, &sink->sink, &stats);
+	lsm_test_write(rel, LSM_SEGKIND_BASELINE, block_bytes, level, 0, &sink->sink, &stats);
 	write_time = lsm_test_since(&start);
 	lsm_test_source(&source, sink->data, sink->len);
 	reader = lsm_segment_reader_open(&source.source);

@@ -91,6 +91,51 @@ foreach my $round (1 .. 25)
 }
 cmp_ok($errors, '>', 15, "most damage is met ($errors met, $unharmed harmless)");
 
+# The dictionary of a segment: its checksum is that of metadata.
+{
+	write_file($whole);
+	$node->start;
+	$node->safe_psql(
+		'postgres', q{
+CREATE TABLE e USING lsm WITH (lsm.dictionary) AS SELECT i AS id,
+	(SELECT string_agg(substr(md5((hashint4(i * 8 + k) & 511)::text), 1, 24), ' ') FROM generate_series(1, 3) k) AS t
+	FROM generate_series(1, 20000) i;
+SELECT count(*) FROM lsm_flush('e');
+CREATE TABLE e_heap USING heap AS TABLE e;
+});
+	my $other = $node->data_dir . '/' . $node->safe_psql('postgres', "SELECT pg_relation_filepath('e')");
+	$node->stop;
+	open(my $in, '<:raw', $other) or die "$other: $!";
+	my $sound = do { local $/; <$in> };
+	close($in);
+	my $at = index($sound, pack('V', 0xEC30A437));
+	cmp_ok($at, '>', 0, 'a segment has a dictionary');
+
+	foreach my $place ($at + 1, $at + 5, $at + 70, $at + 4000)
+	{
+		substr((my $copy = $sound), $place, 1) = chr(ord(substr($sound, $place, 1)) ^ 0x11);
+		open(my $out, '>:raw', $other) or die "$other: $!";
+		print $out $copy;
+		close($out) or die "$other: $!";
+		$node->start;
+		my ($status, $rows, $err) = $node->psql('postgres', '\set VERBOSITY verbose' . "\nSELECT max(t) FROM e");
+		like($err, qr/ERROR:  XX001: invalid metadata in segment [0-9A-F]+ of table "e"\s+DETAIL:  Section 11 /,
+			'damage in a dictionary, ' . ($place - $at));
+		like($node->safe_psql('postgres', "SELECT * FROM lsm_check('e')"), qr/segment/, 'lsm_check finds it');
+		$node->stop;
+	}
+	open(my $out, '>:raw', $other) or die "$other: $!";
+	print $out $sound;
+	close($out) or die "$other: $!";
+	$node->start;
+	$node->same_ok('postgres', 'SELECT * FROM e ORDER BY id', 'SELECT * FROM e_heap ORDER BY id', 'put back, all is well');
+	$node->safe_psql('postgres', 'DROP TABLE e, e_heap');
+	$node->stop;
+	open($in, '<:raw', $file) or die "$file: $!";
+	$whole = do { local $/; <$in> };
+	close($in);
+}
+
 # Half of the file is gone, or a page is zeroes.
 write_file(substr($whole, 0, int($npages / 2) * $page));
 $node->start;

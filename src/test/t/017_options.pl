@@ -32,7 +32,7 @@ $node->safe_psql(
 	CREATE TABLE of_heap (id int);
 	CREATE SCHEMA "od d";
 	CREATE TABLE "od d"."t'a,b=""c" (id int) USING lsm
-		WITH (lsm.compression_level = -3, lsm.auto_compact = off);
+		WITH (lsm.compression_level = -3, lsm.auto_compact = off, lsm.dictionary = on);
 	CREATE TABLE parent (id int) PARTITION BY RANGE (id);
 	CREATE TABLE part_1 PARTITION OF parent FOR VALUES FROM (0) TO (10) USING lsm
 		WITH (lsm.block_size = '64kB');
@@ -47,7 +47,7 @@ $node->safe_psql(
 	ALTER TABLE owned SET (lsm.auto_compact = on);
 });
 my $expected = $node->safe_psql('source', $given);
-is(scalar(split /\n/, $expected), 10, 'options that were given');
+is(scalar(split /\n/, $expected), 11, 'options that were given');
 
 # Dumps of all formats.  A label comes with the definition, so --schema-only has it.
 my $dump = $node->basedir . '/dump';
