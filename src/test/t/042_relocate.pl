@@ -82,7 +82,7 @@ foreach my $between (
 	$holder->query_safe('SELECT pg_advisory_lock(7107437)');
 	$vacuum->query_safe(q{SET lsm.debug_stop = 'relocate-before-swap:wait'});
 	$node->start_query($vacuum, 'VACUUM t');
-	$node->wait_blocked('postgres', $pid);
+	$node->wait_blocked($pid);
 	$node->safe_psql('postgres', $between);
 	my $changed = $node->safe_psql('postgres', $rows);
 
