@@ -242,6 +242,8 @@ lsm_relocate_choose(LsmEdit *edit, LsmRelocation *step)
 		step->place = extents[i];
 		step->place.npages = Min(step->place.npages, from.npages);
 	}
+	if (extents != NULL)
+		pfree(extents);
 	return step->place.npages > 0;
 }
 
