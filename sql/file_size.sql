@@ -6,7 +6,8 @@ CREATE FUNCTION fs_surplus(t regclass) RETURNS numeric LANGUAGE sql AS $$
 	SELECT pg_table_size(t) / 8192 - (SELECT sum(ceil(stored_bytes / 8144.0)) FROM lsm_segments(t))
 $$;
 CREATE FUNCTION fs_rows(from_id int, to_id int) RETURNS TABLE (id int, a text, b text) LANGUAGE sql AS $$
-	SELECT i, md5(i::text), (SELECT string_agg(md5((i + j / 10.0)::text), '') FROM generate_series(1, 8) j)
+	SELECT i, md5(i::text), md5((-i)::text) || md5((2 * i)::text || 'a') || md5(i::text || 'b') || md5(i::text || 'c') ||
+		md5(i::text || 'd') || md5(i::text || 'e') || md5(i::text || 'f') || md5(i::text || 'g')
 	FROM generate_series(from_id, to_id) i
 $$;
 
