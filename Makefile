@@ -74,6 +74,7 @@ REGRESS = \
 	vacuum \
 	relpages \
 	estimates \
+	file_size \
 	visibility_map \
 	ring \
 	segment \
@@ -139,6 +140,7 @@ ISOLATION = \
 	parallel-ranges \
 	partition-move \
 	pick-settles \
+	relocate \
 	repeatable-read \
 	rewrite-snapshot \
 	rewrite-wait \
@@ -189,6 +191,7 @@ PROVE_TESTS = \
 	src/test/t/035_autovacuum_settles.pl \
 	src/test/t/040_reader.pl \
 	src/test/t/041_bulk_load.pl \
+	src/test/t/042_relocate.pl \
 	src/test/t/044_stress.pl \
 	src/test/t/050_store_file.pl \
 	src/test/t/051_store_s3.pl \

@@ -7,7 +7,9 @@
 # last in the next; each figure is the median of the rounds.  A load of lsm ends when
 # all has been flushed.  Loaded are: one table by one COPY, the same with a primary key,
 # one by INSERT ... SELECT from heap, and one by many COPYs of 1000 rows.  Then an index is
-# built, by one process and by several.  The rows of both must be equal.
+# built, by one process and by several.  The rows of both must be equal.  How large the file is
+# after VACUUM is told for the default settings, together with what segments have of it, and
+# for those that make it smallest.
 #
 # Environment: see lib.sh, and
 #	  LINEITEM_FILE	rows to load instead of generated ones
@@ -84,6 +86,15 @@ build()
 	bench_sql "load_$1" "DROP INDEX lineitem_index"
 }
 
+# smallest: the size with the settings that compress best.
+smallest()
+{
+	fresh test "ALTER TABLE lineitem SET (lsm.compression_level = 19, lsm.block_size = '64kB')"
+	insert_select test
+	bench_sql load_test "VACUUM lineitem"
+	bench_sql load_test "SELECT pg_table_size('lineitem') / 1e6"
+}
+
 same()
 {
 	bench_check "$1: the same rows" "$(bench_sql load_heap "$hash")" "$(bench_sql load_test "$hash")"
@@ -109,6 +120,8 @@ for ((round = 0; round <= rounds; round++)); do
 		build "$side" "$round" 0
 		build "$side" "$round" 2
 		bench_sql "load_$side" "VACUUM lineitem"
+		[ "$round" = 0 ] || ! compare_is_lsm "$side" ||
+			segments=$(bench_sql "load_$side" "SELECT sum(stored_bytes) / 1e6 FROM lsm_segments('lineitem')")
 		[ "$round" = 0 ] ||
 			compare_record "size after VACUUM" "$side" "$round" "$(bench_sql "load_$side" "SELECT pg_table_size('lineitem') / 1e6")"
 	done
@@ -130,6 +143,10 @@ compare_judge "COPY, rows" /s least 1.1
 compare_judge "COPY, WAL" MB most 0.3
 compare_judge "size after VACUUM" MB told -
 compare_verdict "size after VACUUM, MB" "$(compare_median "size after VACUUM" test)" most "$megabytes"
+if compare_is_lsm test; then
+	bench_say "segments: $segments MB of it"
+	compare_verdict "size at the best setting, MB" "$(smallest)" most "$(bench_calc %.4g "145 * $file_rows / 6001215")"
+fi
 compare_judge "COPY, primary key, rows" /s told -
 compare_judge "COPY, primary key, WAL" MB told -
 compare_judge "INSERT SELECT, rows" /s told -

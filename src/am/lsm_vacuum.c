@@ -300,6 +300,7 @@ typedef struct LsmVacuum
 	const char *left;			/* why they are; NULL: transactions need them */
 	BlockNumber pages;			/* of the file */
 	BlockNumber pages_before;	/* it was truncated */
+	uint64		moved;			/* pages of segments, for that */
 	uint64		holes;
 	uint64		oldest_xid;
 	PGRUsage	usage;
@@ -648,9 +649,14 @@ lsm_vacuum_truncate(LsmVacuum *vacuum)
 	Relation	rel = vacuum->rel;
 	int			tries = 0;
 
-	if (!vacuum->truncate || !lsm_truncate_worth(rel, vacuum->table))
+	if (!vacuum->truncate)
 		return;
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_TRUNCATE);
+	if (lsm_relocate_worth(rel, vacuum->table, AmAutoVacuumWorkerProcess()))
+		vacuum->moved = lsm_relocate(rel, vacuum->table, AmAutoVacuumWorkerProcess() ?
+									 lsm_job_limit() / BLCKSZ : PG_UINT64_MAX);
+	if (!lsm_truncate_worth(rel, vacuum->table))
+		return;
 	while (!ConditionalLockRelation(rel, AccessExclusiveLock))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -715,6 +721,9 @@ lsm_vacuum_report(LsmVacuum *vacuum)
 					 RelationGetRelationName(vacuum->rel), vacuum->passes);
 	appendStringInfo(&buf, "pages: %u removed, %u remain, " UINT64_FORMAT " given back as holes\n",
 					 gone, vacuum->pages, vacuum->holes);
+	if (vacuum->moved > 0)
+		appendStringInfo(&buf, "moved: " UINT64_FORMAT " pages of segments, from the end of the file\n",
+						 vacuum->moved);
 	appendStringInfo(&buf, "flushed: %lld records to %lld segments\n",
 					 (long long) vacuum->flushed.rows_in, (long long) vacuum->flushed.segments_out);
 	appendStringInfo(&buf, "compacted: %lld segments with %lld records to %lld segments with %lld records\n",

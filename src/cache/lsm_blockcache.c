@@ -246,8 +246,9 @@ lsm_segment_use(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
 	open->source->ahead = NULL; /* an error may have left it */
 	dlist_move_head(&lsm_readers_lru, &open->lru);
 
-	/* VACUUM may have moved it, under an exclusive lock */
-	if (open->source->entry.extents[0].start != entry->extents[0].start)
+	/* VACUUM may have moved it, or a part of it */
+	if (unlikely(memcmp(open->source->entry.extents, entry->extents,
+						sizeof(entry->extents)) != 0))
 		open->source->entry = *entry;
 	return open;
 }

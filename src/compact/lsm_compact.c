@@ -88,6 +88,17 @@ lsm_claimed_by_minor(LsmTableShared *shared)
 	return shared->claims[0].used ? shared->claims[0].gen_lo : PG_UINT32_MAX;
 }
 
+/* Does any major write segments with such roots, or move them?  edit_lock is held. */
+bool
+lsm_claimed_by_major(LsmTableShared *shared, LsmTid first, LsmTid last)
+{
+	for (int i = 1; i < LSM_CLAIMS; i++)
+		if (shared->claims[i].used && shared->claims[i].first <= last &&
+			shared->claims[i].last >= first)
+			return true;
+	return false;
+}
+
 /* Does another major than the owner's write segments with such roots?  edit_lock is held. */
 bool
 lsm_claimed_roots(LsmTableShared *shared, uint16 owner, LsmTid first, LsmTid last)

@@ -243,9 +243,15 @@ extern void lsm_claim_set(LsmTableShared *shared, uint16 owner, uint32 gen_lo, u
 extern void lsm_claim_release(uint16 owner);
 extern uint32 lsm_claimed_by_majors(LsmTableShared *shared);
 extern uint32 lsm_claimed_by_minor(LsmTableShared *shared);
+extern bool lsm_claimed_by_major(LsmTableShared *shared, LsmTid first, LsmTid last);
 extern bool lsm_claimed_roots(LsmTableShared *shared, uint16 owner, LsmTid first, LsmTid last);
 
 /* ---- merging segments by root (lsm_compact.c) ---- */
+
+/* ---- segments nearer to the beginning of the file (lsm_relocate.c) ---- */
+
+extern bool lsm_relocate_worth(Relation rel, LsmTable *table, bool resting);
+extern uint64 lsm_relocate(Relation rel, LsmTable *table, uint64 most);
 
 /* A position in a segment. */
 typedef struct LsmCursor

@@ -124,6 +124,7 @@ extern BlockNumber lsm_space_take_values(Relation rel, LsmTable *table, uint32 n
 /* ---- giving space back (lsm_truncate.c) ---- */
 
 extern void lsm_space_reserve(Relation rel, LsmExtent extent);
+extern uint32 lsm_manifest_pages(int nleaves);
 extern bool lsm_truncate_worth(Relation rel, LsmTable *table);
 extern BlockNumber lsm_truncate_tail(Relation rel, LsmTable *table, BlockNumber *nblocks);
 extern uint64 lsm_punch_holes(Relation rel, LsmTable *table);

@@ -10,6 +10,7 @@
  *	  taken out of the way, and so are segments, if all together are small (they are
  *	  where the last compaction put them, behind what it had read).  A segment that is
  *	  moved stays the same: its pages say whose they are and which, but not where.
+ *	  Larger ones have been moved before, without such a lock (lsm_relocate.c).
  *	  The lock does not prove that nobody has a pointer to a large value: who has
  *	  rolled back to a savepoint has no lock any more, but a snapshot.  So segments with
  *	  large values are moved, and retired pages freed, only as I15 says.
@@ -125,7 +126,7 @@ lsm_view_used_end(LsmView *view, uint64 retired_horizon)
 }
 
 /* Pages that a manifest of that many leaves needs to be changed in, with some to spare. */
-static uint32
+uint32
 lsm_manifest_pages(int nleaves)
 {
 	return 2 * (nleaves + 2);

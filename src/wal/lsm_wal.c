@@ -330,7 +330,8 @@ lsm_op_name(uint8 op)
 {
 	static const char *const names[] = {
 		"none", "none", "range", "switch", "alloc", "flush", "minor", "major", "vacuum", "free",
-		"rewrite", "truncate", "punch", "values", "load", "seal", "cold"
+		"rewrite", "truncate", "punch", "values", "load", "seal", "cold",
+		"relocate"
 	};
 
 	return op < lengthof(names) ? names[op] : "unknown";

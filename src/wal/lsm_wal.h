@@ -44,6 +44,7 @@
 #define LSM_OP_LOAD				14	/* new row-log range of a bulk load */
 #define LSM_OP_SEAL				15	/* pages of a bulk load have been logged */
 #define LSM_OP_COLD				16	/* a segment moves to a store, or back */
+#define LSM_OP_RELOCATE			17	/* a segment moves to free pages before it */
 
 /* XLOG_LSM_META: block 0, data: the used part of LsmMeta. */
 typedef struct xl_lsm_meta
