@@ -158,3 +158,24 @@ SELECT c AS problem FROM lsm_check('upd') c;
 SELECT c AS problem FROM lsm_check('upd_src') c;
 SELECT c AS problem FROM lsm_check('upd_def') c;
 DROP TABLE upd_src, upd_def;
+
+-- so many rows in one memtable that its index has several hash tables
+CREATE TABLE up_many (id int PRIMARY KEY, v int) USING lsm;
+INSERT INTO up_many SELECT i, 0 FROM generate_series(1, 40000) i;
+SELECT count(*) FROM lsm_flush('up_many');
+UPDATE up_many SET v = id WHERE id <= 20000;
+UPDATE up_many SET v = -id WHERE id > 20000;
+UPDATE up_many SET v = v + 1 WHERE id % 100 = 0;
+DELETE FROM up_many WHERE id % 1000 = 1;
+SET enable_seqscan = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SELECT count(*), sum(v), sum(abs(v)) FROM generate_series(1, 40000) i JOIN up_many ON id = i;
+RESET enable_seqscan;
+RESET enable_hashjoin;
+RESET enable_mergejoin;
+SELECT count(*), sum(v), sum(abs(v)) FROM up_many;
+SELECT lsm_check('up_many');
+SELECT count(*) FROM lsm_flush('up_many');
+SELECT count(*), sum(v), sum(abs(v)) FROM up_many;
+DROP TABLE up_many;

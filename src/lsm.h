@@ -32,6 +32,7 @@ typedef uint64 LsmTid;
 #define LSM_TID(lb, off)		((((LsmTid) (lb)) << 16) | (LsmTid) (off))
 #define LSM_TID_LB(tid)			((BlockNumber) ((tid) >> 16))
 #define LSM_TID_OFFSET(tid)		((OffsetNumber) ((tid) & 0xFFFF))
+#define LSM_LAST_OFFSET			0xFFFF	/* where an LB ends in their order */
 
 /* The largest offset every index and bitmap of the server can hold. */
 #define LSM_MAX_OFFSET			291

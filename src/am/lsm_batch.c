@@ -15,7 +15,7 @@
  * same: among them roots whose row turns out to be gone.
  *
  * A bitmap scan is the same for the roots that its bitmap tells of: units without any
- * are passed over.  If a block has few of them, they are listed, and its other
+ * are passed over.  If a block or page has few of them, they are listed, and its other
  * rows, and the increments over it, are not looked at.  So are all of a serializable
  * reader, which has to lock each row (I10).
  *
@@ -32,7 +32,7 @@
 /* If one row of a block in so many is changed, its rows are looked at one by one. */
 #define LSM_BATCH_CHANGED		4
 
-/* Up to so many rows of a block that a bitmap tells of are looked up one by one. */
+/* Up to so many rows of a unit that a bitmap tells of are looked up one by one. */
 #define LSM_BATCH_FEW			4
 
 /* From so many rows on, columns are decoded for whole blocks. */
@@ -425,7 +425,6 @@ static bool
 lsm_batch_list_few(LsmBatchScan *batch, LsmTid lo, LsmTid hi)
 {
 	int			max = IsolationIsSerializable() ? PG_UINT16_MAX : LSM_BATCH_FEW;
-	LsmTid		read = LSM_INVALID_TID;
 	int			n;
 
 	batch->roots = lsm_batch_room(batch, batch->roots, &batch->max_roots, max, 0,
@@ -433,12 +432,20 @@ lsm_batch_list_few(LsmBatchScan *batch, LsmTid lo, LsmTid hi)
 	n = lsm_wanted_list(batch->wanted, lo, hi, batch->roots, max);
 	if (n < 0)
 		return false;
-	for (int i = 0; i < n; i++)
-		if (batch->roots[i] > read)
-			read = lsm_scan_read_root(batch->scan, batch->roots[i]);
 	lsm_batch_list(batch, n);
 	batch->listed = true;
 	return true;
+}
+
+/* Have the blocks of what is listed, with those that come next. */
+static void
+lsm_batch_read_listed(LsmBatchScan *batch)
+{
+	LsmTid		read = LSM_INVALID_TID;
+
+	for (int i = 0; i < batch->nchanged; i++)
+		if (batch->changed[i].root > read)
+			read = lsm_scan_read_root(batch->scan, batch->changed[i].root);
 }
 
 /* The rows of the block are to be fetched, each by itself. */
@@ -491,7 +498,10 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 	hi = Min(last, scan->end);
 	skipped = batch->skip != NULL && batch->skip(batch->arg, reader, entry, blockno);
 	if (!skipped && batch->wanted != NULL && lsm_batch_list_few(batch, lo, hi))
+	{
+		lsm_batch_read_listed(batch);
 		return true;
+	}
 	known_lo = lo;
 	known_hi = hi;
 	if (!skipped && batch->known != NULL && (entry->flags & LSM_SEGFLAG_ALL_VISIBLE) &&
@@ -549,6 +559,29 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 		batch->blocks_read++;
 	}
 	return true;
+}
+
+/*
+ * The page of the row log that first lies in; false: the view is old.  Few rows of it
+ * are looked up, as those of a block are: that costs less than to copy it and to look
+ * for changes of all its rows.
+ */
+static bool
+lsm_batch_load_page(LsmBatchScan *batch, LsmView *view, LsmRowRange *range, LsmTid first)
+{
+	LsmScan		scan = batch->scan;
+	LsmTid		last = LSM_TID(LSM_TID_LB(first), LSM_LAST_OFFSET);
+
+	/* a serializable reader would look up offsets that a lossy page may have */
+	if (batch->wanted != NULL && !IsolationIsSerializable() &&
+		lsm_batch_list_few(batch, first, Min(last, scan->end)))
+	{
+		scan->unit_lo = first;
+		scan->unit_hi = last;
+		return true;
+	}
+	lsm_scan_load_page(scan, view, range, first, true);
+	return lsm_batch_by_row(batch, view);
 }
 
 /*
@@ -610,12 +643,8 @@ lsm_batch_next(LsmBatchScan *batch)
 			if (!lsm_batch_load_block(batch, view, entry, first))
 				continue;
 		}
-		else
-		{
-			lsm_scan_load_page(scan, view, range, first, true);
-			if (!lsm_batch_by_row(batch, view))
-				continue;
-		}
+		else if (!lsm_batch_load_page(batch, view, range, first))
+			continue;
 		if (batch->wanted != NULL)
 			batch->recheck = lsm_wanted_enter(batch->wanted, scan->unit_hi);
 		scan->have_unit = true;

@@ -92,9 +92,9 @@ typedef struct LsmMemtableCounts
 	bool		known;			/* inserts are all that there are */
 } LsmMemtableCounts;
 
-/* Taken without locks: an index may be dropped meanwhile. */
+/* gen_lock is held shared. */
 static void
-lsm_estimate_memtable(LsmTable *table, LsmMemtableCounts *counts)
+lsm_estimate_count(LsmTable *table, LsmMemtableCounts *counts)
 {
 	LsmTableShared *shared = table->shared;
 
@@ -115,18 +115,63 @@ lsm_estimate_memtable(LsmTable *table, LsmMemtableCounts *counts)
 	}
 }
 
+/*
+ * A view, and what the memtable adds to it: of one moment, else a generation that is
+ * being flushed might count twice, or for nothing, and a plan made then may be kept.
+ */
+static LsmView *
+lsm_estimate_memtable(Relation rel, LsmTable *table, LsmMemtableCounts *counts)
+{
+	LsmView    *view;
+	bool		current;
+
+	do
+	{
+		view = lsm_view_get(rel, table);
+		LWLockAcquire(&table->shared->gen_lock, LW_SHARED);
+		current = lsm_view_current(table);
+		if (current)
+			lsm_estimate_count(table, counts);
+		LWLockRelease(&table->shared->gen_lock);
+	} while (!current);
+	return view;
+}
+
 /* Rows that a scan has to look up one by one, as they have other records than their bottom. */
 double
 lsm_estimate_changed(Relation rel)
 {
 	LsmTable   *table = lsm_table_open(rel);
-	LsmView    *view = lsm_view_get(rel, table);
 	LsmMemtableCounts counts;
+	LsmView    *view = lsm_estimate_memtable(rel, table, &counts);
 
-	lsm_estimate_memtable(table, &counts);
 	for (int i = 0; i < view->nincrements; i++)
 		counts.changed += view->increments[i]->versions;
 	return counts.changed;
+}
+
+/*
+ * Pages of the row log, which have no zone maps, so that each scan reads them.  A table
+ * whose memtable has just been flushed has none, but will: where there are pages for
+ * them, some count, as they do for a new table.
+ */
+double
+lsm_estimate_log_pages(Relation rel)
+{
+	LsmTable   *table = lsm_table_open(rel);
+	LsmView    *view = lsm_view_get(rel, table);
+	double		begun = table->shared->gen_pages;
+	double		all = 0;
+
+	for (uint32 i = 0; i < view->meta.nranges; i++)
+	{
+		const LsmRowRange *range = &view->meta.ranges[i];
+
+		all += range->pages.npages;
+		if (range->kind != LSM_RANGE_FREE && range->generation != view->meta.generation)
+			begun += range->pages.npages;
+	}
+	return Max(begun, Min(all, LSM_NEW_TABLE_PAGES));
 }
 
 /* Rows and cost-equivalent pages, from the manifest. */
@@ -135,14 +180,13 @@ lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *
 				  double *allvisfrac)
 {
 	LsmTable   *table = lsm_table_open(rel);
-	LsmView    *view = lsm_view_get(rel, table);
+	LsmMemtableCounts counts;
+	LsmView    *view = lsm_estimate_memtable(rel, table, &counts);
 	double		npages = 1;
 	double		rowlog_pages = 0;
 	double		rows = 0;
 	double		lbs = 0;
-	LsmMemtableCounts counts;
 
-	lsm_estimate_memtable(table, &counts);
 	for (int i = 0; i < view->nbase; i++)
 	{
 		rows += view->base[i]->rows;

@@ -98,6 +98,7 @@ lsm_index_fetch_begin(Relation rel)
 
 	fetch->base.rel = rel;
 	fetch->table = lsm_table_open(rel);
+	lsm_rowlog_heed_waste(rel, fetch->table);
 	lsm_walk_begin(&fetch->walk, rel, fetch->table);
 	(void) lsm_floor();
 

@@ -35,9 +35,6 @@
 
 #define LSM_CHANGED_BATCH		1024
 
-/* Where an LB ends in the order of TIDs. */
-#define LSM_LAST_OFFSET			0xFFFF
-
 typedef struct LsmParallelScanData
 {
 	ParallelTableScanDescData base; /* must be first */

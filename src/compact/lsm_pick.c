@@ -49,12 +49,6 @@
 /* And when indexes take that much of the memory for all tables. */
 #define LSM_PICK_ARENA_FILL		0.9
 
-/* Records that a job costs besides those that it merges. */
-#define LSM_PICK_JOB_RECORDS	10000.0
-
-/* Records on a page of the row log, taken for an estimate. */
-#define LSM_PICK_PAGE_RECORDS	80.0
-
 /* Dead versions for each row that make a major worth it, and a few more. */
 #define LSM_PICK_DEAD_SHARE		0.2
 #define LSM_PICK_DEAD_BASE		50.0
@@ -172,7 +166,7 @@ lsm_pick_flush(const LsmPickFacts *facts, LsmPickDecision *decision)
 		if (overdue >= 1)
 			lsm_pick_raise(decision, LSM_PICK_FREEZE, overdue);
 		lsm_pick_raise(decision, LSM_PICK_READS, facts->memtable_waste /
-					   (LSM_PICK_JOB_RECORDS + facts->memtable_pages * LSM_PICK_PAGE_RECORDS));
+					   lsm_stat_waste_bound(facts->memtable_pages));
 
 		/* who has more of it goes first */
 		if (facts->arena_fill >= LSM_PICK_ARENA_FILL && facts->arena_share > 0)
@@ -719,7 +713,7 @@ lsm_pick_score_cell(const LsmPickMajor *major, int at)
 		lsm_pick_cell_raise(cell, LSM_PICK_DEAD, (cell->settled + gone) /
 							(LSM_PICK_DEAD_BASE + LSM_PICK_DEAD_SHARE * cell->rows) / penalty);
 		lsm_pick_cell_raise(cell, LSM_PICK_READS, cell->waste /
-							(LSM_PICK_JOB_RECORDS + cell->rows + cell->versions) / penalty);
+							(LSM_STAT_JOB_RECORDS + cell->rows + cell->versions) / penalty);
 	}
 	if (at < facts->nbase && facts->base[at].aborted)
 		lsm_pick_cell_raise(cell, LSM_PICK_ABORTED, 1 / facts->medium);

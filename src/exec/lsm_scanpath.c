@@ -120,16 +120,20 @@ lsm_scanpath_correlation(PlannerInfo *root, RelOptInfo *rel, AttrNumber attnum)
 	return square;
 }
 
-/* Rows that are looked up, whatever the zone maps say. */
-static double
-lsm_scanpath_changed(Oid relid)
+/*
+ * Pages of the row log are read, and rows that have changed are looked up, whatever
+ * the zone maps say.
+ */
+static void
+lsm_scanpath_without_zones(Oid relid, double npages, LsmScanCost *cost)
 {
 	Relation	relation = table_open(relid, NoLock);	/* the planner has
 														 * locked it */
-	double		changed = lsm_estimate_changed(relation);
+	double		logged = Min(lsm_estimate_log_pages(relation) / Max(npages, 1.0), 1);
 
+	cost->changed = (1 - cost->read) * lsm_estimate_changed(relation);
+	cost->read = logged + (1 - logged) * cost->read;
 	table_close(relation, NoLock);
-	return changed;
 }
 
 /*
@@ -154,8 +158,7 @@ lsm_scanpath_zones(PlannerInfo *root, RelOptInfo *rel, List **columns, LsmScanCo
 		cost->read = Min(cost->read, square * fraction + (1 - square));
 	}
 	if (cost->read < 1)
-		cost->changed = (1 - cost->read) *
-			lsm_scanpath_changed(planner_rt_fetch(rel->relid, root)->relid);
+		lsm_scanpath_without_zones(planner_rt_fetch(rel->relid, root)->relid, rel->pages, cost);
 }
 
 void

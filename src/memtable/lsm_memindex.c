@@ -7,7 +7,13 @@
  * to the newest record of that row in the generation, in one shared arena of
  * chunks that is fixed at server start.  A whole index is dropped at once;
  * single nodes never are, which is what makes readers without locks simple.
- * A filter by root answers "nothing here" for most rows.
+ * A filter by root answers "nothing here" for most rows, and single rows are found by
+ * hash tables over the same nodes: going down the list of a large memtable would touch
+ * some twenty nodes, few of which are in the processor's caches.  The list is for ranges.
+ *
+ * The hash tables double in size by two bits each time.  A node is in the one that was
+ * the newest when it was published, and is never moved, so that readers need no lock
+ * here either; they look at the newest, which has most nodes, first.
  *
  * Addresses are offsets into the arena in units of 8 bytes; 0 is none.
  *
@@ -29,6 +35,14 @@
 #define LSM_FILTER_BITS			131072
 #define LSM_FILTER_BYTES		(LSM_FILTER_BITS / 8)
 
+/* Hash tables: buckets in pieces that fit chunks well, and a directory of these. */
+#define LSM_PIECE_BUCKETS		2048
+#define LSM_PIECE_BYTES			(LSM_PIECE_BUCKETS * sizeof(pg_atomic_uint32))
+#define LSM_HASH_TABLES			4	/* of 1, 4, 16 and 64 pieces */
+#define LSM_HASH_PIECES			(1 + 4 + 16 + 64)
+#define LSM_HASH_LOAD			4	/* nodes in a bucket until there is
+									 * another table */
+
 typedef struct LsmArena
 {
 	slock_t		mutex;			/* guards what follows */
@@ -45,9 +59,11 @@ typedef struct LsmChunkHead
 
 typedef struct LsmNode
 {
-	LsmTid		root;
+	uint64		root:48;
+	uint64		height:16;
 	pg_atomic_uint64 newest;	/* version TID of the newest record */
-	uint16		height;
+	uint32		in_bucket;		/* next node of the bucket; fixed once that is
+								 * linked */
 	pg_atomic_uint32 next[FLEXIBLE_ARRAY_MEMBER];
 } LsmNode;
 
@@ -127,10 +143,12 @@ lsm_memindex_reset(LsmMemIndex *index, uint32 state, uint32 generation)
 	index->first_chunk = index->last_chunk = 0;
 	index->used = index->nchunks = 0;
 	index->head = index->filter = 0;
+	index->buckets = index->npieces = index->ntables = 0;
 	pg_atomic_write_u32(&index->entries, 0);
 	pg_atomic_write_u32(&index->inserts, 0);
 	pg_atomic_write_u32(&index->ends, 0);
-	index->counts_inserts = state == LSM_INDEX_READY;	/* else made from version pages */
+	index->counts_inserts = state == LSM_INDEX_READY;	/* else made from
+														 * version pages */
 	index->state = state;
 	index->generation = generation;
 }
@@ -186,6 +204,7 @@ lsm_node_create(LsmMemIndex *index, LsmTid root, int height)
 
 		node->root = root;
 		node->height = height;
+		node->in_bucket = 0;
 		pg_atomic_init_u64(&node->newest, LSM_INVALID_TID);
 		for (int i = 0; i < height; i++)
 			pg_atomic_init_u32(&node->next[i], 0);
@@ -193,54 +212,137 @@ lsm_node_create(LsmMemIndex *index, LsmTid root, int height)
 	return address;
 }
 
+static inline uint32
+lsm_root_hash(LsmTid root)
+{
+	return murmurhash32(LSM_TID_LB(root) ^ LSM_TID_OFFSET(root) * 0x9E3779B1);
+}
+
 /* The filter's word and bit for a root. */
 static inline pg_atomic_uint32 *
-lsm_filter_word(LsmMemIndex *index, LsmTid root, uint32 *bit)
+lsm_filter_word(LsmMemIndex *index, uint32 hash, uint32 *bit)
 {
-	uint32		hash = murmurhash32(LSM_TID_LB(root) ^ LSM_TID_OFFSET(root) * 0x9E3779B1) % LSM_FILTER_BITS;
-
+	hash %= LSM_FILTER_BITS;
 	*bit = (uint32) 1 << (hash % 32);
 	return (pg_atomic_uint32 *) (arena_chunks + (Size) index->filter * 8) + hash / 32;
 }
 
+/* ---- hash tables ---- */
+
+static inline uint32
+lsm_hash_table_pieces(int table)
+{
+	return 1 << (2 * table);
+}
+
+/* Where its pieces begin in the directory. */
+static inline uint32
+lsm_hash_table_first(int table)
+{
+	return (lsm_hash_table_pieces(table) - 1) / 3;
+}
+
+/* The bucket of a hash in a table; the filter uses its low bits. */
+static inline pg_atomic_uint32 *
+lsm_hash_bucket(LsmMemIndex *index, int table, uint32 hash)
+{
+	const uint32 *directory = (const uint32 *) (arena_chunks + (Size) index->buckets * 8);
+	uint32		number = (hash >> 8) % (lsm_hash_table_pieces(table) * LSM_PIECE_BUCKETS);
+	uint32		piece = directory[lsm_hash_table_first(table) + number / LSM_PIECE_BUCKETS];
+
+	return (pg_atomic_uint32 *) (arena_chunks + (Size) piece * 8) + number % LSM_PIECE_BUCKETS;
+}
+
 /*
- * The last node before root on each level (the head node if there is none);
- * returns the node of root itself or 0.
+ * If the newest hash table is full, make another piece of the next one, which is used
+ * when it has all of them; mutex held.  Without memory the chains become longer.
  */
-static uint32
+static void
+lsm_hash_grow(LsmMemIndex *index)
+{
+	uint32	   *directory = (uint32 *) (arena_chunks + (Size) index->buckets * 8);
+	uint32		piece;
+	pg_atomic_uint32 *buckets;
+
+	if (index->ntables == LSM_HASH_TABLES ||
+		(index->ntables > 0 && pg_atomic_read_u32(&index->entries) / LSM_HASH_LOAD <
+		 lsm_hash_table_pieces(index->ntables - 1) * LSM_PIECE_BUCKETS))
+		return;
+	piece = lsm_memindex_alloc(index, LSM_PIECE_BYTES);
+	if (piece == 0)
+		return;
+	buckets = (pg_atomic_uint32 *) (arena_chunks + (Size) piece * 8);
+	for (int i = 0; i < LSM_PIECE_BUCKETS; i++)
+		pg_atomic_init_u32(&buckets[i], 0);
+	directory[index->npieces++] = piece;
+	if (index->npieces == lsm_hash_table_first(index->ntables + 1))
+	{
+		pg_write_barrier();
+		index->ntables++;
+	}
+}
+
+/* Put a node that is complete into the newest table. */
+static void
+lsm_hash_link(LsmMemIndex *index, uint32 address, uint32 hash)
+{
+	LsmNode    *node = lsm_node_ptr(address);
+	uint32		ntables = index->ntables;
+	pg_atomic_uint32 *bucket;
+	uint32		first;
+
+	pg_read_barrier();
+	bucket = lsm_hash_bucket(index, ntables - 1, hash);
+	first = pg_atomic_read_u32(bucket);
+	do
+		node->in_bucket = first;
+	while (!pg_atomic_compare_exchange_u32(bucket, &first, address));
+}
+
+/* ---- the list ---- */
+
+/* The last node before root on each level (the head node if there is none). */
+static void
 lsm_memindex_search(LsmMemIndex *index, LsmTid root, uint32 *before)
 {
 	uint32		at = index->head;
-	uint32		next = 0;
 
 	for (int level = LSM_MAX_HEIGHT - 1; level >= 0; level--)
 	{
 		for (;;)
 		{
-			next = pg_atomic_read_u32(&lsm_node_ptr(at)->next[level]);
+			uint32		next = pg_atomic_read_u32(&lsm_node_ptr(at)->next[level]);
+
 			if (next == 0 || lsm_node_ptr(next)->root >= root)
 				break;
 			at = next;
 		}
-		if (before != NULL)
-			before[level] = at;
+		before[level] = at;
 	}
-	return (next != 0 && lsm_node_ptr(next)->root == root) ? next : 0;
 }
 
 /* The node of a root, 0 if there is none. */
 static uint32
 lsm_memindex_node(LsmMemIndex *index, LsmTid root)
 {
+	uint32		hash = lsm_root_hash(root);
 	pg_atomic_uint32 *word;
 	uint32		bit;
+	uint32		ntables;
 
 	if (index->head == 0)
 		return 0;
-	word = lsm_filter_word(index, root, &bit);
+	word = lsm_filter_word(index, hash, &bit);
 	if ((pg_atomic_read_u32(word) & bit) == 0)
 		return 0;
-	return lsm_memindex_search(index, root, NULL);
+	ntables = index->ntables;
+	pg_read_barrier();
+	for (int table = (int) ntables - 1; table >= 0; table--)
+		for (uint32 at = pg_atomic_read_u32(lsm_hash_bucket(index, table, hash)); at != 0;
+			 at = lsm_node_ptr(at)->in_bucket)
+			if (lsm_node_ptr(at)->root == root)
+				return at;
+	return 0;
 }
 
 /* Newest record of root in this generation, LSM_INVALID_TID if there is none. */
@@ -250,6 +352,30 @@ lsm_memindex_find(LsmMemIndex *index, LsmTid root)
 	uint32		node = lsm_memindex_node(index, root);
 
 	return node == 0 ? LSM_INVALID_TID : pg_atomic_read_u64(&lsm_node_ptr(node)->newest);
+}
+
+/* Make the first node, filter and hash table, if there is memory; mutex held. */
+static void
+lsm_memindex_start(LsmMemIndex *index)
+{
+	uint32		filter = lsm_memindex_alloc(index, LSM_FILTER_BYTES);
+	uint32		directory = filter == 0 ? 0 :
+	lsm_memindex_alloc(index, MAXALIGN(LSM_HASH_PIECES * sizeof(uint32)));
+	uint32		head = directory == 0 ? 0 :
+	lsm_node_create(index, LSM_INVALID_TID, LSM_MAX_HEIGHT);
+	pg_atomic_uint32 *words = (pg_atomic_uint32 *) (arena_chunks + (Size) filter * 8);
+
+	if (head == 0)
+		return;
+	for (int i = 0; i < LSM_FILTER_BITS / 32; i++)
+		pg_atomic_init_u32(&words[i], 0);
+	index->filter = filter;
+	index->buckets = directory;
+	lsm_hash_grow(index);
+	if (index->ntables == 0)
+		return;
+	pg_write_barrier();
+	index->head = head;
 }
 
 /*
@@ -269,27 +395,13 @@ lsm_memindex_reserve(LsmMemIndex *index, LsmTid root)
 
 	SpinLockAcquire(&index->mutex);
 	if (index->head == 0)
-	{
-		uint32		filter = lsm_memindex_alloc(index, LSM_FILTER_BYTES);
-		uint32		head = filter == 0 ? 0 :
-			lsm_node_create(index, LSM_INVALID_TID, LSM_MAX_HEIGHT);
-
-		if (head != 0)
-		{
-			pg_atomic_uint32 *words = (pg_atomic_uint32 *) (arena_chunks + (Size) filter * 8);
-
-			for (int i = 0; i < LSM_FILTER_BITS / 32; i++)
-				pg_atomic_init_u32(&words[i], 0);
-			index->filter = filter;
-			pg_write_barrier();
-			index->head = head;
-		}
-	}
+		lsm_memindex_start(index);
 	if (index->head != 0)
 	{
 		int			height = 1;
 		uint64		dice = pg_prng_uint64(&pg_global_prng_state);
 
+		lsm_hash_grow(index);
 		/* one node in four goes up a level */
 		while (height < LSM_MAX_HEIGHT && (dice & 3) == 0)
 		{
@@ -313,6 +425,7 @@ lsm_memindex_publish(LsmMemIndex *index, uint32 address, LsmTid root, LsmTid vti
 {
 	LsmNode    *node = lsm_node_ptr(address);
 	uint32		before[LSM_MAX_HEIGHT];
+	uint32		hash = lsm_root_hash(root);
 	pg_atomic_uint32 *word;
 	uint32		bit;
 	bool		linked = pg_atomic_read_u64(&node->newest) != LSM_INVALID_TID;
@@ -326,9 +439,10 @@ lsm_memindex_publish(LsmMemIndex *index, uint32 address, LsmTid root, LsmTid vti
 	if (linked)
 		return;
 
-	word = lsm_filter_word(index, root, &bit);
+	word = lsm_filter_word(index, hash, &bit);
 	pg_atomic_fetch_or_u32(word, bit);
-	(void) lsm_memindex_search(index, root, before);
+	lsm_hash_link(index, address, hash);
+	lsm_memindex_search(index, root, before);
 	for (int level = 0; level < node->height; level++)
 	{
 		for (;;)
@@ -336,7 +450,10 @@ lsm_memindex_publish(LsmMemIndex *index, uint32 address, LsmTid root, LsmTid vti
 			LsmNode    *left = lsm_node_ptr(before[level]);
 			uint32		right = pg_atomic_read_u32(&left->next[level]);
 
-			/* Race: another row's node may have come in between; step over it. */
+			/*
+			 * Race: another row's node may have come in between; step over
+			 * it.
+			 */
 			while (right != 0 && lsm_node_ptr(right)->root < root)
 			{
 				before[level] = right;
@@ -366,7 +483,7 @@ lsm_memindex_collect(LsmMemIndex *index, LsmTid lo, LsmTid hi,
 
 	if (index->head == 0)
 		return 0;
-	(void) lsm_memindex_search(index, lo, before);
+	lsm_memindex_search(index, lo, before);
 	at = pg_atomic_read_u32(&lsm_node_ptr(before[0])->next[0]);
 	while (at != 0 && n < max)
 	{

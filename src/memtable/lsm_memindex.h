@@ -33,6 +33,9 @@ typedef struct LsmMemIndex
 	uint32		nchunks;
 	uint32		head;			/* address of the head node; 0: empty */
 	uint32		filter;			/* address of the filter */
+	uint32		buckets;		/* address of the directory of hash tables */
+	uint32		npieces;		/* that the directory has */
+	uint32		ntables;		/* that are complete */
 	pg_atomic_uint32 entries;
 	/* for estimates: INSERTs of the generation, and records that end a row */
 	bool		counts_inserts; /* has been there since the generation began */

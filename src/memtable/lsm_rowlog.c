@@ -79,6 +79,29 @@ lsm_rowlog_fill(LsmTable *table)
 }
 
 /*
+ * Reads have examined records of the memtable in vain: ask a worker to flush it, if
+ * they are more than the flush would work through.  A queue is small, and its memtable
+ * would be half full only after very many entries, most of which are gone.  Counts come
+ * seldom, and while a flush runs they are those of the generation before.
+ */
+void
+lsm_rowlog_ask_for_reads(Relation rel, LsmTable *table)
+{
+	uint64		waste = table->stat.memtable_waste;
+	TimestampTz now;
+
+	table->stat.memtable_waste = 0;
+	if (waste < lsm_stat_waste_bound(table->shared->gen_pages) ||
+		table->shared->flushing != 0 || RecoveryInProgress())
+		return;
+	now = GetCurrentStatementStartTimestamp();
+	if (now - table->stat.asked_at < USECS_PER_SEC && now >= table->stat.asked_at)
+		return;
+	table->stat.asked_at = now;
+	lsm_worker_request(rel);
+}
+
+/*
  * Before a change: flush a memtable that is full.  A worker is asked to do that
  * long before, once by each backend, as a request stays until it is served; and
  * writers become slower when it falls behind.
@@ -89,7 +112,10 @@ lsm_rowlog_keep_bounds(Relation rel, LsmTable *table)
 	double		fill = lsm_rowlog_fill(table);
 
 	if (fill < LSM_FLUSH_FILL)
+	{
+		lsm_rowlog_heed_waste(rel, table);
 		return;
+	}
 	if (fill >= 1)
 	{
 		lsm_flush_for_room(rel);

@@ -79,6 +79,16 @@ extern void lsm_index_make_room(Relation rel, LsmTable *table);
 extern uint32 lsm_pages_begun;
 
 extern void lsm_rowlog_keep_bounds(Relation rel, LsmTable *table);
+extern void lsm_rowlog_ask_for_reads(Relation rel, LsmTable *table);
+
+/* By writers, and at the beginning of index scans. */
+static inline void
+lsm_rowlog_heed_waste(Relation rel, LsmTable *table)
+{
+	if (unlikely(table->stat.memtable_waste != 0))
+		lsm_rowlog_ask_for_reads(rel, table);
+}
+
 extern double lsm_rowlog_fill(LsmTable *table);
 
 extern LsmFetchResult lsm_rowlog_fetch(Relation rel, LsmView *view, LsmTid tid,

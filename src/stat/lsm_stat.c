@@ -253,6 +253,24 @@ lsm_stat_widen_entry(LsmStatEntry *entry, int shift)
 
 /* ---- from the backend to shared memory ---- */
 
+/* Records examined in vain in the memtable, since the first of them or since its flush. */
+static uint64
+lsm_stat_waste(LsmStatEntry *entry)
+{
+	uint64		rows = pg_atomic_read_u64(&entry->counts[LSM_STAT_ROWS_MEMTABLE]);
+	uint64		records = pg_atomic_read_u64(&entry->counts[LSM_STAT_RECORDS_MEMTABLE]);
+
+	return records > rows ? records - rows : 0;
+}
+
+static uint64
+lsm_stat_waste_since_flush(LsmStatEntry *entry)
+{
+	uint64		waste = lsm_stat_waste(entry);
+
+	return waste - Min(waste, pg_atomic_read_u64(&entry->flushed_waste));
+}
+
 static void
 lsm_stat_give(LsmStatLocal *stat)
 {
@@ -273,6 +291,7 @@ lsm_stat_give(LsmStatLocal *stat)
 		lsm_stat_add(&entry->bucket_records[at], stat->buckets[i].records);
 		lsm_stat_add(&entry->bucket_rows[at], stat->buckets[i].rows);
 	}
+	stat->memtable_waste = lsm_stat_waste_since_flush(entry);
 	lsm_stat_unlock();
 	memset(stat->counts, 0, sizeof(stat->counts));
 	memset(stat->buckets, 0, sizeof(stat->buckets));
@@ -382,15 +401,6 @@ lsm_stat_clear_range(LsmStatEntry *entry, LsmTid first_root, LsmTid last_root)
 	}
 }
 
-static uint64
-lsm_stat_waste(LsmStatEntry *entry)
-{
-	uint64		rows = pg_atomic_read_u64(&entry->counts[LSM_STAT_ROWS_MEMTABLE]);
-	uint64		records = pg_atomic_read_u64(&entry->counts[LSM_STAT_RECORDS_MEMTABLE]);
-
-	return records > rows ? records - rows : 0;
-}
-
 /* A job on the rows from first_root to last_root is done. */
 void
 lsm_stat_report_job(Oid relid, LsmJobKind kind, uint64 bytes_read, uint64 bytes_written,
@@ -453,7 +463,6 @@ lsm_stat_read(Oid relid, LsmStatCopy *copy)
 {
 	LsmStatKey	key = {MyDatabaseId, relid};
 	LsmStatEntry *entry;
-	uint64		waste;
 
 	memset(copy, 0, sizeof(*copy));
 	LWLockAcquire(&lsm_stat_shared->lock, LW_SHARED);
@@ -472,8 +481,7 @@ lsm_stat_read(Oid relid, LsmStatCopy *copy)
 		copy->buckets[i].records = pg_atomic_read_u64(&entry->bucket_records[i]);
 		copy->buckets[i].rows = pg_atomic_read_u64(&entry->bucket_rows[i]);
 	}
-	waste = lsm_stat_waste(entry);
-	copy->memtable_waste = waste - Min(waste, pg_atomic_read_u64(&entry->flushed_waste));
+	copy->memtable_waste = lsm_stat_waste_since_flush(entry);
 	copy->reset_time = entry->reset_time;
 	SpinLockAcquire(&entry->mutex);
 	copy->error_time = entry->error_time;

@@ -72,6 +72,13 @@ typedef struct LsmStatLocal
 	uint64		counts[LSM_STAT_COUNTERS];
 	int			shift;
 	LsmStatBucket buckets[LSM_STAT_BUCKETS];
+
+	/*
+	 * of all backends, since the last flush, when counts were given last;
+	 * whoever acts on it sets it to 0
+	 */
+	uint64		memtable_waste;
+	TimestampTz asked_at;		/* when a flush was asked for because of it */
 } LsmStatLocal;
 
 extern void lsm_stat_widen(LsmStatLocal *stat, LsmTid root);
@@ -161,6 +168,22 @@ typedef struct LsmStatCopy
 	int			error_code;		/* as ERRCODE_xxx */
 	char		error_message[LSM_STAT_MESSAGE_BYTES];
 } LsmStatCopy;
+
+/* Records that a job costs besides those that it merges. */
+#define LSM_STAT_JOB_RECORDS	10000.0
+
+/* Records on a page of the row log, taken for an estimate. */
+#define LSM_STAT_PAGE_RECORDS	80.0
+
+/*
+ * How many records may reads examine in vain until it is worth flushing a memtable
+ * of so many pages?  What the flush works through, about.
+ */
+static inline double
+lsm_stat_waste_bound(uint32 pages)
+{
+	return LSM_STAT_JOB_RECORDS + pages * LSM_STAT_PAGE_RECORDS;
+}
 
 extern Size lsm_stat_shmem_size(void);
 extern void lsm_stat_shmem_request(void);

@@ -132,6 +132,23 @@ is($node->safe_psql('work', 'SELECT sum(v) FROM minor'), '8000', 'what only the 
 $node->wait_until('work', q{SELECT kind = 'baseline' FROM lsm_segments('inserted')});
 pass('and new rows are noted to be visible to all');
 
+# a small table whose changed rows are read again and again: its memtable would not be
+# half full for long
+$node->safe_psql('work', q{
+	CREATE TABLE passed (id int PRIMARY KEY, v int) USING lsm;
+	INSERT INTO passed SELECT i, 0 FROM generate_series(1, 1000) i;
+	UPDATE passed SET v = 1});
+foreach my $round (1 .. 200)
+{
+	last if log_count(qr/LOG:  lsm: flush of public\.passed:/);
+	$node->safe_psql('work', q{
+		SELECT sum(v) FROM passed;
+		SELECT sum(v) FROM passed;
+		SET enable_seqscan = off;
+		SELECT v FROM passed WHERE id = 1});
+}
+cmp_ok(log_count(qr/LOG:  lsm: flush of public\.passed:/), '>', 0, 'a memtable is flushed when reads suffer from it');
+
 # tables that are to be left alone
 $node->safe_psql('work', q{
 	CREATE TABLE alone (id int PRIMARY KEY, v int) USING lsm WITH (lsm.auto_compact = off);
