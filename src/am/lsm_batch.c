@@ -103,6 +103,7 @@ lsm_batch_want(LsmBatchScan *batch, LsmWanted *wanted)
 	batch->scan->feed.next = lsm_batch_wanted_next;
 	batch->scan->feed.restart = lsm_batch_wanted_restart;
 	batch->scan->feed.arg = batch;
+	batch->scan->feed.sure = true;
 }
 
 /* Count rows that were found as the server's own scans do. */
