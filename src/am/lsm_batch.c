@@ -74,14 +74,15 @@ lsm_batch_wanted_next(void *arg, const LsmManifestEntry **entry, uint32 *blockno
 {
 	LsmBatchScan *batch = arg;
 	LsmScan		scan = batch->scan;
-	BlockNumber lb;
+	LsmTid		root;
+	LsmTid		last;
 
-	while ((lb = lsm_wanted_tell(batch->wanted)) != InvalidBlockNumber)
+	while ((root = lsm_wanted_tell(batch->wanted, scan->feed_tid, &last)) != LSM_INVALID_TID)
 	{
-		scan->feed_tid = Max(scan->feed_tid, LSM_TID(lb, FirstOffsetNumber));
-		if (lsm_scan_feed_block(scan, LSM_TID(lb, LSM_MAX_OFFSET), entry, blockno))
+		scan->feed_tid = root;
+		if (lsm_scan_feed_block(scan, last, entry, blockno))
 			return true;
-		lsm_wanted_told(batch->wanted);
+		scan->feed_tid = last + 1;
 	}
 	return false;
 }

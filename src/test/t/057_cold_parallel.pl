@@ -101,8 +101,7 @@ psql(q{ALTER SERVER cold OPTIONS (DROP parallel_requests)});
 $store->fault('', undef);
 is(gets('SELECT id, v FROM t WHERE id IN (1, 20, 100, 150, 200, 290) ORDER BY id'),
 	1, 'rows near each other are one request');
-is(gets('SELECT count(*), sum(v) FROM t WHERE id BETWEEN 10000 AND 10001'), 1, 'a short range, too');
-cmp_ok(gets('SELECT sum(v) FROM t WHERE id BETWEEN 10000 AND 10300'), '<=', 2, 'a longer one, two');
+cmp_ok(gets('SELECT sum(v) FROM t WHERE id BETWEEN 10000 AND 10300'), '<=', 2, 'a range is two at most');
 cmp_ok(gets('SELECT sum(v), min(a) FROM t'), '<=', 12, 'all of the table takes few');
 
 # ---- changes of some of the rows ----
