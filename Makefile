@@ -198,7 +198,8 @@ PROVE_TESTS = \
 	src/test/t/052_store_faults.pl \
 	src/test/t/053_cold_file.pl \
 	src/test/t/054_cold_orphans.pl \
-	src/test/t/055_cold_s3.pl
+	src/test/t/055_cold_s3.pl \
+	src/test/t/057_cold_parallel.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm

@@ -184,6 +184,31 @@ SELECT * FROM lsm_check('d');
 DROP TABLE d, d_off, d_heap;
 SELECT set_config('lsm_test.dir', :'dir', false) = :'dir' AS set;
 
+-- the planner knows what waiting for a store costs
+CREATE TABLE p (id int, k int, a text) USING lsm;
+INSERT INTO p SELECT i, i % 5000, md5(i::text) FROM generate_series(1, 20000) i;
+CREATE INDEX p_id ON p (id);
+CREATE INDEX p_k ON p (k);
+SELECT count(*) FROM lsm_major_compact('p');
+VACUUM ANALYZE p;
+EXPLAIN (COSTS OFF) SELECT a FROM p WHERE id = 5;
+EXPLAIN (COSTS OFF) SELECT a FROM p WHERE k = 5;
+EXPLAIN (COSTS OFF) SELECT a FROM p WHERE k < 3 ORDER BY k;
+ALTER TABLE p SET (lsm.cold_store = 'cold');
+SELECT count(*) FROM lsm_major_compact('p');
+SELECT location, rows FROM lsm_segments('p');
+EXPLAIN (COSTS OFF) SELECT a FROM p WHERE id = 5;
+EXPLAIN (COSTS OFF) SELECT a FROM p WHERE k = 5;
+EXPLAIN (COSTS OFF) SELECT a FROM p WHERE k < 3 ORDER BY k;
+SET enable_bitmapscan = off;
+SET lsm.enable_lsmscan = off;
+EXPLAIN (COSTS OFF) SELECT a FROM p WHERE k = 5;
+RESET enable_bitmapscan;
+RESET lsm.enable_lsmscan;
+SELECT a FROM p WHERE k = 5 ORDER BY id;
+SELECT k, a FROM p WHERE k < 2 ORDER BY k, id;
+DROP TABLE p;
+
 -- a label, as dumps have it, makes no request
 ALTER TABLE t RESET (lsm.cold_store);
 SELECT count(*) FROM lsm_major_compact('t');

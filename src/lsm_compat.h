@@ -249,6 +249,12 @@ lsm_compat_truncate_main(SMgrRelation reln, BlockNumber old_nblocks, BlockNumber
 #define lsm_compat_explain_relations(es) ((es)->rtable_size)
 #endif
 
+#if PG_VERSION_NUM < 170000
+#define lsm_compat_array_length(root, expr) ((double) estimate_array_length(expr))
+#else
+#define lsm_compat_array_length(root, expr) estimate_array_length(root, expr)
+#endif
+
 /* What rows are grouped by, without columns that follow from others. */
 #if PG_VERSION_NUM < 170000
 #define lsm_compat_group_clause(root) ((root)->parse->groupClause)

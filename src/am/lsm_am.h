@@ -331,6 +331,7 @@ extern bool lsm_relid_is_lsm(Oid relid);
 /* ---- lsm_estimate.c ---- */
 extern double lsm_estimate_changed(Relation rel);
 extern double lsm_estimate_log_pages(Relation rel);
+extern void lsm_estimate_blocks(Relation rel, double *all, double *cold);
 extern void lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 							  double *tuples, double *allvisfrac);
 extern void lsm_estimate_for_planner(Relation rel, int32 *attr_widths, BlockNumber *pages,

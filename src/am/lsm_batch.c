@@ -74,14 +74,15 @@ lsm_batch_wanted_next(void *arg, const LsmManifestEntry **entry, uint32 *blockno
 {
 	LsmBatchScan *batch = arg;
 	LsmScan		scan = batch->scan;
-	BlockNumber lb;
+	LsmTid		root;
+	LsmTid		last;
 
-	while ((lb = lsm_wanted_tell(batch->wanted)) != InvalidBlockNumber)
+	while ((root = lsm_wanted_tell(batch->wanted, scan->feed_tid, &last)) != LSM_INVALID_TID)
 	{
-		scan->feed_tid = Max(scan->feed_tid, LSM_TID(lb, FirstOffsetNumber));
-		if (lsm_scan_feed_block(scan, LSM_TID(lb, LSM_MAX_OFFSET), entry, blockno))
+		scan->feed_tid = root;
+		if (lsm_scan_feed_block(scan, last, entry, blockno))
 			return true;
-		lsm_wanted_told(batch->wanted);
+		scan->feed_tid = last + 1;
 	}
 	return false;
 }
@@ -103,6 +104,7 @@ lsm_batch_want(LsmBatchScan *batch, LsmWanted *wanted)
 	batch->scan->feed.next = lsm_batch_wanted_next;
 	batch->scan->feed.restart = lsm_batch_wanted_restart;
 	batch->scan->feed.arg = batch;
+	batch->scan->feed.sure = true;
 }
 
 /* Count rows that were found as the server's own scans do. */

@@ -174,6 +174,16 @@ lsm_estimate_log_pages(Relation rel)
 	return Max(begun, Min(all, LSM_NEW_TABLE_PAGES));
 }
 
+/* Blocks of base segments, and those of them that are in a store. */
+void
+lsm_estimate_blocks(Relation rel, double *all, double *cold)
+{
+	LsmView    *view = lsm_view_get(rel, lsm_table_open(rel));
+
+	*all = (double) view->base_blocks;
+	*cold = (double) view->cold_blocks;
+}
+
 /* Rows and cost-equivalent pages, from the manifest. */
 void
 lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *tuples,

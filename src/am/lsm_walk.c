@@ -22,7 +22,7 @@
 /* A root so many LBs behind the last one may be in the next block. */
 #define LSM_WALK_LBS			64
 
-/* Steps from block to block that make a walk. */
+/* Steps from block to block that make a walk; of a store, one is enough. */
 #define LSM_WALK_STEPS			2
 
 /* Bytes that are read before anybody asks for them. */
@@ -108,7 +108,8 @@ lsm_walk_step(LsmWalk *walk, LsmTid root)
 	}
 	walk->first_root = root;
 	walk->last_root = tid - 1;
-	if (!known || ++walk->steps < LSM_WALK_STEPS || lsm_block_is_local(entry->uid, blockno))
+	if (!known || ++walk->steps < (lsm_entry_is_cold(entry) ? 1 : LSM_WALK_STEPS) ||
+		lsm_block_is_local(entry->uid, blockno))
 		return;
 	cached = lsm_block_pin_ahead(walk->rel, walk->table, entry, blockno, &walk->feed);
 	if (cached != NULL)

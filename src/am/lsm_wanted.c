@@ -41,7 +41,7 @@ struct LsmWanted
 	int			noffsets;
 	int			maxoffsets;
 	OffsetNumber *offsets;
-	int			told;			/* next page for lsm_wanted_tell() */
+	int			told;			/* page that lsm_wanted_tell() has come to */
 	uint64		exact;
 	uint64		lossy;
 };
@@ -316,21 +316,33 @@ lsm_wanted_pages(LsmWanted *wanted, uint64 *exact, uint64 *lossy)
 
 /* ---- reading ahead ---- */
 
-BlockNumber
-lsm_wanted_tell(LsmWanted *wanted)
+LsmTid
+lsm_wanted_tell(LsmWanted *wanted, LsmTid tid, LsmTid *last)
 {
-	wanted->told = Max(wanted->told, wanted->first);
-	if (wanted->told >= wanted->npages &&
-		wanted->npages - wanted->first < LSM_WANTED_AHEAD)
-		(void) lsm_wanted_take(wanted);
-	return wanted->told < wanted->npages ? wanted->pages[wanted->told].lb : InvalidBlockNumber;
-}
+	for (wanted->told = Max(wanted->told, wanted->first);; wanted->told++)
+	{
+		LsmWantedPage *page;
+		int			i;
 
-/* The page that was told last is done. */
-void
-lsm_wanted_told(LsmWanted *wanted)
-{
-	wanted->told++;
+		if (wanted->told >= wanted->npages &&
+			(wanted->npages - wanted->first >= LSM_WANTED_AHEAD || !lsm_wanted_take(wanted)))
+			return LSM_INVALID_TID;
+		page = &wanted->pages[wanted->told];
+		if (page->lb < LSM_TID_LB(tid))
+			continue;
+		if (page->lb > LSM_TID_LB(tid))
+			tid = LSM_TID(page->lb, FirstOffsetNumber);
+		if (page->n < 0)
+		{
+			*last = LSM_TID(page->lb, LSM_MAX_OFFSET);
+			if (tid <= *last)
+				return tid;
+			continue;
+		}
+		i = lsm_wanted_offset(wanted, page, LSM_TID_OFFSET(tid));
+		if (i < page->n)
+			return *last = LSM_TID(page->lb, wanted->offsets[page->at + i]);
+	}
 }
 
 void

@@ -44,9 +44,11 @@ extern bool lsm_wanted_enter(LsmWanted *wanted, LsmTid hi);
 /* Pages of the bitmap that the scan has come to. */
 extern void lsm_wanted_pages(LsmWanted *wanted, uint64 *exact, uint64 *lossy);
 
-/* For reading ahead: the next LB; InvalidBlockNumber: none is known.  Begin again. */
-extern BlockNumber lsm_wanted_tell(LsmWanted *wanted);
-extern void lsm_wanted_told(LsmWanted *wanted);
+/*
+ * For reading ahead: the first root from tid on, and the last one to which all are wanted
+ * then; LSM_INVALID_TID: none is known.  tid does not become less, until it is told again.
+ */
+extern LsmTid lsm_wanted_tell(LsmWanted *wanted, LsmTid tid, LsmTid *last);
 extern void lsm_wanted_tell_again(LsmWanted *wanted);
 
 #endif							/* LSM_WANTED_H */

@@ -18,6 +18,11 @@
  *	  Blocks of an object are read the same way, with requests to its store in place
  *	  of those to the kernel: longer ones, as each costs more.  They are under way
  *	  while somebody waits for one, and for a moment with each block that is taken.
+ *	  Where the feed is sure (it knows the rows), the window is as wide as may be from
+ *	  the first block on, over many segments: what is read far apart takes as long as
+ *	  requests have to wait for each other, so all of it is asked for at once, and
+ *	  the store's parallel_requests are on their way.  What is read over between two
+ *	  blocks counts as the window's, as it takes memory.
  *
  * MEMORY
  *	  Requests write to memory of their own, below TopMemoryContext: the server
@@ -48,6 +53,9 @@
 /* A fill opens so many segments at most: those of its caller stay open. */
 #define LSM_AHEAD_SEGMENTS		4
 
+/* The same of a feed that is sure, of cold segments. */
+#define LSM_AHEAD_SURE_SEGMENTS 64
+
 /* Memory of runs that is kept for the next ones. */
 #define LSM_AHEAD_SPARE			16
 
@@ -73,7 +81,7 @@ typedef struct LsmAheadItem
 {
 	uint64		uid;
 	uint32		blockno;
-	uint32		len;
+	uint32		bytes;			/* cold: with what is read over before it */
 	LsmAheadRun *run;			/* NULL: a cache has it, or it cannot be read
 								 * so */
 } LsmAheadItem;
@@ -172,7 +180,7 @@ lsm_ahead_pop(LsmAhead *ahead)
 {
 	LsmAheadItem *item = &ahead->items[ahead->first++];
 
-	ahead->bytes -= item->len;
+	ahead->bytes -= item->bytes;
 	if (item->run != NULL && --item->run->nitems == 0)
 		lsm_ahead_drop_run(ahead, item->run);
 }
@@ -278,6 +286,21 @@ lsm_ahead_most(uint32 block_bytes, bool cold)
 
 /* ---- filling ---- */
 
+/* What will be read over between the block that was added last and this one. */
+static uint32
+lsm_ahead_gap(const LsmAhead *ahead, const LsmAheadPlace *place)
+{
+	uint32		page = (uint32) (place->offset / LSM_PAGE_PAYLOAD);
+	uint32		last;
+
+	if (ahead->nwants == 0 || !lsm_entry_is_cold(place->entry))
+		return 0;
+	last = ahead->wants[ahead->nwants - 1].last_page;
+	if (page <= last || page - last > LSM_COLD_GAP_BYTES / LSM_PAGE_PAYLOAD)
+		return 0;
+	return (page - last) * LSM_PAGE_PAYLOAD;
+}
+
 static void
 lsm_ahead_add_item(LsmAhead *ahead, const LsmAheadPlace *place)
 {
@@ -302,9 +325,9 @@ lsm_ahead_add_item(LsmAhead *ahead, const LsmAheadPlace *place)
 	item = &ahead->items[ahead->nitems++];
 	item->uid = uid;
 	item->blockno = place->blockno;
-	item->len = place->len;
+	item->bytes = place->len + lsm_ahead_gap(ahead, place);
 	item->run = NULL;
-	ahead->bytes += place->len;
+	ahead->bytes += item->bytes;
 	want = &ahead->wants[ahead->nwants++];
 	want->first_page = (uint32) (place->offset / LSM_PAGE_PAYLOAD);
 	want->last_page = (uint32) ((place->offset + place->len - 1) / LSM_PAGE_PAYLOAD);
@@ -479,10 +502,13 @@ lsm_ahead_fill(LsmAhead *ahead, Relation rel, LsmTable *table, LsmAheadFeed *fee
 	LsmManifestEntry entry = {0};
 	LsmAheadPlace place;
 	int			segments = 0;
+	int			most_segments = cold && feed->sure ? LSM_AHEAD_SURE_SEGMENTS :
+		LSM_AHEAD_SEGMENTS;
 
 	ahead->window = Max(ahead->window * 4, (Size) block_bytes * 2);
 	if (cold)
-		ahead->window = Max(ahead->window, LSM_AHEAD_COLD_BYTES);
+		ahead->window = feed->sure ? LSM_AHEAD_BYTES :
+			Max(ahead->window, LSM_AHEAD_COLD_BYTES);
 	ahead->window = Min(ahead->window, lsm_ahead_most(block_bytes, cold));
 	if (feed->most > 0)
 		ahead->window = Min(ahead->window, feed->most);
@@ -500,7 +526,7 @@ lsm_ahead_fill(LsmAhead *ahead, Relation rel, LsmTable *table, LsmAheadFeed *fee
 		segments = 1;
 		lsm_ahead_add_item(ahead, asked);
 	}
-	while (ahead->bytes < ahead->window && segments <= LSM_AHEAD_SEGMENTS &&
+	while (ahead->bytes < ahead->window && segments <= most_segments &&
 		   lsm_ahead_next(rel, table, feed, &place))
 	{
 		if (segments == 0 || place.entry->uid != entry.uid)
@@ -583,8 +609,8 @@ lsm_ahead_take(Relation rel, LsmTable *table, LsmAheadFeed *feed, const LsmAhead
 
 	if (ahead == NULL)
 	{
-		/* nobody knows yet whether there is a second one */
-		if (!feed->missed || CurrentResourceOwner == NULL)
+		/* nobody knows yet whether there is a second one; of a store, it costs little */
+		if (!(feed->missed || lsm_entry_is_cold(place->entry)) || CurrentResourceOwner == NULL)
 		{
 			feed->missed = true;
 			return false;

@@ -34,6 +34,7 @@ typedef struct LsmAheadFeed
 	void		(*restart) (void *arg);
 	void	   *arg;
 	Size		most;			/* bytes of the window; 0: as many as may be */
+	bool		sure;			/* what it tells is wanted, whatever comes before */
 
 	/* Zero at first. */
 	bool		missed;			/* a block has been read without a window */

@@ -78,6 +78,7 @@ lsm_aggnode_begin_quals(LsmAggState *node)
 	ListCell   *cell;
 
 	lsm_columnscan_init(&node->cscan, ps, node->css.ss.ss_currentRelation, nconditions);
+	node->cscan.whole = true;
 	foreach(cell, conditions)
 		if (!lsm_columnscan_add(&node->cscan, lfirst(cell), INDEX_VAR))
 		elog(ERROR, "a condition of LsmAgg is not one by column");

@@ -16,6 +16,9 @@
  * (lsm_scanpath.c): against a bitmap scan that costs too little they would be thrown
  * away, too.
  *
+ * Where requests to a store are to be waited for, there are more bitmap scans to choose
+ * from, and index scans cost more (lsm_coldpath.c).
+ *
  * Then LsmBitmapScans take the place of those that are not parallel
  * (lsm_bitmapscanpath.c).
  *
@@ -141,20 +144,26 @@ lsm_set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntr
 	List	   *taken;
 	ListCell   *cell;
 	bool		ours;
+	bool		cold;
 
 	if (previous_set_rel_pathlist)
 		previous_set_rel_pathlist(root, rel, rti, rte);
-	if (!(lsm_bitmappath_any(rel->pathlist) || lsm_bitmappath_any(rel->partial_pathlist)) ||
-		rte->rtekind != RTE_RELATION || rte->inh || !lsm_relid_is_lsm(rte->relid))
+	if (rte->rtekind != RTE_RELATION || rte->inh || rel->indexlist == NIL ||
+		!lsm_relid_is_lsm(rte->relid))
+		return;
+	ours = lsm_scanpath_applies(rel, rte);
+	cold = ours && lsm_coldpath_applies(root, rel);
+	if (!cold && !lsm_bitmappath_any(rel->pathlist) && !lsm_bitmappath_any(rel->partial_pathlist))
 		return;
 
 	taken = lsm_bitmappath_take(root, rel, &rel->pathlist, &indexes);
+	if (cold)
+		taken = list_concat(taken, lsm_coldpath_begin(root, rel, indexes));
 	foreach(cell, indexes)
 		if (!list_member_ptr(rel->pathlist, lfirst(cell)))
 		add_path(rel, lfirst(cell));
 	if (taken != NIL)
 		add_path(rel, create_seqscan_path(root, rel, rel->lateral_relids, 0));
-	ours = lsm_scanpath_applies(rel, rte);
 	foreach(cell, taken)
 		add_path(rel, ours ? lsm_bitmapscanpath_make(root, rel, lfirst(cell)) : lfirst(cell));
 	if (ours)

@@ -17,7 +17,8 @@
  *	  as by LsmScan, and the pages of the table are read as a sequential scan reads
  *	  them, several at a time: then what lsm_bitmappath.c has charged is taken off.
  *	  Where there are few, each is looked up as by an index scan, but in the order of
- *	  the table, and of many pages several are on their way at a time.
+ *	  the table, and of many pages several are on their way at a time.  What waiting
+ *	  for a store costs comes on top (lsm_coldpath.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -79,7 +80,8 @@ lsm_bitmapscanpath_cost(PlannerInfo *root, RelOptInfo *rel, const BitmapHeapPath
 	else if (pages >= LSM_AHEAD_PAGES)
 		saved = (1 - LSM_AHEAD_FACTOR) * Max(run - tuples * cpu_tuple_cost, 0);
 	path->startup_cost = bitmap->path.startup_cost;
-	path->total_cost = path->startup_cost + Max(run - saved, run * LSM_FIND_FACTOR);
+	path->total_cost = path->startup_cost + Max(run - saved, run * LSM_FIND_FACTOR) +
+		lsm_coldpath_bitmap_cost(root, rel, bitmap, tuples);
 	path->rows = bitmap->path.rows;
 	lsm_compat_copy_disabled(path, &bitmap->path);
 }

@@ -162,6 +162,7 @@ lsm_columnscan_start(LsmColumnScan *cscan)
 		lsm_predicate_start(cscan->predicates[i], cscan->ps->ps_ExprContext);
 	lsm_batch_begin(&cscan->batch, (LsmScan) cscan->scan);
 	cscan->batch.arg = cscan;
+	((LsmScan) cscan->scan)->feed.sure = cscan->whole && cscan->beaten == NULL;
 	if (cscan->wanted != NULL)
 		lsm_batch_want(&cscan->batch, cscan->wanted);
 	if (cscan->npredicates > 0 || cscan->prepare != NULL || cscan->beaten != NULL)

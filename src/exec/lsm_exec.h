@@ -31,6 +31,7 @@ typedef struct LsmScanCost
 	double		read;			/* fraction of the blocks that have to be read */
 	double		changed;		/* rows that have to be looked up in blocks
 								 * that are not read */
+	double		waits;			/* for a store, so many times */
 } LsmScanCost;
 
 extern void lsm_scanpath_install(void);
@@ -59,6 +60,14 @@ extern bool lsm_bitmappath_is_charged(const BitmapHeapPath *path);
 /* ---- lsm_bitmapscanpath.c ---- */
 extern Path *lsm_bitmapscanpath_make(PlannerInfo *root, RelOptInfo *rel, BitmapHeapPath *bitmap);
 extern void lsm_bitmapscanpath_replace(PlannerInfo *root, RelOptInfo *rel);
+
+/* ---- lsm_coldpath.c ---- */
+extern double lsm_coldpath_scan_waits(PlannerInfo *root, RelOptInfo *rel, double read, int places);
+extern Cost lsm_coldpath_wait_cost(RelOptInfo *rel, double waits, bool repeated);
+extern bool lsm_coldpath_applies(PlannerInfo *root, RelOptInfo *rel);
+extern List *lsm_coldpath_begin(PlannerInfo *root, RelOptInfo *rel, List *indexes);
+extern Cost lsm_coldpath_bitmap_cost(PlannerInfo *root, RelOptInfo *rel,
+									 const BitmapHeapPath *bitmap, double rows);
 
 /* ---- lsm_parampath.c ---- */
 extern void lsm_parampath_add(PlannerInfo *root, RelOptInfo *rel);

@@ -137,16 +137,41 @@ lsm_scanpath_without_zones(Oid relid, double npages, LsmScanCost *cost)
 }
 
 /*
+ * In how many places of the table the rows may lie that meet conditions of one column:
+ * each value of a list has its own.
+ */
+static int
+lsm_scanpath_places(PlannerInfo *root, List *restrictions)
+{
+	int			places = 1;
+	ListCell   *cell;
+
+	foreach(cell, restrictions)
+	{
+		Expr	   *clause = lfirst_node(RestrictInfo, cell)->clause;
+
+		if (IsA(clause, ScalarArrayOpExpr))
+			places = Max(places, (int)
+						 lsm_compat_array_length(root, lsecond(((ScalarArrayOpExpr *) clause)->args)));
+	}
+	return places;
+}
+
+/*
  * Conditions of one column are taken together, for a range between two bounds has
  * two of them.
  */
 static void
 lsm_scanpath_zones(PlannerInfo *root, RelOptInfo *rel, List **columns, LsmScanCost *cost)
 {
+	int			best_places = 1;
+
 	for (int i = 0; i < rel->max_attr; i++)
 	{
 		double		square;
 		double		fraction;
+		double		read;
+		int			places;
 
 		if (columns[i] == NIL)
 			continue;
@@ -154,9 +179,15 @@ lsm_scanpath_zones(PlannerInfo *root, RelOptInfo *rel, List **columns, LsmScanCo
 		if (square == 0)
 			continue;
 		fraction = clauselist_selectivity(root, columns[i], rel->relid, JOIN_INNER, NULL);
-		fraction = Min(fraction + LSM_ZONE_PAGES / Max(rel->pages, 1.0), 1);
-		cost->read = Min(cost->read, square * fraction + (1 - square));
+		places = lsm_scanpath_places(root, columns[i]);
+		fraction = Min(fraction + places * LSM_ZONE_PAGES / Max(rel->pages, 1.0), 1);
+		read = square * fraction + (1 - square);
+		if (read >= cost->read)
+			continue;
+		cost->read = read;
+		best_places = places;
 	}
+	cost->waits = lsm_coldpath_scan_waits(root, rel, cost->read, best_places);
 	if (cost->read < 1)
 		lsm_scanpath_without_zones(planner_rt_fetch(rel->relid, root)->relid, rel->pages, cost);
 }
@@ -199,7 +230,7 @@ lsm_scanpath_conditions(PlannerInfo *root, RelOptInfo *rel, List *restrictions, 
 
 /* The same of a small table: the executor finds out which are looked at by column. */
 static void
-lsm_scanpath_conditions_small(RelOptInfo *rel, LsmScanCost *cost)
+lsm_scanpath_conditions_small(PlannerInfo *root, RelOptInfo *rel, LsmScanCost *cost)
 {
 	Index		level = lsm_scanpath_level(rel->baserestrictinfo);
 	ListCell   *cell;
@@ -208,6 +239,7 @@ lsm_scanpath_conditions_small(RelOptInfo *rel, LsmScanCost *cost)
 	cost->read = 1;
 	cost->passed = 1;
 	cost->rest = rel->baserestrictcost;
+	cost->waits = lsm_coldpath_scan_waits(root, rel, 1, 1);
 	foreach(cell, rel->baserestrictinfo)
 		if (lsm_scanpath_may_lead(lfirst(cell), level))
 		cost->by_column = lappend(cost->by_column, lfirst(cell));
@@ -224,6 +256,7 @@ lsm_scanpath_find_cost(RelOptInfo *rel, const LsmScanCost *cost, Cost *disk)
 	*disk = page_cost * rel->pages * cost->read;
 	if (cost->read < 1)
 		*disk += Max(first_cost - page_cost, 0);
+	*disk += lsm_coldpath_wait_cost(rel, cost->waits, false);
 	return rel->pages * (1 - cost->read) * cpu_tuple_cost * LSM_SKIP_FACTOR +
 		cost->changed * cpu_tuple_cost * LSM_LOOK_UP_FACTOR +
 		rel->pages * cpu_operator_cost +	/* zone maps */
@@ -239,6 +272,9 @@ lsm_scanpath_cost(CustomPath *cpath, PlannerInfo *root, RelOptInfo *rel, const L
 	Cost		cpu = lsm_scanpath_find_cost(rel, cost, &disk);
 
 	path->rows = path->param_info != NULL ? path->param_info->ppi_rows : rel->rows;
+	if (path->param_info != NULL)
+		disk += lsm_coldpath_wait_cost(rel, cost->waits, true) -
+			lsm_coldpath_wait_cost(rel, cost->waits, false);
 	path->startup_cost = cost->batch.startup + cost->rest.startup + path->pathtarget->cost.startup;
 	cpu += rel->tuples * cost->passed * (cpu_tuple_cost * LSM_MAKE_FACTOR + cost->rest.per_tuple) +
 		path->rows * path->pathtarget->cost.per_tuple;
@@ -345,7 +381,7 @@ lsm_set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntr
 	if (!lsm_scanpath_applies(rel, rte))
 		return;
 	if (rel->tuples <= LSM_SMALL_TABLE)
-		lsm_scanpath_conditions_small(rel, &cost);
+		lsm_scanpath_conditions_small(root, rel, &cost);
 	else
 		lsm_scanpath_conditions(root, rel, rel->baserestrictinfo, &cost);
 	add_path(rel, &lsm_scanpath_make(root, rel, &cost, rel->lateral_relids, 0)->path);

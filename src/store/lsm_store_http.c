@@ -64,7 +64,7 @@
 #define LSM_HTTP_FIRST_DELAY_US 50000
 #define LSM_HTTP_LAST_DELAY_US	5000000
 #define LSM_HTTP_NO_RANGE		"The store does not answer with the range that was asked for."
-#define LSM_HTTP_IDLE			16	/* easy handles that are kept */
+#define LSM_HTTP_IDLE			64	/* easy handles that are kept */
 
 /* What curl has of a request. */
 typedef struct LsmHttpTransfer

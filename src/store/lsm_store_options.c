@@ -426,7 +426,7 @@ lsm_store_options_read(LsmStoreOptions *options, List *defs)
 		LSM_STORE_FILE;
 	options->prefix = lsm_option_copy(defs, "prefix", "");
 	options->verify_full = strcmp(lsm_option_get(defs, "verify", "end"), "full") == 0;
-	options->parallel_requests = lsm_option_int(defs, "parallel_requests", "16", 0);
+	options->parallel_requests = lsm_option_int(defs, "parallel_requests", "64", 0);
 	if (options->type == LSM_STORE_FILE)
 	{
 		lsm_option_require(defs, "directory", "A store of type file");

@@ -26,6 +26,8 @@
 #	flood				sends a body without an end
 #	drop				says that an object was put, and forgets it
 #	body:TEXT			answers 200 with that body
+#	gate:N				answers only when so many of those have come, or refuses after a minute;
+#						$store->most_at_a_time tells how many were under way at once
 #
 # Each connection has a process of its own.  Objects, faults and the list of requests
 # are files of the directory.
@@ -152,6 +154,7 @@ sub fault
 
 	$self->locked(
 		sub {
+			unlink "$self->{dir}/gate";
 			write_file("$self->{dir}/fault", defined $kind ? "$pattern\n$kind\n$count" : '');
 		});
 	return;
@@ -169,6 +172,45 @@ sub requests
 		});
 
 	return grep { /^\Q$method\E/ } split /\n/, $lines;
+}
+
+# Change and return the counts of requests with a gate: come, under way, most of these.
+sub count_gate
+{
+	my ($self, $come, $under_way) = @_;
+
+	return $self->locked(
+		sub {
+			my @counts = split / /, read_file("$self->{dir}/gate") // '0 0 0';
+
+			$counts[0] += $come;
+			$counts[1] += $under_way;
+			$counts[2] = $counts[1] if $counts[1] > $counts[2];
+			write_file("$self->{dir}/gate", "@counts");
+			return @counts;
+		});
+}
+
+sub most_at_a_time
+{
+	my ($self) = @_;
+
+	return ($self->count_gate(0, 0))[2];
+}
+
+# Wait for the others; false: they do not come.
+sub pass_gate
+{
+	my ($self, $n) = @_;
+	my ($come) = $self->count_gate(1, 1);
+
+	for (my $try = 0; $come < $n; $try++)
+	{
+		return 0 if $try >= 6000;
+		select(undef, undef, undef, 0.01);
+		($come) = $self->count_gate(0, 0);
+	}
+	return 1;
 }
 
 # Note a request, and tell which fault it is to have.
@@ -242,6 +284,18 @@ sub answer
 
 	sleep 1000 if $kind eq 'hang';
 	select(undef, undef, undef, $1) if $kind =~ /^slow:(.*)/;
+	if ($kind =~ /^gate:(\d+)$/)
+	{
+		my $passed = $self->pass_gate($1);
+		my @answer =
+		  $passed
+		  ? $self->do_request('', $method, $target, $header, $body)
+		  : (403, [], error_body('GateIsShut'));
+
+		# not after the answer, for the client's next request
+		$self->count_gate(0, -1);
+		return send_answer($client, @answer);
+	}
 	if ($kind eq 'reset')
 	{
 		setsockopt $client, SOL_SOCKET, SO_LINGER, pack('ii', 1, 0);

@@ -1,0 +1,384 @@
+#!/bin/bash
+#
+# cold.sh [ROWS [SECONDS [ROUNDS [DELAY]]]]		(20000000, 600, 5, 20)
+#	  Tables in a store beside the same tables at home: inserts, single rows, lists of
+#	  keys, sums over ranges, compaction, moving out; requests, bytes and times.
+#
+# The store is an S3 server of the script's own (versitygw, see scripts/lib.sh), once as it
+# is and once behind a proxy that adds DELAY milliseconds to each request (delay_proxy.py).
+# There is no block cache in shared memory but for the inserts, and each query has a session
+# of its own: what is read comes from the store.  The files themselves, of the table at home
+# and of the store, may be in the kernel's page cache; a second figure reads those at home
+# without it (lsm.direct_io).
+#
+# Keys have 150 rows each, at random places.  Workers run only while rows are inserted.
+#
+# "cold.sh 300000 15 3" is a quick try of two minutes.  PARTS chooses from
+# "move points lists ranges major inserts".
+#
+# Environment: see lib.sh, and
+#	  PARTS			(all)
+#	  CLIENTS		who insert (4)
+#	  LSM_S3_SERVER	a versitygw that is there already
+
+BENCH_CONF="shared_buffers = 256MB
+max_worker_processes = 16
+autovacuum = off
+lsm.compaction_workers = 0
+lsm.compaction_naptime = 1s
+lsm.block_cache_size = 0
+lsm.store_delete_delay = 0
+${BENCH_CONF:-}"
+
+. "$(dirname "$0")/lib.sh"
+
+[ "$AM" = lsm ] || bench_die "only lsm has a cold store"
+rows=${1:-20000000}
+seconds=${2:-600}
+rounds=${3:-5}
+delay=${4:-20}
+parts=${PARTS:-move points lists ranges major inserts}
+clients=${CLIENTS:-4}
+keys=$((rows / 150))
+seed=0
+
+# ---- the store ----
+
+start_job()
+{
+	"$@" >>"$BENCH_ROOT/jobs.log" 2>&1 &
+	bench_remember_job $!
+}
+
+wait_for_port()
+{
+	local try
+
+	for try in $(seq 300); do
+		! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null || return 0
+		sleep 0.1
+	done
+	bench_die "nothing listens on port $1: $(tail -n 5 "$BENCH_ROOT/jobs.log")"
+}
+
+start_store()
+{
+	local program port
+
+	program=$(WORK_DIR=$BENCH_ROOT && . "$BENCH_SRC/../scripts/lib.sh" && find_s3_server >&2 &&
+		echo "${LSM_S3_SERVER:-}")
+	[ -n "$program" ] || bench_die "no S3 server; it is built where Go is installed, or named by LSM_S3_SERVER"
+	port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+	mkdir -p "$BENCH_ROOT/s3/bucket"
+	start_job "$program" -a key -s secret -p "127.0.0.1:$port" -q --keep-alive \
+		--health /healthz posix "$BENCH_ROOT/s3"
+	wait_for_port "$port"
+	start_job python3 "$BENCH_SRC/delay_proxy.py" "$delay" "127.0.0.1:$port" "$BENCH_ROOT/proxy.port"
+	while [ ! -s "$BENCH_ROOT/proxy.port" ]; do sleep 0.1; done
+	near=http://127.0.0.1:$port
+	far=http://127.0.0.1:$(cat "$BENCH_ROOT/proxy.port")
+	bench_sql bench "ALTER SYSTEM SET lsm.store_allowed_endpoints = '$near', '$far'; SELECT pg_reload_conf()" >/dev/null
+	bench_sql bench "CREATE SERVER near FOREIGN DATA WRAPPER lsm_store OPTIONS (type 's3', endpoint '$near', bucket 'bucket');
+		CREATE SERVER far FOREIGN DATA WRAPPER lsm_store OPTIONS (type 's3', endpoint '$far', bucket 'bucket');
+		CREATE USER MAPPING FOR PUBLIC SERVER near OPTIONS (access_key_id 'key', secret_access_key 'secret');
+		CREATE USER MAPPING FOR PUBLIC SERVER far OPTIONS (access_key_id 'key', secret_access_key 'secret')"
+}
+
+# ---- measuring ----
+
+# stat COLUMN...: sums of both stores
+stat()
+{
+	bench_sql bench "SELECT $1 FROM lsm_stat_store"
+}
+
+requests()
+{
+	stat "sum(get_requests)"
+}
+
+# timed SQL: runs it in a session of its own; sets ms (of its last statement), gets and answer.
+timed()
+{
+	local before out
+
+	before=$(requests)
+	out=$(printf '%s\n' "${prepare:-}" '\timing on' "$1" | bench_psql bench)
+	ms=$(sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' <<<"$out" | tail -n 1)
+	answer=$(grep -v '^Time:' <<<"$out" || true)
+	gets=$(($(requests) - before))
+}
+
+# repeated SQL_FUNCTION ARGUMENT...: rounds times; sets ms and gets to medians.
+repeated()
+{
+	local all_ms=() all_gets=() i
+
+	for i in $(seq "$rounds"); do
+		timed "$("$@")"
+		all_ms+=("$ms")
+		all_gets+=("$gets")
+	done
+	ms=$(bench_median "${all_ms[@]}")
+	gets=$(bench_median "${all_gets[@]}")
+}
+
+# at_most NAME LIMIT VALUE; at_least NAME LIMIT VALUE
+at_most()
+{
+	if [ "$(bench_calc %d "($3 <= $2)")" = 1 ]; then
+		bench_pass "$1: $3, at most $2"
+	else
+		bench_fail "$1: $3, more than $2"
+	fi
+}
+
+at_least()
+{
+	if [ "$(bench_calc %d "($3 >= $2)")" = 1 ]; then
+		bench_pass "$1: $3, at least $2"
+	else
+		bench_fail "$1: $3, less than $2"
+	fi
+}
+
+# on_disk TABLE: bytes that its files take, holes left out.
+on_disk()
+{
+	local path
+
+	path=$BENCH_ROOT/data/$(bench_sql bench "SELECT pg_relation_filepath('$1')")
+	"${BENCH_RUNAS[@]}" sh -c "du -cB1 '$path' '$path'.* '$path'_* 2>/dev/null || :" | sed -n '$s/[^0-9].*//p'
+}
+
+mb()
+{
+	bench_calc "%.1f MB" "$1 / 1048576"
+}
+
+# ---- tables ----
+
+make_table()
+{
+	bench_sql bench "CREATE TABLE $1 (id bigint, k int, v int, t text) USING lsm"
+	bench_sql bench "INSERT INTO $1 SELECT i, (hashint8(i) & 2147483647) % $keys, i % 1000,
+			md5(i::text) || md5((-i)::text) || repeat('x', 20) || md5((i * 7)::text)
+		FROM generate_series(1, $rows) i"
+	bench_sql bench "ALTER TABLE $1 ADD PRIMARY KEY (id);
+		CREATE INDEX ${1}_k ON $1 (k)"
+	bench_sql bench "SELECT lsm_major_compact('$1')" >/dev/null
+	bench_sql bench "VACUUM ANALYZE $1"
+}
+
+# Let workers see to it that all of a table is where it belongs.
+move()
+{
+	bench_sql bench "SELECT lsm_major_compact('$1')" >/dev/null
+	bench_sql bench "CHECKPOINT; VACUUM $1"
+	bench_sql bench "CHECKPOINT; VACUUM $1"
+}
+
+# ---- parts ----
+
+part_move()
+{
+	local table stored before after server
+
+	bench_section "moving out"
+	for table in cold_near cold_far; do
+		server=${table#cold_}
+		stored=$(bench_sql bench "SELECT sum(stored_bytes) FROM lsm_segments('$table')")
+		before=$(on_disk "$table")
+		timed "ALTER TABLE $table SET (lsm.cold_store = '$server');"
+		at_most "$server: ALTER TABLE on $(mb "$stored"), ms" 1000 "$ms"
+		timed "SELECT lsm_major_compact('$table');"
+		bench_say "$server: moved in $ms ms, $(mb "$(bench_calc %.0f "$stored / $ms * 1000")") a second"
+		move "$table"
+		after=$(on_disk "$table")
+		bench_say "$server: at home $(mb "$before") before, $(mb "$after") after;" \
+			"in the store $(bench_sql bench "SELECT count(*) FROM lsm_segments('$table') WHERE location = '$server'") objects"
+		at_most "$server: share of the stored bytes that stays at home" 0.05 \
+			"$(bench_calc %.3f "$after / $stored")"
+	done
+}
+
+point_query()
+{
+	seed=$((seed + 1))
+	echo "SELECT length(t) FROM $1 WHERE id = $(((seed * 7919 * 104729) % rows + 1));"
+}
+
+part_points()
+{
+	local server i query wrong again
+
+	bench_section "single rows by primary key"
+	for server in near far; do
+		wrong=0
+		again=0
+		for i in $(seq 20); do
+			query=$(point_query "cold_$server")
+			timed "$query"
+			[ "$gets" = 1 ] || wrong=$((wrong + 1))
+			timed "$query $query $query"
+			[ "$gets" = 1 ] || again=$((again + 1))
+		done
+		bench_check "$server: each of 20 rows took one GET" 0 "$wrong"
+		bench_check "$server: read three times in a session, one GET, too" 0 "$again"
+		repeated point_query "cold_$server"
+		bench_say "$server: $ms ms"
+	done
+}
+
+# list_query TABLE N: N keys that were not asked for before
+list_query()
+{
+	local list="" i
+
+	for i in $(seq "$2"); do
+		list="$list, $(((RANDOM * 32768 + RANDOM) % keys))"
+	done
+	echo "SELECT count(v), sum(length(t)) FROM $1 WHERE k IN (${list#, });"
+}
+
+part_lists()
+{
+	local server n first
+
+	bench_section "lists of keys with 150 rows each, at random places"
+	bench_sql bench "EXPLAIN $(list_query cold_far 4)"
+	for server in home near far; do
+		for n in 1 2 4; do
+			repeated list_query "cold_$server" "$n"
+			[ "$n" != 1 ] || first=$ms
+			bench_say "$server: $n keys: $ms ms, $gets GETs, $(bench_calc %.2f "$ms / $first") of one key's time"
+		done
+		[ "$server" != far ] ||
+			at_most "$server: 600 rows, over the time of 150" 1.5 "$(bench_calc %.2f "$ms / $first")"
+	done
+}
+
+range_query()
+{
+	local from=$((((RANDOM * 32768 + RANDOM) % rows) * 9 / 10))
+
+	echo "SELECT sum(v) FROM $1 WHERE id BETWEEN $from AND $((from + $2 - 1));"
+}
+
+part_ranges()
+{
+	local n base direct
+
+	bench_section "sums over ranges of rows"
+	for n in 50 500 50000; do
+		prepare="SET lsm.direct_io = on;" repeated range_query cold_home "$n"
+		direct=$ms
+		repeated range_query cold_home "$n"
+		base=$ms
+		repeated range_query cold_near "$n"
+		bench_say "$n rows: $base ms at home, $direct ms past the page cache, $ms ms in the store, $gets GETs"
+		[ "$n" != 50000 ] || at_least "50000 rows, speed over that at home" 0.9 "$(bench_calc %.2f "$base / $ms")"
+		repeated range_query cold_far "$n"
+		bench_say "$n rows: $ms ms in the store behind the proxy, $gets GETs"
+	done
+}
+
+# objects SERVER_TABLE: keys of its objects
+objects()
+{
+	bench_sql bench "SELECT object_key FROM lsm_segments('$1') WHERE object_key IS NOT NULL" | sort
+}
+
+part_major()
+{
+	local table before after new old base ratio i first=$((rows / 3))
+	local -A all=()
+
+	bench_section "compaction"
+	for i in $(seq "$rounds"); do
+		for table in cold_home cold_near cold_far; do
+			bench_sql bench "UPDATE $table SET v = v + 1 WHERE id % 10 = $i" >/dev/null
+			bench_sql bench "SELECT lsm_flush('$table'); CHECKPOINT" >/dev/null
+			timed "SELECT lsm_major_compact('$table');"
+			all[$table]="${all[$table]:-} $ms"
+		done
+	done
+	# shellcheck disable=SC2086
+	for table in cold_home cold_near cold_far; do
+		ms=$(bench_median ${all[$table]})
+		bench_say "${table#cold_}: every tenth row updated, compacted in $ms ms ($(bench_spread ${all[$table]}))"
+		[ "$table" != cold_home ] || base=$ms
+		ratio=$(bench_calc %.2f "$ms / $base")
+		[ "$table" != cold_near ] || at_most "near: compaction, over the time at home" 1.25 "$ratio"
+		[ "$table" != cold_far ] || bench_say "far: compaction, over the time at home: $ratio"
+	done
+
+	for table in cold_near; do
+		objects "$table" >"$BENCH_ROOT/before"
+		before=$(stat "sum(bytes_written), sum(bytes_read)")
+		bench_sql bench "UPDATE $table SET v = v + 1 WHERE id BETWEEN $first AND $((first + rows / 100));
+			SELECT lsm_flush('$table'); SELECT lsm_major_compact('$table')" >/dev/null
+		after=$(stat "sum(bytes_written), sum(bytes_read)")
+		objects "$table" >"$BENCH_ROOT/after"
+		new=$(comm -13 "$BENCH_ROOT/before" "$BENCH_ROOT/after" | wc -l)
+		old=$(comm -23 "$BENCH_ROOT/before" "$BENCH_ROOT/after" | wc -l)
+		bench_say "1 % of the rows updated in one range: of $(wc -l <"$BENCH_ROOT/before") objects $old were rewritten as $new;" \
+			"put $(mb "$((${after%|*} - ${before%|*}))"), got $(mb "$((${after#*|} - ${before#*|}))")"
+		at_most "objects rewritten for 1 % of the rows in one range" \
+			"$(($(wc -l <"$BENCH_ROOT/before") / 50 + 2))" "$old"
+	done
+}
+
+# insert_run TABLE: sets tps
+insert_run()
+{
+	echo "INSERT INTO $1 (k, t) SELECT (random() * 1000000)::int, md5(random()::text) || md5(random()::text)
+		FROM generate_series(1, 20)" >"$BENCH_ROOT/insert.sql"
+	"$PGBIN/pgbench" -n -f "$BENCH_ROOT/insert.sql" -c "$clients" -j 2 -T "$seconds" bench \
+		>"$BENCH_ROOT/pgbench.$1" 2>&1 || { cat "$BENCH_ROOT/pgbench.$1"; bench_die "pgbench failed"; }
+	tps=$(bench_pgbench_tps "$BENCH_ROOT/pgbench.$1")
+}
+
+part_inserts()
+{
+	local base objects
+
+	bench_section "inserts while workers move segments out"
+	bench_sql bench "ALTER SYSTEM SET lsm.compaction_workers = 2;
+		ALTER SYSTEM SET lsm.block_cache_size = '64MB'"
+	bench_server_stop fast
+	bench_server_start
+	for table in ins_home ins_near ins_far; do
+		bench_sql bench "CREATE TABLE $table (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, k int, t text) USING lsm"
+		[ "$table" = ins_home ] || bench_sql bench "ALTER TABLE $table SET (lsm.cold_store = '${table#ins_}')"
+		insert_run "$table"
+		objects=$(bench_sql bench "SELECT count(*) FILTER (WHERE location <> 'local') || ' of ' || count(*) FROM lsm_segments('$table')")
+		bench_say "${table#ins_}: $(bench_calc %.0f "$tps * 20") rows a second; $objects segments in a store at the end"
+		[ "$table" != ins_home ] || base=$tps
+		[ "$table" = ins_home ] || [ "${objects%% *}" != 0 ] ||
+			bench_fail "${table#ins_}: no segment was moved: the run was too short to say anything"
+		[ "$table" = ins_home ] ||
+			at_least "${table#ins_}: rows a second, over those at home" 0.95 "$(bench_calc %.2f "$tps / $base")"
+		bench_sql bench "ALTER TABLE $table SET (lsm.auto_compact = off)"
+	done
+}
+
+bench_start
+bench_create_database bench
+start_store
+for table in cold_home cold_near cold_far; do
+	make_table "$table"
+done
+bench_say "tables of $rows rows, $(bench_sql bench "SELECT round(sum(stored_bytes) / 1048576.0) || ' MB in ' || count(*) || ' segments' FROM lsm_segments('cold_near')"); $delay ms are added to each request of server \"far\""
+case " $parts " in
+	*" move "*) part_move ;;
+	*)
+		for table in near far; do
+			bench_sql bench "ALTER TABLE cold_$table SET (lsm.cold_store = '$table')"
+			move "cold_$table"
+		done ;;
+esac
+for part in points lists ranges major inserts; do
+	case " $parts " in *" $part "*) "part_$part" ;; esac
+done
+bench_finish

@@ -1,0 +1,147 @@
+# Rows of one query that lie far apart in a store: how many requests they take, and that
+# these are under way together.  The store answers only when so many have come.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use LsmFaultStore;
+use LsmNode;
+use LsmStoreNode;
+
+my $node = LsmStoreNode->new('main');
+my $store = LsmFaultStore->start($node->basedir . '/store');
+
+$node->setup(conf => "lsm.store_allowed_endpoints = '"
+	  . $store->endpoint
+	  . "'\nlsm.block_cache_size = 0\nautovacuum = off\n");
+
+sub psql
+{
+	return $node->safe_psql('postgres', $_[0]);
+}
+
+sub make_server
+{
+	my ($name, $options) = @_;
+
+	psql(
+		qq{CREATE SERVER $name FOREIGN DATA WRAPPER lsm_store
+			OPTIONS (type 's3', endpoint '} . $store->endpoint . qq{', bucket 'bkt'$options);
+		CREATE USER MAPPING FOR PUBLIC SERVER $name
+			OPTIONS (access_key_id 'k', secret_access_key 's')});
+	return;
+}
+
+# Each k has ten rows, 900 kB from each other, so that no request reads two of them.
+make_server('cold', '');
+make_server('narrow', q{, parallel_requests '3'});
+psql(
+	q{CREATE TABLE h (id int PRIMARY KEY, k int, v int, a text);
+INSERT INTO h SELECT i, i % 3000, i % 7, (SELECT string_agg(md5((i * 16 + j)::text), '') FROM generate_series(1, 16) j)
+	FROM generate_series(1, 30000) i;
+CREATE INDEX h_k ON h (k);
+CREATE TABLE t (LIKE h) USING lsm;
+ALTER TABLE t ADD PRIMARY KEY (id);
+CREATE INDEX t_k ON t (k);
+ALTER TABLE t SET (lsm.cold_store = 'cold')});
+foreach my $part (0 .. 5)
+{
+	psql(
+		qq{INSERT INTO t SELECT * FROM h WHERE id > $part * 5000 AND id <= ($part + 1) * 5000;
+SELECT lsm_flush('t');
+SELECT lsm_major_compact('t')});
+}
+psql('VACUUM ANALYZE t');
+is(psql(q{SELECT location, count(*) > 2 FROM lsm_segments('t') GROUP BY 1}),
+	'cold|t', 'the table is in the store');
+
+# Run a query in a session of its own; returns how many requests it took.
+sub gets
+{
+	my ($sql, $settings) = @_;
+
+	$store->requests('');
+	$node->same_ok('postgres', ($settings // '') . $sql, $sql =~ s/\bt\b/h/gr, $sql);
+	return scalar($store->requests('GET'));
+}
+
+# ---- bitmap scans ----
+
+my $scattered = 'SELECT id, length(a) FROM t WHERE k = 5 ORDER BY id';
+
+is(gets($scattered), 10, 'ten rows are ten requests');
+$store->fault('GET', 'gate:10', 1000);
+is(gets($scattered), 10, 'which are under way together');
+is($store->most_at_a_time, 10, 'all of them');
+$store->fault('GET', 'gate:20', 1000);
+is(gets('SELECT id, v FROM t WHERE k IN (5, 1505) ORDER BY id'), 20, 'so are those of a list');
+$store->fault('GET', 'gate:5', 1000);
+is(gets('SELECT id, v FROM t WHERE id = ANY (ARRAY[100, 6100, 12100, 18100, 24100]) ORDER BY id'),
+	5, 'and of keys');
+$store->fault('GET', 'gate:8', 1000);
+cmp_ok(
+	gets(
+		'SELECT x.i, count(a) FROM (VALUES (7), (8)) x (i), LATERAL (SELECT a FROM t WHERE k = x.i OFFSET 0) y GROUP BY x.i ORDER BY x.i',
+		'SET enable_hashjoin = off; SET enable_mergejoin = off; '),
+	'<=', 20, 'on the inner side of a join, too');
+cmp_ok($store->most_at_a_time, '>=', 8, 'which waits for many at a time');
+
+# ---- what bounds them ----
+
+psql(q{ALTER SERVER cold OPTIONS (ADD parallel_requests '3')});
+$store->fault('GET', 'gate:3', 1000);
+is(gets($scattered), 10, 'ten requests where three may be under way');
+is($store->most_at_a_time, 3, 'are no more than that at a time');
+psql(q{ALTER SERVER cold OPTIONS (DROP parallel_requests)});
+
+# ---- rows near each other are read together ----
+
+$store->fault('', undef);
+is(gets('SELECT id, v FROM t WHERE id IN (1, 20, 100, 150, 200, 290) ORDER BY id'),
+	1, 'rows near each other are one request');
+cmp_ok(gets('SELECT sum(v) FROM t WHERE id BETWEEN 10000 AND 10300'), '<=', 2, 'a range is two at most');
+cmp_ok(gets('SELECT sum(v), min(a) FROM t'), '<=', 12, 'all of the table takes few');
+
+# ---- changes of some of the rows ----
+
+foreach my $table ('t', 'h')
+{
+	psql(
+		"UPDATE $table SET v = v + 100 WHERE id = 3005;
+		DELETE FROM $table WHERE id = 6005;
+		UPDATE $table SET id = -id WHERE id = 9005;
+		INSERT INTO $table VALUES (40000, 5, 1, 'new')");
+}
+$store->fault('GET', 'gate:7', 1000);
+cmp_ok(gets($scattered =~ s/length\(a\)/length(a), v/r),
+	'<=', 10, 'rows of which some have changed');
+cmp_ok($store->most_at_a_time, '>=', 7, 'are read together, too');
+$store->fault('', undef);
+psql(q{SELECT lsm_flush('t')});
+is( psql('BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(*), sum(v) FROM t WHERE k = 5; COMMIT'),
+	psql('SELECT count(*), sum(v) FROM h WHERE k = 5'),
+	'a serializable reader finds the same');
+
+# ---- errors end all of them ----
+
+$store->fault('GET', 'status:403:AccessDenied', 1);
+like(
+	$node->error_of('postgres', $scattered),
+	qr/could not read object ".*" of store "cold".*AccessDenied/,
+	'one that fails is the error of the query');
+$store->fault('GET', 'hang', 1000);
+like(
+	$node->error_of('postgres', "SET statement_timeout = '500ms'; $scattered"),
+	qr/^57014: canceling statement due to statement timeout/,
+	'a query can be cancelled while it waits');
+$store->fault('', undef);
+gets($scattered);
+gets("$scattered LIMIT 2");
+psql(q{SELECT lsm_major_compact('t')});
+gets($scattered);
+$node->check_ok('postgres', 'in the end');
+$store->stop;
+$node->stop;
+done_testing();
