@@ -193,7 +193,8 @@ PROVE_TESTS = \
 	src/test/t/052_store_faults.pl \
 	src/test/t/053_cold_file.pl \
 	src/test/t/054_cold_orphans.pl \
-	src/test/t/055_cold_s3.pl
+	src/test/t/055_cold_s3.pl \
+	src/test/t/056_store_cache.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm

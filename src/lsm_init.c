@@ -27,6 +27,7 @@
 #include "lsm_stat.h"
 #include "lsm_stop.h"
 #include "lsm_store.h"
+#include "lsm_store_cache.h"
 #include "lsm_table.h"
 #include "lsm_wal.h"
 #include "lsm_worker.h"
@@ -52,6 +53,7 @@ lsm_init_shmem_request(void)
 	lsm_sharedcache_shmem_request();
 	RequestAddinShmemSpace(lsm_iostat_shmem_size());
 	lsm_store_shmem_request();
+	lsm_store_cache_shmem_request();
 	lsm_cold_shmem_request();
 }
 
@@ -67,6 +69,7 @@ lsm_init_shmem_startup(void)
 	lsm_iostat_shmem_startup();
 	LWLockRelease(AddinShmemInitLock);
 	lsm_store_shmem_startup();
+	lsm_store_cache_shmem_startup();
 	lsm_cold_shmem_startup();
 }
 

@@ -74,6 +74,7 @@ typedef struct LsmAheadItem
 	uint64		uid;
 	uint32		blockno;
 	uint32		len;
+	uint64		offset;			/* in the stream */
 	LsmAheadRun *run;			/* NULL: a cache has it, or it cannot be read
 								 * so */
 } LsmAheadItem;
@@ -303,6 +304,7 @@ lsm_ahead_add_item(LsmAhead *ahead, const LsmAheadPlace *place)
 	item->uid = uid;
 	item->blockno = place->blockno;
 	item->len = place->len;
+	item->offset = place->offset;
 	item->run = NULL;
 	ahead->bytes += place->len;
 	want = &ahead->wants[ahead->nwants++];
@@ -414,6 +416,10 @@ lsm_ahead_start_cold(LsmAhead *ahead, Relation rel, const LsmManifestEntry *entr
 	MemoryContext caller = MemoryContextSwitchTo(ahead->context);
 
 	ahead->nwants = 0;
+	for (int i = 0; i < nwants; i++)
+		if (!ahead->wants[i].cached)
+			ahead->wants[i].cached = lsm_cold_cache_has(entry, ahead->items[first + i].offset,
+														ahead->items[first + i].len);
 	if (lsm_readplan_make(&ahead->plan, ahead->wants, nwants, &whole, 1, &limits))
 		for (int i = 0; i < ahead->plan.nruns; i++)
 			lsm_ahead_start_cold_run(ahead, rel, store, entry, &ahead->plan.runs[i],
