@@ -413,13 +413,14 @@ lsm_ahead_start_cold(LsmAhead *ahead, Relation rel, const LsmManifestEntry *entr
 	int			nwants = ahead->nwants;
 	int			first = ahead->nitems - nwants;
 	LsmStore   *store = lsm_cold_open(rel, entry);
+	LsmStoreCacheUse use = lsm_block_disk_use(ahead->kind);
 	MemoryContext caller = MemoryContextSwitchTo(ahead->context);
 
 	ahead->nwants = 0;
 	for (int i = 0; i < nwants; i++)
 		if (!ahead->wants[i].cached)
 			ahead->wants[i].cached = lsm_cold_cache_has(entry, ahead->items[first + i].offset,
-														ahead->items[first + i].len);
+														ahead->items[first + i].len, use);
 	if (lsm_readplan_make(&ahead->plan, ahead->wants, nwants, &whole, 1, &limits))
 		for (int i = 0; i < ahead->plan.nruns; i++)
 			lsm_ahead_start_cold_run(ahead, rel, store, entry, &ahead->plan.runs[i],

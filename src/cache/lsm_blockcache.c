@@ -567,10 +567,10 @@ lsm_block_view_current(LsmTable *table)
 	return current;
 }
 
-static LsmStoreCacheUse
-lsm_block_disk_use(LsmCacheTouch touch)
+LsmStoreCacheUse
+lsm_block_disk_use(LsmReaderKind kind)
 {
-	switch (touch)
+	switch (lsm_block_touch(kind))
 	{
 		case LSM_TOUCH_POINT:
 			return LSM_STORE_CACHE_POINT;
@@ -592,7 +592,7 @@ lsm_block_fetch_cold(Relation rel, LsmTable *table, LsmOpenSegment *open,
 {
 	const LsmManifestEntry *entry = place->entry;
 	LsmCacheTouch touch = lsm_block_touch(kind);
-	LsmStoreCacheUse use = lsm_block_disk_use(touch);
+	LsmStoreCacheUse use = lsm_block_disk_use(kind);
 
 	lsm_iostat_add(kind, LSM_METHOD_SYNC, LSM_IO_WANTED, 1);
 	if (lsm_sharedcache_get(entry->uid, place->blockno, place->len, buf, touch))

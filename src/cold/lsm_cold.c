@@ -244,7 +244,8 @@ lsm_cold_cache_get(Relation rel, const LsmManifestEntry *entry, uint64 offset, u
 }
 
 bool
-lsm_cold_cache_has(const LsmManifestEntry *entry, uint64 offset, uint32 len)
+lsm_cold_cache_has(const LsmManifestEntry *entry, uint64 offset, uint32 len,
+				   LsmStoreCacheUse use)
 {
 	char		key[LSM_COLD_KEY_BYTES];
 	LsmStoreRange range;
@@ -252,7 +253,7 @@ lsm_cold_cache_has(const LsmManifestEntry *entry, uint64 offset, uint32 len)
 	if (lsm_store_cache_size == 0)
 		return false;
 	lsm_cold_range(entry, offset, len, key, &range);
-	return lsm_store_cache_has(&range);
+	return lsm_store_cache_has(&range, use);
 }
 
 void

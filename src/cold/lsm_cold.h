@@ -84,7 +84,8 @@ extern bool lsm_cold_read(Relation rel, const LsmManifestEntry *entry, uint64 of
  */
 extern bool lsm_cold_cache_get(Relation rel, const LsmManifestEntry *entry, uint64 offset,
 							   uint32 len, char *buf, LsmStoreCacheUse use);
-extern bool lsm_cold_cache_has(const LsmManifestEntry *entry, uint64 offset, uint32 len);
+extern bool lsm_cold_cache_has(const LsmManifestEntry *entry, uint64 offset, uint32 len,
+							   LsmStoreCacheUse use);
 extern void lsm_cold_cache_put(const LsmManifestEntry *entry, uint64 offset, uint32 len,
 							   const char *bytes, LsmStoreCacheUse use);
 

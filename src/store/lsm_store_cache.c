@@ -943,8 +943,7 @@ lsm_kept_forget(uint32 at, const LsmKeptEntry *read, uint64 use)
 }
 
 static bool
-lsm_kept_read(const LsmKeptName *name, const LsmStoreRange *range, char *buf,
-			  LsmStoreCacheUse use)
+lsm_kept_read(const LsmKeptName *name, const LsmStoreRange *range, char *buf)
 {
 	LsmKeptEntry entry;
 	uint64		region_use;
@@ -961,7 +960,7 @@ lsm_kept_read(const LsmKeptName *name, const LsmStoreRange *range, char *buf,
 		return false;
 	}
 	number = at / LSM_KEPT_REGION_SLOTS;
-	if (use != LSM_STORE_CACHE_PASS && !lsm_kept_entries[at].marked)
+	if (!lsm_kept_entries[at].marked)
 		lsm_kept_entries[at].marked = 1;
 	entry = lsm_kept_entries[at];
 	region_use = lsm_kept_regions[number].use;
@@ -985,21 +984,21 @@ lsm_store_cache_get(const LsmStoreRange *range, char *buf, LsmStoreCacheUse use)
 	LsmKeptName name;
 	bool		hit;
 
-	if (!lsm_kept_ready())
+	if (use == LSM_STORE_CACHE_PASS || !lsm_kept_ready())
 		return false;
 	lsm_kept_make_name(&name, range);
-	hit = lsm_kept_read(&name, range, buf, use);
+	hit = lsm_kept_read(&name, range, buf);
 	lsm_store_stat_cache(range->serverid, hit, range->len);
 	return hit;
 }
 
 bool
-lsm_store_cache_has(const LsmStoreRange *range)
+lsm_store_cache_has(const LsmStoreRange *range, LsmStoreCacheUse use)
 {
 	LsmKeptName name;
 	uint32		at;
 
-	if (!lsm_kept_ready())
+	if (use == LSM_STORE_CACHE_PASS || !lsm_kept_ready())
 		return false;
 	lsm_kept_make_name(&name, range);
 	LWLockAcquire(lsm_kept_lock, LW_SHARED);

@@ -27,7 +27,7 @@ typedef enum LsmStoreCacheUse
 {
 	LSM_STORE_CACHE_POINT,		/* it may well be wanted again */
 	LSM_STORE_CACHE_SCAN,		/* it was one of many */
-	LSM_STORE_CACHE_PASS		/* by who will not want it again: not kept */
+	LSM_STORE_CACHE_PASS		/* from the store: neither looked for nor kept */
 } LsmStoreCacheUse;
 
 typedef struct LsmStoreRange
@@ -43,8 +43,8 @@ typedef struct LsmStoreRange
 /* Copy a range; false: it is not there.  Counted. */
 extern bool lsm_store_cache_get(const LsmStoreRange *range, char *buf, LsmStoreCacheUse use);
 
-/* Does it seem to be there? */
-extern bool lsm_store_cache_has(const LsmStoreRange *range);
+/* Does it seem to be there, for such use? */
+extern bool lsm_store_cache_has(const LsmStoreRange *range, LsmStoreCacheUse use);
 
 /* Keep a range that has been found right. */
 extern void lsm_store_cache_put(const LsmStoreRange *range, const char *bytes,

@@ -8,6 +8,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../perl";
 use LsmNode;
 use LsmStoreNode;
+use IPC::Run ();
 use PostgreSQL::Test::Utils ();
 
 my $conf = "lsm.block_cache_size = 0\nwal_consistency_checking = ''\n";
@@ -19,7 +20,7 @@ mkdir $dir or die $!;
 
 sub cache_of
 {
-	return $_[0]->data_dir . '/base/pgsql_tmp_lsm_store_cache';
+	return join '/', $_[0]->data_dir, 'base', 'pgsql_tmp_lsm_store_cache';
 }
 my $cache = cache_of($node);
 
@@ -102,6 +103,23 @@ rename $dir, "$dir.away" or die $!;
 is(psql($sum), $right, 'what is in the cache can be read while the store is away');
 rename "$dir.away", $dir or die $!;
 
+
+# A check looks at the objects themselves.
+rename $dir, "$dir.away" or die $!;
+like(psql("SELECT * FROM lsm_check('t')"), qr/store "cold"/, 'lsm_check does not read the cache');
+mkdir $dir or die $!;
+like(psql("SELECT * FROM lsm_check('t')"), qr/It does not exist|could not read object/, 'an object that is missing');
+is(psql($sum), $right, 'and can be read from the cache');
+rmdir $dir or die $!;
+rename "$dir.away", $dir or die $!;
+
+# Nor is the cache for who may not use the store.
+psql(q{CREATE ROLE r; GRANT pg_read_server_files, pg_write_server_files TO r;
+	GRANT USAGE ON FOREIGN SERVER cold TO r; GRANT CREATE ON SCHEMA public TO r; ALTER TABLE t OWNER TO r});
+is(psql($sum), $right, 'an owner with USAGE');
+psql('REVOKE USAGE ON FOREIGN SERVER cold FROM r');
+like($node->error_of('postgres', $sum), qr/^42501: permission denied for foreign server cold/, 'an owner without it');
+psql('ALTER TABLE t OWNER TO CURRENT_USER');
 
 # ---- damage ----
 
@@ -261,6 +279,23 @@ is(psql('SELECT cache_hits > 0, cache_misses > 0, errors FROM lsm_stat_store'), 
 cmp_ok(used($cache), '<=', 16384, 'in the room that there is');
 is(log_count($node, qr/of the cache of stores/), $lines, 'nothing is found damaged');
 $node->check_ok('postgres', 'with a cache');
+
+# A crash in the middle of that.
+my $reader = IPC::Run::start(
+	[ 'pgbench', '-n', '-c', '4', '-T', '600', '-f', $script, $node->connstr('postgres') ],
+	'<', \undef, '>', \my $ignored, '2>', \my $errors);
+psql('SELECT lsm_stat_reset()');
+$node->wait_until('postgres', 'SELECT cache_misses > 500 FROM lsm_stat_store');
+$node->crash;
+$reader->finish;
+$node->start;
+is(psql($scan), $scanned, 'rows are right after a crash of busy sessions');
+PostgreSQL::Test::Utils::command_like(
+	[ 'pgbench', '-n', '-c', '2', '-t', '60', '-f', $script, $node->connstr('postgres') ],
+	qr/number of transactions actually processed: 120\/120/,
+	'sessions read the right rows, too');
+is(log_count($node, qr/of the cache of stores/), $lines, 'nothing is found damaged');
+cmp_ok(used($cache), '<=', 16384, 'in the room that there is');
 
 # ---- other sizes ----
 
