@@ -280,6 +280,14 @@ cmp_ok(used($cache), '<=', 16384, 'in the room that there is');
 is(log_count($node, qr/of the cache of stores/), $lines, 'nothing is found damaged');
 $node->check_ok('postgres', 'with a cache');
 
+# Statements that are cancelled anywhere leave nothing in the way.
+foreach my $ms (1 .. 20)
+{
+	$node->psql('postgres', "SET statement_timeout = $ms; $scan");
+}
+psql($look_up) for 1 .. 2;
+is(gets($look_up), 0, 'the cache works after statements that were cancelled');
+
 # A crash in the middle of that.
 my $reader = IPC::Run::start(
 	[ 'pgbench', '-n', '-c', '4', '-T', '600', '-f', $script, $node->connstr('postgres') ],
@@ -338,6 +346,14 @@ close $out;
 $node->start;
 cmp_ok(gets('SELECT sum(b) FROM t'), '>', 0, 'rows are read where a file is in the way');
 is(log_count($node, qr/LOG:  could not open file ".*" of the cache of stores: Not a directory/), 1, 'one line tells why');
+$node->stop;
+unlink $cache or die $!;
+mkdir "$dir.disk" or die $!;
+symlink "$dir.disk", $cache or die $!;
+$node->start;
+psql('SELECT sum(b) FROM t');
+is(gets('SELECT sum(b) FROM t'), 0, 'the directory may be a link');
+ok(-s "$dir.disk/data", 'then the files are elsewhere');
 $node->stop;
 unlink $cache or die $!;
 $node->start;
