@@ -30,8 +30,9 @@
  *	  One LWLock: shared to look up and mark, exclusive for all else that is in shared
  *	  memory.  Files are read and written without it, but for the index after the
  *	  start.  Who writes has reserved its place, and counts as a writer of the region,
- *	  which keeps it from being given up; it raises no error meanwhile.  Who reads
- *	  looks again whether the record is still there if it is not right.
+ *	  which keeps it from being given up; neither an error nor an interrupt is raised
+ *	  meanwhile.  Who reads looks again whether the record is still there if it is not
+ *	  right.
  *
  *-------------------------------------------------------------------------
  */
@@ -297,7 +298,7 @@ lsm_kept_put_off(pg_atomic_uint64 *time)
 																			LSM_KEPT_PAUSE_MS));
 }
 
-/* The disk has failed, and errno tells why.  Raises no error, nor an interrupt. */
+/* The disk has failed, and errno tells why. */
 static void
 lsm_kept_complain(const char *action, const char *path)
 {
@@ -305,13 +306,11 @@ lsm_kept_complain(const char *action, const char *path)
 
 	if (!lsm_kept_put_off(&lsm_kept->pause_until))
 		return;
-	HOLD_INTERRUPTS();
 	errno = saved;
 	ereport(LOG,
 			(errcode_for_file_access(),
 			 errmsg("could not %s file \"%s\" of the cache of stores: %m", action, path),
 			 errdetail("Nothing more is kept for the next %d seconds.", LSM_KEPT_PAUSE_MS / 1000)));
-	RESUME_INTERRUPTS();
 }
 
 static void
@@ -319,13 +318,11 @@ lsm_kept_complain_damage(uint32 region, uint32 pos)
 {
 	if (!lsm_kept_put_off(&lsm_kept->quiet_until))
 		return;
-	HOLD_INTERRUPTS();
 	ereport(LOG,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("damaged record at byte " UINT64_FORMAT " of file \"%s\" of the cache of stores",
 					(uint64) region * LSM_KEPT_REGION_BYTES + pos, LSM_KEPT_DATA),
 			 errdetail("What it had is read from its store again.")));
-	RESUME_INTERRUPTS();
 }
 
 /* ---- files ---- */
@@ -405,6 +402,7 @@ lsm_kept_open_files(void)
 
 	if (lsm_kept_data >= 0 && lsm_kept_index >= 0)
 		return true;
+	(void) lsm_kept_wait_event();	/* to make it may raise an error */
 	if (GetCurrentTimestamp() < retry_at)
 		return false;
 	if (MakePGDirectory(LSM_KEPT_DIRECTORY) != 0 && errno != EEXIST)
@@ -756,7 +754,10 @@ lsm_kept_make_record(const LsmKeptName *name, const char *range, uint32 len)
 
 /* ---- writing ---- */
 
-/* Write a record where there is room, and let it be found.  Raises no error. */
+/*
+ * Write a record where there is room, and let it be found.  Interrupts are held off, so
+ * nothing raises an error once a place is reserved.
+ */
 static void
 lsm_kept_append(uint64 hash, const char *record, uint32 bytes, LsmKeptQueueName queue,
 				bool again)
@@ -852,7 +853,7 @@ lsm_kept_choose_marked(uint32 victim, LsmKeptEntry *chosen)
 	return n;
 }
 
-/* See that there are free regions.  Raises no error once a region is chosen. */
+/* See that there are free regions.  As above, once a region is chosen. */
 static void
 lsm_kept_make_room(void)
 {
@@ -905,13 +906,16 @@ lsm_store_cache_put(const LsmStoreRange *range, const char *bytes, LsmStoreCache
 	LWLockAcquire(lsm_kept_lock, LW_SHARED);
 	nfree = lsm_kept->nfree;
 	LWLockRelease(lsm_kept_lock);
-	if (nfree < LSM_KEPT_FREE)
-		lsm_kept_make_room();
 	record = lsm_kept_make_record(&name, bytes, range->len);
 	if (record == NULL)
 		return;
+	/* a message to the log, of the server's own, would let them through */
+	HOLD_INTERRUPTS();
+	if (nfree < LSM_KEPT_FREE)
+		lsm_kept_make_room();
 	lsm_kept_append(name.hash, record, sizeof(LsmKeptRecord) + name.bytes + range->len,
 					use == LSM_STORE_CACHE_POINT ? LSM_KEPT_POINT : LSM_KEPT_SCAN, false);
+	RESUME_INTERRUPTS();
 	pfree(record);
 }
 
