@@ -74,7 +74,6 @@ typedef struct LsmAheadItem
 	uint64		uid;
 	uint32		blockno;
 	uint32		len;
-	uint64		offset;			/* in the stream */
 	LsmAheadRun *run;			/* NULL: a cache has it, or it cannot be read
 								 * so */
 } LsmAheadItem;
@@ -304,14 +303,16 @@ lsm_ahead_add_item(LsmAhead *ahead, const LsmAheadPlace *place)
 	item->uid = uid;
 	item->blockno = place->blockno;
 	item->len = place->len;
-	item->offset = place->offset;
 	item->run = NULL;
 	ahead->bytes += place->len;
 	want = &ahead->wants[ahead->nwants++];
 	want->first_page = (uint32) (place->offset / LSM_PAGE_PAYLOAD);
 	want->last_page = (uint32) ((place->offset + place->len - 1) / LSM_PAGE_PAYLOAD);
 	want->cached = lsm_block_is_local(uid, place->blockno) ||
-		lsm_sharedcache_has(uid, place->blockno);
+		lsm_sharedcache_has(uid, place->blockno) ||
+		(lsm_entry_is_cold(place->entry) &&
+		 lsm_cold_cache_has(place->entry, place->offset, place->len,
+							lsm_block_disk_use(ahead->kind)));
 }
 
 /* Start to read a run; items are those that it covers. */
@@ -413,14 +414,9 @@ lsm_ahead_start_cold(LsmAhead *ahead, Relation rel, const LsmManifestEntry *entr
 	int			nwants = ahead->nwants;
 	int			first = ahead->nitems - nwants;
 	LsmStore   *store = lsm_cold_open(rel, entry);
-	LsmStoreCacheUse use = lsm_block_disk_use(ahead->kind);
 	MemoryContext caller = MemoryContextSwitchTo(ahead->context);
 
 	ahead->nwants = 0;
-	for (int i = 0; i < nwants; i++)
-		if (!ahead->wants[i].cached)
-			ahead->wants[i].cached = lsm_cold_cache_has(entry, ahead->items[first + i].offset,
-														ahead->items[first + i].len, use);
 	if (lsm_readplan_make(&ahead->plan, ahead->wants, nwants, &whole, 1, &limits))
 		for (int i = 0; i < ahead->plan.nruns; i++)
 			lsm_ahead_start_cold_run(ahead, rel, store, entry, &ahead->plan.runs[i],
