@@ -199,6 +199,7 @@ PROVE_TESTS = \
 	src/test/t/053_cold_file.pl \
 	src/test/t/054_cold_orphans.pl \
 	src/test/t/055_cold_s3.pl \
+	src/test/t/056_store_cache.pl \
 	src/test/t/057_cold_parallel.pl
 
 REGRESS_OPTS = --load-extension=lsm

@@ -261,7 +261,8 @@ CREATE FUNCTION lsm_stat_store(server oid,
     OUT bytes_read bigint, OUT bytes_written bigint,
     OUT retries bigint, OUT request_time double precision,
     OUT errors bigint, OUT last_error text, OUT last_error_time timestamptz,
-    OUT stats_reset timestamptz)
+    OUT stats_reset timestamptz,
+    OUT cache_hits bigint, OUT cache_misses bigint, OUT cache_bytes bigint)
 AS 'MODULE_PATHNAME', 'lsm_stat_store_sql'
 LANGUAGE C STRICT;
 COMMENT ON FUNCTION lsm_stat_store(oid) IS

@@ -28,6 +28,7 @@
 #include "lsm_stat.h"
 #include "lsm_stop.h"
 #include "lsm_store.h"
+#include "lsm_store_cache.h"
 #include "lsm_table.h"
 #include "lsm_wal.h"
 #include "lsm_worker.h"
@@ -54,6 +55,7 @@ lsm_init_shmem_request(void)
 	RequestAddinShmemSpace(lsm_iostat_shmem_size());
 	RequestAddinShmemSpace(lsm_session_shmem_size());
 	lsm_store_shmem_request();
+	lsm_store_cache_shmem_request();
 	lsm_cold_shmem_request();
 }
 
@@ -70,6 +72,7 @@ lsm_init_shmem_startup(void)
 	lsm_session_shmem_startup();
 	LWLockRelease(AddinShmemInitLock);
 	lsm_store_shmem_startup();
+	lsm_store_cache_shmem_startup();
 	lsm_cold_shmem_startup();
 }
 

@@ -332,7 +332,10 @@ lsm_ahead_add_item(LsmAhead *ahead, const LsmAheadPlace *place)
 	want->first_page = (uint32) (place->offset / LSM_PAGE_PAYLOAD);
 	want->last_page = (uint32) ((place->offset + place->len - 1) / LSM_PAGE_PAYLOAD);
 	want->cached = lsm_block_is_local(uid, place->blockno) ||
-		lsm_sharedcache_has(uid, place->blockno);
+		lsm_sharedcache_has(uid, place->blockno) ||
+		(lsm_entry_is_cold(place->entry) &&
+		 lsm_cold_cache_has(place->entry, place->offset, place->len,
+							lsm_block_disk_use(ahead->kind)));
 }
 
 /* Start to read a run; items are those that it covers. */

@@ -581,9 +581,23 @@ lsm_block_view_current(LsmTable *table)
 	return current;
 }
 
+LsmStoreCacheUse
+lsm_block_disk_use(LsmReaderKind kind)
+{
+	switch (lsm_block_touch(kind))
+	{
+		case LSM_TOUCH_POINT:
+			return LSM_STORE_CACHE_POINT;
+		case LSM_TOUCH_SCAN:
+			return LSM_STORE_CACHE_SCAN;
+		default:
+			return LSM_STORE_CACHE_PASS;
+	}
+}
+
 /*
- * The same for a cold segment, from shared memory or its store.  False: there is no
- * such object any more, as the view is not the newest.
+ * The same for a cold segment, from shared memory, the disk cache or its store.  False:
+ * there is no such object any more, as the view is not the newest.
  */
 static bool
 lsm_block_fetch_cold(Relation rel, LsmTable *table, LsmOpenSegment *open,
@@ -592,6 +606,7 @@ lsm_block_fetch_cold(Relation rel, LsmTable *table, LsmOpenSegment *open,
 {
 	const LsmManifestEntry *entry = place->entry;
 	LsmCacheTouch touch = lsm_block_touch(kind);
+	LsmStoreCacheUse use = lsm_block_disk_use(kind);
 
 	lsm_iostat_add(kind, LSM_METHOD_SYNC, LSM_IO_WANTED, 1);
 	if (lsm_sharedcache_get(entry->uid, place->blockno, place->len, buf, touch))
@@ -603,6 +618,14 @@ lsm_block_fetch_cold(Relation rel, LsmTable *table, LsmOpenSegment *open,
 	}
 	if (lsm_cold_held_off())
 		elog(ERROR, "a block of a store is wanted where nobody can wait for it");
+	if (lsm_cold_cache_get(rel, entry, place->offset, place->len, buf, use) &&
+		lsm_segment_block_good(open->reader, place->blockno, buf))
+	{
+		lsm_segpages_count(rel, lsm_segpages_span(place->offset, place->len), false);
+		lsm_sharedcache_put(entry->uid, place->blockno, place->len, buf, touch);
+		lsm_stat_count(&table->stat, LSM_STAT_DATA_READ);
+		return true;
+	}
 	lsm_iostat_add(kind, LSM_METHOD_SYNC, LSM_IO_BYTES_WANTED, place->len);
 	lsm_segpages_count(rel, lsm_segpages_span(place->offset, place->len), false);
 	if (!(feed != NULL && lsm_ahead_take(rel, table, feed, place, buf)) &&
@@ -614,6 +637,7 @@ lsm_block_fetch_cold(Relation rel, LsmTable *table, LsmOpenSegment *open,
 	}
 	if (!lsm_segment_block_good(open->reader, place->blockno, buf))
 		lsm_cold_raise_damaged(rel, entry, place->blockno);
+	lsm_cold_cache_put(entry, place->offset, place->len, buf, use);
 	lsm_sharedcache_put(entry->uid, place->blockno, place->len, buf, touch);
 	lsm_stat_count(&table->stat, LSM_STAT_DATA_READ);
 	return true;

@@ -14,6 +14,7 @@
 #include "lsm_iostat.h"
 #include "lsm_manifest.h"
 #include "lsm_segment.h"
+#include "lsm_store_cache.h"
 #include "lsm_table.h"
 #include "storage/buf.h"
 
@@ -83,6 +84,9 @@ extern LsmTid *lsm_reader_roots(Relation rel, LsmTable *table, const LsmManifest
 
 /* Does this backend have it decoded? */
 extern bool lsm_block_is_local(uint64 uid, uint32 blockno);
+
+/* How blocks of cold segments are looked for in the disk cache. */
+extern LsmStoreCacheUse lsm_block_disk_use(LsmReaderKind kind);
 
 /* The same for another purpose. */
 extern LsmCachedBlock *lsm_block_pin_for(Relation rel, LsmTable *table,

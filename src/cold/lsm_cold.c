@@ -29,6 +29,7 @@
 #include "lsm_cold.h"
 #include "lsm_options.h"
 #include "storage/lock.h"
+#include "utils/acl.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/syscache.h"
@@ -208,6 +209,64 @@ lsm_cold_read(Relation rel, const LsmManifestEntry *entry, uint64 offset, Size l
 	Assert(!lsm_cold_held_off());
 	lsm_cold_key(entry, key);
 	return lsm_store_read_if_exists(lsm_cold_open(rel, entry), key, offset, len, buf);
+}
+
+/* ---- the disk cache ---- */
+
+/* What is kept of an object goes by its store as the entry names it, and its key. */
+static void
+lsm_cold_range(const LsmManifestEntry *entry, uint64 offset, uint32 len, char *key,
+			   LsmStoreRange *range)
+{
+	lsm_cold_key(entry, key);
+	range->serverid = InvalidOid;
+	range->store = lsm_entry_object(entry)->server;
+	range->key = key;
+	range->offset = offset;
+	range->len = len;
+}
+
+/* The owner needs USAGE of the store for what it has given, too. */
+bool
+lsm_cold_cache_get(Relation rel, const LsmManifestEntry *entry, uint64 offset, uint32 len,
+				   char *buf, LsmStoreCacheUse use)
+{
+	char		key[LSM_COLD_KEY_BYTES];
+	LsmStoreRange range;
+
+	if (lsm_store_cache_size == 0)
+		return false;
+	lsm_cold_range(entry, offset, len, key, &range);
+	range.serverid = lsm_cold_find_server(range.store);
+	return OidIsValid(range.serverid) &&
+		lsm_compat_server_usage(range.serverid, rel->rd_rel->relowner) == ACLCHECK_OK &&
+		lsm_store_cache_get(&range, buf, use);
+}
+
+bool
+lsm_cold_cache_has(const LsmManifestEntry *entry, uint64 offset, uint32 len,
+				   LsmStoreCacheUse use)
+{
+	char		key[LSM_COLD_KEY_BYTES];
+	LsmStoreRange range;
+
+	if (lsm_store_cache_size == 0)
+		return false;
+	lsm_cold_range(entry, offset, len, key, &range);
+	return lsm_store_cache_has(&range, use);
+}
+
+void
+lsm_cold_cache_put(const LsmManifestEntry *entry, uint64 offset, uint32 len, const char *bytes,
+				   LsmStoreCacheUse use)
+{
+	char		key[LSM_COLD_KEY_BYTES];
+	LsmStoreRange range;
+
+	if (lsm_store_cache_size == 0)
+		return;
+	lsm_cold_range(entry, offset, len, key, &range);
+	lsm_store_cache_put(&range, bytes, use);
 }
 
 void

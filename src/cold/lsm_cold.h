@@ -13,6 +13,7 @@
 
 #include "lsm_page.h"
 #include "lsm_store.h"
+#include "lsm_store_cache.h"
 #include "miscadmin.h"
 #include "storage/lockdefs.h"
 #include "utils/rel.h"
@@ -76,6 +77,17 @@ extern LsmStore *lsm_cold_open(Relation rel, const LsmManifestEntry *entry);
 /* Bytes of the stream, all of which lie in the object; false: it does not exist. */
 extern bool lsm_cold_read(Relation rel, const LsmManifestEntry *entry, uint64 offset, Size len,
 						  char *buf);
+
+/*
+ * The same by way of the disk cache (lsm_store_cache.h), which needs no store that can be
+ * reached: false: it is not there.  Who has found bytes right lets it keep them.
+ */
+extern bool lsm_cold_cache_get(Relation rel, const LsmManifestEntry *entry, uint64 offset,
+							   uint32 len, char *buf, LsmStoreCacheUse use);
+extern bool lsm_cold_cache_has(const LsmManifestEntry *entry, uint64 offset, uint32 len,
+							   LsmStoreCacheUse use);
+extern void lsm_cold_cache_put(const LsmManifestEntry *entry, uint64 offset, uint32 len,
+							   const char *bytes, LsmStoreCacheUse use);
 
 /* Raise that there is no object, or that a block of it is not what it was. */
 pg_noreturn extern void lsm_cold_raise_missing(const LsmManifestEntry *entry);

@@ -13,6 +13,7 @@
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "funcapi.h"
+#include "lsm_store_cache.h"
 #include "lsm_store_http.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
@@ -38,6 +39,7 @@ lsm_store_init(void)
 							   "A list of HOST, https://HOST:PORT or http://HOST:PORT, where HOST may be *.DOMAIN; without a scheme, it is https.  An empty list allows none.",
 							   &lsm_store_allowed_endpoints, "", PGC_SUSET, GUC_LIST_INPUT,
 							   (GucStringCheckHook) lsm_store_endpoints_check, NULL, NULL);
+	lsm_store_cache_init();
 	lsm_http_init();
 }
 
@@ -240,8 +242,8 @@ lsm_stat_store_sql(PG_FUNCTION_ARGS)
 	Oid			serverid = PG_GETARG_OID(0);
 	TupleDesc	desc;
 	LsmStoreStat stat;
-	Datum		values[14];
-	bool		nulls[14] = {false};
+	Datum		values[17];
+	bool		nulls[17] = {false};
 	int			n = 0;
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
@@ -265,6 +267,9 @@ lsm_stat_store_sql(PG_FUNCTION_ARGS)
 	values[n++] = TimestampTzGetDatum(stat.error_time);
 	nulls[n] = stat.reset_time == 0;
 	values[n++] = TimestampTzGetDatum(stat.reset_time);
+	values[n++] = Int64GetDatum((int64) stat.cache_hits);
+	values[n++] = Int64GetDatum((int64) stat.cache_misses);
+	values[n++] = Int64GetDatum((int64) stat.cache_bytes);
 	Assert(n == desc->natts);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }

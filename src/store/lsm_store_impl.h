@@ -233,6 +233,9 @@ typedef struct LsmStoreStat
 	uint64		retries;
 	uint64		errors;			/* that were given to a caller */
 	uint64		time_us;		/* sum over requests */
+	uint64		cache_hits;		/* ranges found in the disk cache */
+	uint64		cache_misses;
+	uint64		cache_bytes;	/* of hits */
 	int64		error_time;		/* TimestampTz; 0: none */
 	int64		reset_time;
 	char		error_message[512];
@@ -240,6 +243,7 @@ typedef struct LsmStoreStat
 
 extern void lsm_store_stat_count(Oid serverid, LsmStoreKind kind, uint64 bytes_read,
 								 uint64 bytes_written, uint64 time_us, bool retry);
+extern void lsm_store_stat_cache(Oid serverid, bool hit, uint64 bytes);
 extern void lsm_store_stat_error(Oid serverid, const char *message);
 extern bool lsm_store_stat_read(Oid serverid, LsmStoreStat *stat);
 

@@ -43,6 +43,9 @@ typedef struct LsmStoreStatEntry
 	pg_atomic_uint64 retries;
 	pg_atomic_uint64 errors;
 	pg_atomic_uint64 time_us;
+	pg_atomic_uint64 cache_hits;
+	pg_atomic_uint64 cache_misses;
+	pg_atomic_uint64 cache_bytes;
 	/* guarded by the lock */
 	TimestampTz error_time;
 	TimestampTz reset_time;
@@ -96,6 +99,9 @@ lsm_store_stat_clear(LsmStoreStatEntry *entry, TimestampTz reset_time)
 	pg_atomic_init_u64(&entry->retries, 0);
 	pg_atomic_init_u64(&entry->errors, 0);
 	pg_atomic_init_u64(&entry->time_us, 0);
+	pg_atomic_init_u64(&entry->cache_hits, 0);
+	pg_atomic_init_u64(&entry->cache_misses, 0);
+	pg_atomic_init_u64(&entry->cache_bytes, 0);
 	entry->error_time = 0;
 	entry->reset_time = reset_time;
 	entry->error_message[0] = '\0';
@@ -143,6 +149,21 @@ lsm_store_stat_count(Oid serverid, LsmStoreKind kind, uint64 bytes_read, uint64 
 	LWLockRelease(&lsm_store_stat_shared->lock);
 }
 
+/* A range was looked for in the disk cache. */
+void
+lsm_store_stat_cache(Oid serverid, bool hit, uint64 bytes)
+{
+	LsmStoreStatEntry *entry = lsm_store_stat_lock_entry(serverid, LW_SHARED);
+
+	if (entry != NULL)
+	{
+		pg_atomic_fetch_add_u64(hit ? &entry->cache_hits : &entry->cache_misses, 1);
+		if (hit)
+			pg_atomic_fetch_add_u64(&entry->cache_bytes, bytes);
+	}
+	LWLockRelease(&lsm_store_stat_shared->lock);
+}
+
 /* An error is about to be raised. */
 void
 lsm_store_stat_error(Oid serverid, const char *message)
@@ -182,6 +203,9 @@ lsm_store_stat_read(Oid serverid, LsmStoreStat *stat)
 		stat->retries = pg_atomic_read_u64(&entry->retries);
 		stat->errors = pg_atomic_read_u64(&entry->errors);
 		stat->time_us = pg_atomic_read_u64(&entry->time_us);
+		stat->cache_hits = pg_atomic_read_u64(&entry->cache_hits);
+		stat->cache_misses = pg_atomic_read_u64(&entry->cache_misses);
+		stat->cache_bytes = pg_atomic_read_u64(&entry->cache_bytes);
 		stat->error_time = entry->error_time;
 		stat->reset_time = entry->reset_time;
 		memcpy(stat->error_message, entry->error_message, sizeof(stat->error_message));
