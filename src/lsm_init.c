@@ -11,6 +11,7 @@
 #include "fmgr.h"
 #include "lsm_ahead.h"
 #include "lsm_am.h"
+#include "lsm_blockcache.h"
 #include "lsm_cold.h"
 #include "lsm_cold_ddl.h"
 #include "lsm_cold_orphans.h"
@@ -172,6 +173,11 @@ lsm_init_settings(void)
 							"It holds an entry for each row with changes that are not yet flushed, of all tables together.",
 							&lsm_memtable_size, 64 * 1024, 4 * 1024, MAX_KILOBYTES,
 							PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.local_cache_size",
+							"Sets the memory for opened blocks of segments in each session.",
+							"What was opened is found there again without being copied from shared memory.",
+							&lsm_local_cache_size, 32 * 1024, 1024, MAX_KILOBYTES,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.segment_size",
 							"Sets the stored size at which compaction ends a segment and begins another.",
 							NULL,
@@ -247,6 +253,7 @@ _PG_init(void)
 	lsm_bitmappath_install();	/* it comes first, see there */
 	lsm_scanpath_install();
 	lsm_aggpath_install();
+	lsm_indexpath_install();
 	lsm_explain_install();
 	lsm_ddl_install_hooks();
 	lsm_launcher_register();

@@ -28,7 +28,7 @@
 #include "storage/lwlock.h"
 #include "utils/memutils.h"
 
-#define LSM_LOCAL_CACHE_BYTES	((Size) 32 * 1024 * 1024)
+int			lsm_local_cache_size = 32 * 1024;
 
 /*
  * Opened segments take so much memory at most, if they are more than a few: the least

@@ -17,6 +17,11 @@
 #include "lsm_table.h"
 #include "storage/buf.h"
 
+/* Memory of the decoded blocks that a backend keeps (kB). */
+extern int	lsm_local_cache_size;
+
+#define LSM_LOCAL_CACHE_BYTES	((Size) lsm_local_cache_size * 1024)
+
 /* Memory of opened segments (kB); settable for tests. */
 extern int	lsm_debug_reader_memory;
 

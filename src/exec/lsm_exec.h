@@ -63,6 +63,9 @@ extern void lsm_bitmapscanpath_replace(PlannerInfo *root, RelOptInfo *rel);
 /* ---- lsm_parampath.c ---- */
 extern void lsm_parampath_add(PlannerInfo *root, RelOptInfo *rel);
 
+/* ---- lsm_indexpath.c ---- */
+extern void lsm_indexpath_install(void);
+
 /* ---- lsm_explain.c ---- */
 extern void lsm_explain_install(void);
 
