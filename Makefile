@@ -60,6 +60,7 @@ REGRESS = \
 	lsmgroup \
 	lsmbitmap \
 	costs \
+	asked \
 	explain \
 	alter_table \
 	columns \

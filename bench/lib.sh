@@ -405,26 +405,32 @@ bench_python_install()
 }
 
 #
-# TPC-H lineitem
+# TPC-H
 #
 
-# bench_lineitem_file SCALE: makes the rows if need be, prints the file's name.
+# bench_tpch_file TABLE SCALE: makes the rows if need be, prints the file's name.
 # The generator is tpchgen-cli from PyPI; its .tbl lines end in a '|' that COPY
 # would take for one more column.
-bench_lineitem_file()
+bench_tpch_file()
 {
-	local scale=$1 file="$BENCH_CACHE/lineitem-sf$1.tbl"
+	local table=$1 scale=$2 file="$BENCH_CACHE/$1-sf$2.tbl"
 
 	if [ ! -s "$file" ]; then
 		mkdir -p "$BENCH_CACHE"
 		bench_python_install tpchgen-cli test -x "$BENCH_CACHE/venv/bin/tpchgen-cli" ||
-			bench_die "could not install tpchgen-cli; a file of lineitem rows may be given as LINEITEM_FILE"
-		bench_say "making lineitem at scale $scale" >&2
-		"$BENCH_CACHE/venv/bin/tpchgen-cli" tbl -s "$scale" -T lineitem --stdout -q |
-			sed 's/|$//' >"$file.new"
+			bench_die "could not install tpchgen-cli, which makes the rows of $table"
+		bench_say "making $table at scale $scale" >&2
+		"$BENCH_CACHE/venv/bin/tpchgen-cli" tbl -s "$scale" -T "$table" --stdout -q |
+			sed 's/|$//' >"$file.new" || bench_die "could not make the rows of $table"
 		mv "$file.new" "$file"
 	fi
 	printf '%s\n' "$file"
+}
+
+# bench_lineitem_file SCALE: a file may be given as LINEITEM_FILE instead.
+bench_lineitem_file()
+{
+	bench_tpch_file lineitem "$1"
 }
 
 # bench_lineitem_ddl TABLE ACCESS_METHOD: as in the standard's dss.ddl, no index.

@@ -11,6 +11,7 @@
 #include "fmgr.h"
 #include "lsm_ahead.h"
 #include "lsm_am.h"
+#include "lsm_blockcache.h"
 #include "lsm_cold.h"
 #include "lsm_cold_ddl.h"
 #include "lsm_cold_orphans.h"
@@ -201,7 +202,7 @@ lsm_init_settings(void)
 	DefineCustomIntVariable("lsm.session_cache_size",
 							"Sets the memory that the caches of all sessions may take together.",
 							"It is divided evenly among sessions that use lsm tables.",
-							&lsm_session_cache_size, 512 * 1024, 16 * 1024, MAX_KILOBYTES,
+							&lsm_session_cache_size, 256 * 1024, 16 * 1024, MAX_KILOBYTES,
 							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomBoolVariable("lsm.enable_lsmscan",
 							 "Enables the planner's use of LsmScan and LsmAgg plans.",
@@ -225,7 +226,7 @@ lsm_init_settings(void)
 	DefineCustomIntVariable("lsm.debug_reader_memory",
 							"Sets the memory of a session for opened segments (for tests).",
 							NULL,
-							&lsm_debug_reader_memory, LSM_SESSION_MOST_KB, 1, 1024 * 1024,
+							&lsm_debug_reader_memory, LSM_SESSION_READERS_KB, 1, 1024 * 1024,
 							PGC_SUSET, GUC_NOT_IN_SAMPLE | GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomStringVariable("lsm.debug_stop",
 							   "Makes the engine wait, fail or crash at named points (for tests).",
@@ -258,6 +259,7 @@ _PG_init(void)
 	lsm_bitmappath_install();	/* it comes first, see there */
 	lsm_scanpath_install();
 	lsm_aggpath_install();
+	lsm_indexpath_install();
 	lsm_explain_install();
 	lsm_ddl_install_hooks();
 	lsm_launcher_register();

@@ -282,6 +282,9 @@ extern bool lsm_sample_next_tuple(TableScanDesc scan, struct SampleScanState *st
 extern void lsm_executor_install(void);
 extern void lsm_executor_no_prefetch(LsmScan scan);
 
+/* ---- lsm_asked.c ---- */
+extern void lsm_asked_look(PlanState *planstate);
+
 /* ---- lsm_index.c ---- */
 extern double lsm_index_build_range_scan(Relation rel, Relation index,
 										 struct IndexInfo *index_info, bool allow_sync,

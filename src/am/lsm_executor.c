@@ -115,6 +115,7 @@ lsm_executor_walk(PlanState *planstate, void *context)
 {
 	LsmPlanWalk *walk = context;
 
+	lsm_asked_look(planstate);
 	switch (nodeTag(planstate))
 	{
 		case T_BitmapHeapScanState:

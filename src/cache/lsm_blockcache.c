@@ -33,7 +33,7 @@
  * Opened segments take so much memory at most, and no more than the session's share, if
  * they are more than a few: the least recently used is closed for another one.
  */
-int			lsm_debug_reader_memory = LSM_SESSION_MOST_KB;
+int			lsm_debug_reader_memory = LSM_SESSION_READERS_KB;
 
 #define LSM_LEAST_READERS		16
 
@@ -148,7 +148,7 @@ lsm_segment_corrupt_entry(Relation rel, const LsmManifestEntry *entry, const cha
 static void
 lsm_readers_evict(Size need)
 {
-	Size		limit = Min((Size) lsm_debug_reader_memory * 1024, lsm_session_cache_limit());
+	Size		limit = Min((Size) lsm_debug_reader_memory * 1024, lsm_session_readers_limit());
 
 	while (lsm_readers_bytes + need > limit && lsm_readers_open >= LSM_LEAST_READERS)
 	{
@@ -439,7 +439,7 @@ lsm_reader_roots(Relation rel, LsmTable *table, const LsmManifestEntry *entry, u
 static void
 lsm_block_evict(Size need)
 {
-	Size		limit = lsm_session_cache_limit();
+	Size		limit = lsm_session_blocks_limit();
 
 	while (lsm_blocks_bytes + lsm_segment_dictionaries_adrift() + need > limit &&
 		   !dlist_is_empty(&lsm_blocks_lru))
@@ -837,7 +837,7 @@ lsm_block_unpin(LsmCachedBlock *cached, uint64 xact)
 	memory = lsm_block_memory(cached->block);
 	lsm_blocks_bytes += memory - cached->memory;
 	cached->memory = memory;
-	if (cached->passing && lsm_blocks_bytes > lsm_session_cache_limit() / 8 * 7 &&
+	if (cached->passing && lsm_blocks_bytes > lsm_session_blocks_limit() / 8 * 7 &&
 		++lsm_passing_blocks % LSM_PASSING_KEPT != 0)
 		dlist_push_tail(&lsm_blocks_lru, &cached->lru);
 	else

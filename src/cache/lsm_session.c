@@ -18,9 +18,7 @@
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 
-#define LSM_SESSION_CACHES		2
-
-int			lsm_session_cache_size = 512 * 1024;
+int			lsm_session_cache_size = 256 * 1024;
 
 /* Sessions that have such caches. */
 static pg_atomic_uint32 *lsm_sessions;
@@ -48,11 +46,10 @@ lsm_session_leave(int code, Datum arg)
 	pg_atomic_fetch_sub_u32(lsm_sessions, 1);
 }
 
-Size
-lsm_session_cache_limit(void)
+static int
+lsm_session_share_kb(void)
 {
 	static bool joined = false;
-	int			share;
 
 	if (!joined)
 	{
@@ -60,7 +57,26 @@ lsm_session_cache_limit(void)
 		pg_atomic_fetch_add_u32(lsm_sessions, 1);
 		joined = true;
 	}
-	share = lsm_session_cache_size / (int) Max(pg_atomic_read_u32(lsm_sessions), 1);
-	share = Min(Max(share, LSM_SESSION_LEAST_KB), LSM_SESSION_MOST_KB);
-	return (Size) share * 1024 / LSM_SESSION_CACHES;
+	return Max(lsm_session_cache_size / (int) Max(pg_atomic_read_u32(lsm_sessions), 1),
+			   LSM_SESSION_LEAST_KB);
+}
+
+static int
+lsm_session_readers_kb(int share)
+{
+	return Min(share / 2, LSM_SESSION_READERS_KB);
+}
+
+Size
+lsm_session_readers_limit(void)
+{
+	return (Size) lsm_session_readers_kb(lsm_session_share_kb()) * 1024;
+}
+
+Size
+lsm_session_blocks_limit(void)
+{
+	int			share = lsm_session_share_kb();
+
+	return (Size) (share - lsm_session_readers_kb(share)) * 1024;
 }

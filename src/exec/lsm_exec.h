@@ -72,6 +72,9 @@ extern Cost lsm_coldpath_bitmap_cost(PlannerInfo *root, RelOptInfo *rel,
 /* ---- lsm_parampath.c ---- */
 extern void lsm_parampath_add(PlannerInfo *root, RelOptInfo *rel);
 
+/* ---- lsm_indexpath.c ---- */
+extern void lsm_indexpath_install(void);
+
 /* ---- lsm_explain.c ---- */
 extern void lsm_explain_install(void);
 

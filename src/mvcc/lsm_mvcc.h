@@ -129,6 +129,7 @@ extern const TupleTableSlotOps LsmSlotOps;
 extern void lsm_slot_store(TupleTableSlot *slot, Relation rel, const LsmVersion *full,
 						   uint64 xmax, uint32 cmax);
 extern void lsm_slot_store_delta(TupleTableSlot *slot, Relation rel, const LsmVersion *delta);
+extern void lsm_slot_ask(TupleTableSlot *slot, const int16 *asked, int n, bool copies);
 extern void lsm_slot_set_whole_columns(TupleTableSlot *slot, bool whole_columns);
 extern void lsm_slot_set_name(TupleTableSlot *slot, LsmTid tid);
 extern void lsm_slot_set_inserted(TupleTableSlot *slot, LsmTid tid, uint64 xid, uint32 cid,

@@ -43,6 +43,11 @@ typedef struct LsmSlot
 	bool		out_of_reach;	/* the version is known to be there, no more */
 	bool		whole_columns;	/* a scan: decode whole columns of the block */
 	bool		by_columns;		/* see lsm_slot_begin_columns() */
+	/* columns that are decoded of a block, if not all are (lsm_asked.c) */
+	const int16 *asked;			/* from 0; NULL: all */
+	int			nasked;
+	bool		asked_copies;	/* nor are they in copies */
+	bool		partial;		/* some before tts_nvalid are not */
 	/* large values of the full version */
 	bool		large;			/* it has some */
 	Oid			relid;
@@ -80,6 +85,9 @@ lsm_slot_init(TupleTableSlot *slot)
 	lslot->data = NULL;
 	lslot->pointers = NULL;
 	lslot->natts = 0;
+	lslot->asked = NULL;
+	lslot->asked_copies = false;
+	lslot->partial = false;
 }
 
 static void
@@ -102,6 +110,7 @@ lsm_slot_release(TupleTableSlot *slot)
 	lslot->record = NULL;
 	lslot->out_of_reach = false;
 	lslot->by_columns = false;
+	lslot->partial = false;
 }
 
 static void
@@ -184,6 +193,38 @@ lsm_slot_block_values(TupleTableSlot *slot, LsmBlock *block, int row, int from, 
 	}
 }
 
+/* Columns from + 1 to to, as far as they are asked for; the others seem null. */
+static void
+lsm_slot_asked_values(LsmSlot *lslot, LsmBlock *block, int from, int to)
+{
+	TupleTableSlot *slot = &lslot->base;
+
+	if (from >= to)
+		return;
+	memset(slot->tts_isnull + from, true, (to - from) * sizeof(bool));
+	memset(slot->tts_values + from, 0, (to - from) * sizeof(Datum));
+	lslot->partial = true;
+	for (int i = 0; i < lslot->nasked && lslot->asked[i] < to; i++)
+	{
+		int			at = lslot->asked[i];
+
+		if (at < from)
+			continue;
+		if (lslot->whole_columns)
+		{
+			Datum	   *values;
+			bool	   *isnull;
+
+			lsm_block_column(block, at + 1, &values, &isnull);
+			slot->tts_values[at] = values[lslot->row];
+			slot->tts_isnull[at] = isnull[lslot->row];
+		}
+		else
+			slot->tts_values[at] = lsm_block_value(block, lslot->row, at + 1,
+												   &slot->tts_isnull[at]);
+	}
+}
+
 /* Columns that the version is older than. */
 static void
 lsm_slot_missing(TupleTableSlot *slot, int from, int natts)
@@ -256,7 +297,9 @@ lsm_slot_getsomeattrs(TupleTableSlot *slot, int natts)
 
 		have = Min(natts, lslot->natts);
 		have = Min(have, lsm_block_natts(block));
-		if (lslot->whole_columns)
+		if (lslot->asked != NULL)
+			lsm_slot_asked_values(lslot, block, from, have);
+		else if (lslot->whole_columns)
 		{
 			for (int i = from; i < have; i++)
 			{
@@ -300,6 +343,22 @@ lsm_slot_getsomeattrs(TupleTableSlot *slot, int natts)
 		}
 	}
 	slot->tts_nvalid = natts;
+}
+
+/* Decode what has been left out, and the rest: somebody is about to take the row as a whole. */
+static void
+lsm_slot_complete(TupleTableSlot *slot)
+{
+	LsmSlot    *lslot = (LsmSlot *) slot;
+	const int16 *asked = lslot->asked;
+
+	if (!lslot->partial)
+		return;
+	lslot->asked = NULL;
+	slot->tts_nvalid = 0;
+	lsm_slot_getsomeattrs(slot, slot->tts_tupleDescriptor->natts);
+	lslot->asked = asked;
+	lslot->partial = false;
 }
 
 static Datum
@@ -354,6 +413,7 @@ lsm_slot_materialize(TupleTableSlot *slot)
 
 	if (TTS_SHOULDFREE(slot))
 		return;
+	lsm_slot_complete(slot);
 	if (slot->tts_nvalid < tupdesc->natts &&
 		(lslot->record || lslot->cached || lslot->out_of_reach))
 		lsm_slot_getsomeattrs(slot, tupdesc->natts);
@@ -416,6 +476,8 @@ lsm_slot_copyslot(TupleTableSlot *dst, TupleTableSlot *src)
 	LsmSlot    *ldst = (LsmSlot *) dst;
 	TupleDesc	tupdesc = dst->tts_tupleDescriptor;
 
+	if (src->tts_ops == &LsmSlotOps)
+		lsm_slot_complete(src);
 	slot_getallattrs(src);
 	lsm_slot_clear(dst);
 	for (int i = 0; i < tupdesc->natts; i++)
@@ -446,6 +508,8 @@ lsm_slot_copy_heap_tuple(TupleTableSlot *slot)
 	LsmSlot    *lslot = (LsmSlot *) slot;
 	HeapTuple	tuple;
 
+	if (!lslot->asked_copies)
+		lsm_slot_complete(slot);
 	slot_getallattrs(slot);
 	tuple = heap_form_tuple(slot->tts_tupleDescriptor, slot->tts_values, slot->tts_isnull);
 	tuple->t_self = slot->tts_tid;
@@ -468,6 +532,7 @@ lsm_slot_copy_heap_tuple(TupleTableSlot *slot)
 static MinimalTuple
 lsm_slot_copy_minimal_tuple(LSM_SLOT_COPY_MINIMAL_ARGS)
 {
+	lsm_slot_complete(slot);
 	slot_getallattrs(slot);
 	return lsm_compat_form_minimal(slot->tts_tupleDescriptor, slot->tts_values,
 								   slot->tts_isnull);
@@ -501,6 +566,7 @@ lsm_slot_set_head(LsmSlot *lslot, const LsmRowHead *head)
 	lslot->cmax = 0;
 	lslot->base.tts_flags &= ~TTS_FLAG_EMPTY;
 	lslot->base.tts_nvalid = 0;
+	lslot->partial = false;
 }
 
 /* Arrays for a DELTA's columns: one piece of memory, which begins with the values. */
@@ -664,6 +730,20 @@ lsm_slot_store(TupleTableSlot *slot, Relation rel, const LsmVersion *full,
 		lslot->row = full->row;
 		lslot->whole_columns = false;
 	}
+}
+
+/*
+ * Of rows in blocks only the n columns asked, from 0 and ascending, will be looked at;
+ * copies: of their copies as heap tuples, too.
+ */
+void
+lsm_slot_ask(TupleTableSlot *slot, const int16 *asked, int n, bool copies)
+{
+	LsmSlot    *lslot = (LsmSlot *) slot;
+
+	lslot->asked = asked;
+	lslot->nasked = n;
+	lslot->asked_copies = copies;
 }
 
 /* The full row that was stored is one of many that are read from its block. */

@@ -261,6 +261,7 @@ struct LsmBlock
 	uint32	   *roots;			/* their distance from the first, or NULL */
 	LsmTid		first_root;		/* set with roots */
 	uint64		roots_slope;	/* rows for a distance of 2^32, about */
+	uint32		roots_span;		/* the last of them */
 	int			rows;
 	int			found;			/* by lsm_block_find() last */
 	LsmChunk  **columns;		/* NULL until opened */
@@ -360,7 +361,8 @@ lsm_block_new(LsmSegmentReader *reader, uint32 blockno, char **bytes)
 	if (blockno >= reader->props.blocks)
 		elog(ERROR, "block %u of a segment of %u blocks", blockno, reader->props.blocks);
 
-	context = AllocSetContextCreate(CurrentMemoryContext, "lsm block", ALLOCSET_SMALL_SIZES);
+	/* one piece of memory has all but the bytes, if few columns are looked at */
+	context = AllocSetContextCreate(CurrentMemoryContext, "lsm block", 0, 6 * 1024, 8 * 1024);
 	old = MemoryContextSwitchTo(context);
 	block = palloc0(sizeof(LsmBlock));
 	block->context = context;
@@ -536,9 +538,16 @@ lsm_block_use_roots(LsmBlock *block, int uses)
 	block->roots_wait = 0;
 	if (block->roots == NULL)
 		return false;
-	block->roots_slope = ((uint64) block->rows << 32) /
-		((uint64) block->roots[block->rows - 1] + 1);
+	block->roots_span = block->roots[block->rows - 1];
+	block->roots_slope = ((uint64) block->rows << 32) / ((uint64) block->roots_span + 1);
 	return true;
+}
+
+/* Is that row the first with a root at offset? */
+static inline bool
+lsm_block_first_at(const uint32 *roots, int row, uint32 offset)
+{
+	return roots[row] == offset && (row == 0 || roots[row - 1] < offset);
 }
 
 int
@@ -558,9 +567,23 @@ lsm_block_find(LsmBlock *block, LsmTid tid)
 	}
 	if (tid <= block->first_root)
 		return 0;
-	if (tid - block->first_root > roots[block->rows - 1])
+	if (tid - block->first_root > block->roots_span)
 		return block->rows;
 	offset = (uint32) (tid - block->first_root);
+
+	/*
+	 * Mostly a block has all roots of the end of one logical block and of the
+	 * beginning of the next, so that it is as many rows from its first or its
+	 * last.
+	 */
+	if (offset < (uint32) block->rows && lsm_block_first_at(roots, offset, offset))
+		return block->found = offset;
+	if (block->roots_span - offset < (uint32) block->rows)
+	{
+		low = block->rows - 1 - (int) (block->roots_span - offset);
+		if (lsm_block_first_at(roots, low, offset))
+			return block->found = low;
+	}
 
 	/* often it is the one that follows the one found last */
 	low = block->found;

@@ -109,8 +109,9 @@ $_->quit foreach @sessions[ 1 .. 3 ];
 $node->wait_until('postgres', q{SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'client backend'});
 cmp_ok(cached($sessions[0]), '>', 4 * 1024, 'and has it again when the others have gone');
 $sessions[0]->quit;
-$node->safe_psql('postgres', 'ALTER SYSTEM RESET lsm.session_cache_size');
+$node->safe_psql('postgres', q{ALTER SYSTEM SET lsm.session_cache_size = '64MB'});
 $node->reload;
+$node->wait_until('postgres', q{SELECT current_setting('lsm.session_cache_size') = '64MB'});
 
 my $bound = 160;
 

@@ -1,0 +1,10 @@
+-- important stock identification; psql's variable "scale" is the scale of the data
+SELECT ps_partkey, sum(ps_supplycost * ps_availqty) AS value
+FROM partsupp, supplier, nation
+WHERE ps_suppkey = s_suppkey AND s_nationkey = n_nationkey AND n_name = 'GERMANY'
+GROUP BY ps_partkey
+HAVING sum(ps_supplycost * ps_availqty) > (
+	SELECT sum(ps_supplycost * ps_availqty) * (0.0001 / :scale)
+	FROM partsupp, supplier, nation
+	WHERE ps_suppkey = s_suppkey AND s_nationkey = n_nationkey AND n_name = 'GERMANY')
+ORDER BY value DESC, ps_partkey;
