@@ -91,6 +91,57 @@ RESET work_mem;
 SELECT * FROM asked_same('SELECT n, t FROM %s WHERE id BETWEEN 100 AND 900 ORDER BY a, n LIMIT 50', '{Index Scan}');
 RESET enable_nestloop;
 RESET enable_mergejoin;
+-- Above, the column that blocks do not have makes each scan project.  In a table without one, scans
+-- hand over their slots: to nested loops (values for the inner scan only, too), hash joins, whose batches
+-- copy them, and aggregates.
+VACUUM FULL asked_heap;
+VACUUM FULL asked_lsm;
+UPDATE asked_heap SET n = n + 1, t = 'newer' WHERE id % 10 = 4;
+UPDATE asked_lsm SET n = n + 1, t = 'newer' WHERE id % 10 = 4;
+ANALYZE asked_heap;
+ANALYZE asked_lsm;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET enable_memoize = off;
+SET enable_material = off;
+EXPLAIN (VERBOSE, COSTS OFF) SELECT r.a FROM asked_lsm s JOIN asked_lsm r ON r.id = s.x WHERE s.id BETWEEN 1 AND 300;
+SELECT query, r.* FROM (VALUES
+	('SELECT r.a FROM %s s JOIN %s r ON r.id = s.x WHERE s.id BETWEEN 1 AND 300'),
+	('SELECT s.n, r.later FROM %s s JOIN %s r ON r.id = s.x AND r.n > s.g WHERE s.id BETWEEN 1 AND 300 AND s.a <> ''a3'''),
+	('SELECT s.later, r.t, r.n - s.n FROM %s s JOIN %s r ON r.g = s.g AND r.x = s.x WHERE s.id BETWEEN 1 AND 300'),
+	('SELECT r FROM %s s JOIN %s r ON r.id = s.x WHERE s.id BETWEEN 1 AND 300'),
+	('SELECT s, r.a FROM %s s JOIN %s r ON r.id = s.x WHERE s.id BETWEEN 1 AND 300'),
+	('SELECT o.w, s.a, r.later, r.n - s.n FROM asked_outer o JOIN %s s ON s.g = o.k JOIN %s r ON r.id = s.x WHERE s.t IS NOT NULL'),
+	('SELECT s.id, s.t FROM %s s WHERE s.id < 500 AND NOT EXISTS (SELECT FROM %s r WHERE r.id = s.x AND r.n > s.n)'),
+	('SELECT s.a, r.d FROM %s s LEFT JOIN %s r ON r.id = s.x + 2000 WHERE s.id < 500')) q (query),
+	asked_same(query, '{Nested Loop,Index Scan}') r;
+SELECT * FROM asked_same('SELECT s.a, (SELECT max(r.t) FROM %s r WHERE r.g = s.g AND r.x < s.x) FROM %s s WHERE s.id < 100', '{Aggregate,Index Scan}');
+SET enable_nestloop = off;
+SET enable_hashjoin = on;
+SET work_mem = '64kB';
+SELECT query, r.* FROM (VALUES
+	('SELECT s.a, r.n, s.later FROM %s s JOIN (SELECT x, n FROM %s WHERE id > 0 OFFSET 0) r ON s.x = r.x WHERE s.id > 0'),
+	('SELECT s.t, s.later, o.w FROM %s s JOIN asked_outer o ON s.x = o.w AND s.n > o.k WHERE s.id > 0'),
+	('SELECT s.t FROM %s s LEFT JOIN asked_outer o ON s.x = o.w WHERE s.id > 0 AND o.w IS NULL')) q (query),
+	asked_same(query, '{Hash Join,Index Scan}') r;
+SELECT query, r.* FROM (VALUES
+	('SELECT g, x % 2 AS two, count(t), min(later) FROM %s WHERE g < 10 GROUP BY g, two HAVING sum(n) > 3'),
+	('SELECT g, count(DISTINCT a), sum(n) FILTER (WHERE d > ''2020-06-01'') FROM %s WHERE g < 20 GROUP BY g'),
+	('SELECT count(*), max(n) FROM %s WHERE id < 2000 GROUP BY d'),
+	('SELECT id, a, max(x), max(n) FROM %s WHERE id < 2000 GROUP BY id, a')) q (query),
+	asked_same(query, '{Aggregate,Index Scan}') r;
+SET enable_hashagg = off;
+SELECT query, r.* FROM (VALUES
+	('SELECT g, x, max(n), string_agg(later, a) FROM %s WHERE g < 20 GROUP BY g, x'),
+	('SELECT count(*), max(n) FROM %s WHERE g < 20 GROUP BY g, x'),
+	('SELECT g, max(t) FROM %s WHERE g < 20 GROUP BY g HAVING min(d) > ''2020-01-01''')) q (query),
+	asked_same(query, '{Aggregate,Index Scan}') r;
+RESET enable_hashagg;
+RESET work_mem;
+RESET enable_nestloop;
+RESET enable_mergejoin;
+RESET enable_memoize;
+RESET enable_material;
 -- a cursor that goes both ways, rows that it takes as wholes, and a change by its row
 BEGIN;
 DECLARE asked_c SCROLL CURSOR FOR SELECT id, later, n FROM asked_lsm WHERE id BETWEEN 2993 AND 3000 ORDER BY id;
