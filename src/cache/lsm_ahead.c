@@ -301,11 +301,29 @@ lsm_ahead_gap(const LsmAhead *ahead, const LsmAheadPlace *place)
 	return (page - last) * LSM_PAGE_PAYLOAD;
 }
 
+static LsmReadWant *
+lsm_ahead_add_want(LsmAhead *ahead, const LsmAheadPlace *place)
+{
+	LsmReadWant *want;
+
+	if (ahead->nwants >= ahead->maxwants)
+	{
+		ahead->maxwants = Max(ahead->maxwants * 2, 64);
+		ahead->wants = ahead->wants == NULL ?
+			MemoryContextAlloc(ahead->context, ahead->maxwants * sizeof(LsmReadWant)) :
+			repalloc(ahead->wants, ahead->maxwants * sizeof(LsmReadWant));
+	}
+	want = &ahead->wants[ahead->nwants++];
+	want->first_page = (uint32) (place->offset / LSM_PAGE_PAYLOAD);
+	want->last_page = (uint32) ((place->offset + place->len - 1) / LSM_PAGE_PAYLOAD);
+	want->cached = false;
+	return want;
+}
+
 static void
 lsm_ahead_add_item(LsmAhead *ahead, const LsmAheadPlace *place)
 {
 	LsmAheadItem *item;
-	LsmReadWant *want;
 	uint64		uid = place->entry->uid;
 
 	if (ahead->nitems >= ahead->maxitems)
@@ -315,23 +333,13 @@ lsm_ahead_add_item(LsmAhead *ahead, const LsmAheadPlace *place)
 			MemoryContextAlloc(ahead->context, ahead->maxitems * sizeof(LsmAheadItem)) :
 			repalloc(ahead->items, ahead->maxitems * sizeof(LsmAheadItem));
 	}
-	if (ahead->nwants >= ahead->maxwants)
-	{
-		ahead->maxwants = Max(ahead->maxwants * 2, 64);
-		ahead->wants = ahead->wants == NULL ?
-			MemoryContextAlloc(ahead->context, ahead->maxwants * sizeof(LsmReadWant)) :
-			repalloc(ahead->wants, ahead->maxwants * sizeof(LsmReadWant));
-	}
 	item = &ahead->items[ahead->nitems++];
 	item->uid = uid;
 	item->blockno = place->blockno;
 	item->bytes = place->len + lsm_ahead_gap(ahead, place);
 	item->run = NULL;
 	ahead->bytes += item->bytes;
-	want = &ahead->wants[ahead->nwants++];
-	want->first_page = (uint32) (place->offset / LSM_PAGE_PAYLOAD);
-	want->last_page = (uint32) ((place->offset + place->len - 1) / LSM_PAGE_PAYLOAD);
-	want->cached = lsm_block_is_local(uid, place->blockno) ||
+	lsm_ahead_add_want(ahead, place)->cached = lsm_block_is_local(uid, place->blockno) ||
 		lsm_sharedcache_has(uid, place->blockno) ||
 		(lsm_entry_is_cold(place->entry) &&
 		 lsm_cold_cache_has(place->entry, place->offset, place->len,
@@ -427,15 +435,15 @@ lsm_ahead_start_cold_run(LsmAhead *ahead, Relation rel, LsmStore *store,
 				   planned->nwants - planned->nmissing);
 }
 
-/* Read the blocks that were gathered, all of one cold segment. */
+/* Read the blocks that were gathered, all of one cold segment, whose items are these. */
 static void
-lsm_ahead_start_cold(LsmAhead *ahead, Relation rel, const LsmManifestEntry *entry)
+lsm_ahead_start_cold(LsmAhead *ahead, Relation rel, const LsmManifestEntry *entry,
+					 LsmAheadItem *items)
 {
 	LsmReadLimits limits = {LSM_COLD_READ_BYTES / LSM_PAGE_PAYLOAD,
 	LSM_COLD_GAP_BYTES / LSM_PAGE_PAYLOAD};
 	LsmExtent	whole = {0, (uint32) (lsm_entry_object(entry)->bytes / LSM_PAGE_PAYLOAD) + 1};
 	int			nwants = ahead->nwants;
-	int			first = ahead->nitems - nwants;
 	LsmStore   *store = lsm_cold_open(rel, entry);
 	MemoryContext caller = MemoryContextSwitchTo(ahead->context);
 
@@ -443,24 +451,24 @@ lsm_ahead_start_cold(LsmAhead *ahead, Relation rel, const LsmManifestEntry *entr
 	if (lsm_readplan_make(&ahead->plan, ahead->wants, nwants, &whole, 1, &limits))
 		for (int i = 0; i < ahead->plan.nruns; i++)
 			lsm_ahead_start_cold_run(ahead, rel, store, entry, &ahead->plan.runs[i],
-									 &ahead->items[first + ahead->plan.runs[i].first_want]);
+									 &items[ahead->plan.runs[i].first_want]);
 	MemoryContextSwitchTo(caller);
 }
 
-/* Read the blocks that were gathered, all of one segment. */
+/* Read the blocks that were gathered, all of one segment; items are theirs. */
 static void
-lsm_ahead_start(LsmAhead *ahead, Relation rel, const LsmManifestEntry *entry)
+lsm_ahead_start_items(LsmAhead *ahead, Relation rel, const LsmManifestEntry *entry,
+					  LsmAheadItem *items)
 {
 	LsmReadLimits limits = {(uint32) (lsm_multiblock_read_size * 1024 / BLCKSZ),
 	(uint32) (lsm_multiblock_read_gap * 1024 / BLCKSZ)};
 	int			nwants = ahead->nwants;
-	int			first = ahead->nitems - nwants;
 	MemoryContext caller;
 	bool		good;
 
 	if (nwants > 0 && lsm_entry_is_cold(entry))
 	{
-		lsm_ahead_start_cold(ahead, rel, entry);
+		lsm_ahead_start_cold(ahead, rel, entry, items);
 		return;
 	}
 	ahead->nwants = 0;
@@ -472,7 +480,14 @@ lsm_ahead_start(LsmAhead *ahead, Relation rel, const LsmManifestEntry *entry)
 	MemoryContextSwitchTo(caller);
 	for (int i = 0; good && i < ahead->plan.nruns; i++)
 		lsm_ahead_start_run(ahead, rel, &ahead->plan.runs[i],
-							&ahead->items[first + ahead->plan.runs[i].first_want]);
+							&items[ahead->plan.runs[i].first_want]);
+}
+
+/* Those of the last items. */
+static void
+lsm_ahead_start(LsmAhead *ahead, Relation rel, const LsmManifestEntry *entry)
+{
+	lsm_ahead_start_items(ahead, rel, entry, ahead->items + (ahead->nitems - ahead->nwants));
 }
 
 /* Where the block lies that the feed tells of next; false: none is told. */
@@ -575,6 +590,38 @@ lsm_ahead_restart(LsmAhead *ahead, Relation rel, LsmTable *table, LsmAheadFeed *
 }
 
 /*
+ * A cache had the first block of the window when that was filled, and has it no more.  It
+ * will be so with those that come next, as what a scan brings takes the place of what it
+ * has yet to come to: so read as many of them as a request has, whether they are cached or
+ * not.
+ */
+static void
+lsm_ahead_again(LsmAhead *ahead, Relation rel, LsmTable *table, const LsmAheadPlace *lost)
+{
+	Size		most = lsm_entry_is_cold(lost->entry) ? (Size) LSM_COLD_READ_BYTES :
+		(Size) lsm_multiblock_read_size * 1024;
+	LsmSegmentReader *reader = lsm_reader_get(rel, table, lost->entry);
+	Size		bytes = 0;
+
+	ahead->nwants = 0;			/* an error may have left some */
+	if (reader == NULL)
+		return;
+	for (int at = ahead->first; at < ahead->nitems && bytes < most; at++)
+	{
+		LsmAheadItem *item = &ahead->items[at];
+		LsmAheadPlace place = *lost;
+
+		if (item->run != NULL || item->uid != lost->entry->uid)
+			break;
+		place.blockno = item->blockno;
+		lsm_segment_block_info(reader, item->blockno, NULL, NULL, NULL, &place.offset, &place.len);
+		(void) lsm_ahead_add_want(ahead, &place);
+		bytes += place.len;
+	}
+	lsm_ahead_start_items(ahead, rel, lost->entry, ahead->items + ahead->first);
+}
+
+/*
  * Wait for a run of an object, and copy a block of it.  Then let the last run make
  * progress, and others with it.
  */
@@ -628,6 +675,8 @@ lsm_ahead_take(Relation rel, LsmTable *table, LsmAheadFeed *feed, const LsmAhead
 					   lsm_entry_is_cold(place->entry));
 	LSM_STOP("ahead-started");
 
+	if (ahead->items[ahead->first].run == NULL)
+		lsm_ahead_again(ahead, rel, table, place);
 	run = ahead->items[ahead->first].run;
 	if (run == NULL)
 	{
