@@ -73,4 +73,19 @@ SELECT segments_in BETWEEN 4 AND 8 AS small_ones FROM lsm_major_compact('mp');
 SELECT count(*), sum(n), sum(length(pad)) FROM mp;
 SELECT c AS problem FROM lsm_check('mp') c;
 DROP TABLE mp;
+
+-- blocks behind a gap are copied as they are, uncompressed as they were written
+CREATE TABLE mp_gap (id int, t text) USING lsm WITH (lsm.compression = none, lsm.block_size = '8kB');
+INSERT INTO mp_gap SELECT i, repeat(md5(i::text), 4) FROM generate_series(1, 20000) i;
+VACUUM FREEZE mp_gap;
+ALTER TABLE mp_gap SET (lsm.compression = zstd);
+CREATE TEMP TABLE before AS SELECT stored_bytes, blocks FROM lsm_segments('mp_gap');
+DELETE FROM mp_gap WHERE id <= 50;
+SELECT count(*) AS flush FROM lsm_flush('mp_gap');
+SELECT count(*) AS major FROM lsm_major_compact('mp_gap');
+SELECT sum(s.stored_bytes) > 0.95 * (SELECT sum(stored_bytes) FROM before) AS copied,
+	sum(s.blocks) > (SELECT sum(blocks) FROM before) - 3 AS blocks FROM lsm_segments('mp_gap') s;
+SELECT count(*), sum(id), sum(length(t)) FROM mp_gap;
+SELECT c AS problem FROM lsm_check('mp_gap') c;
+DROP TABLE mp_gap, before;
 DROP FUNCTION mp_increments();

@@ -42,6 +42,7 @@ struct LsmSegmentWriter
 	StringInfoData body;
 
 	Size		open_bytes;		/* raw bytes of the open block */
+	Size		end_bytes;		/* what ends it: block_bytes, as a rule */
 	LsmTid		open_first;
 	LsmTid		last_root;
 
@@ -130,6 +131,7 @@ lsm_segment_writer_create(TupleDesc tupdesc, const LsmSegmentOptions *options,
 		writer->trainer = lsm_trainer_create(natts, options->compression_level,
 											 options->dictionary_samples);
 	writer->builder = lsm_block_builder_create(natts, types, numeric, writer->trainer);
+	writer->end_bytes = options->block_bytes;
 	writer->zones = lsm_zone_create(natts, writer->columns);
 	initStringInfo(&writer->head);
 	initStringInfo(&writer->body);
@@ -181,6 +183,7 @@ lsm_writer_end_block(LsmSegmentWriter *writer)
 	props->raw_bytes += writer->open_bytes;
 	props->blocks++;
 	writer->open_bytes = 0;
+	writer->end_bytes = writer->options.block_bytes;
 }
 
 void
@@ -201,7 +204,7 @@ lsm_segment_writer_add(LsmSegmentWriter *writer, const LsmRowHead *head,
 
 	bytes = lsm_block_row_bytes(writer->builder, head, values, isnull);
 	if (lsm_block_builder_rows(writer->builder) > 0 &&
-		(writer->open_bytes + bytes > writer->options.block_bytes ||
+		(writer->open_bytes + bytes > writer->end_bytes ||
 		 lsm_block_builder_rows(writer->builder) >= LSM_BLOCK_MAX_ROWS))
 		lsm_writer_end_block(writer);
 	if (lsm_block_builder_rows(writer->builder) == 0)
@@ -238,6 +241,25 @@ lsm_writer_can_copy(const LsmSegmentWriter *writer, const LsmSegmentReader *read
 		reader->props.max_xid == 0 && reader->nvalues == 0 &&
 		reader->props.natts == writer->natts &&
 		memcmp(reader->columns, writer->columns, writer->natts * sizeof(LsmColumnEntry)) == 0;
+}
+
+/*
+ * Has the open block too few rows to be ended for one that is to be copied?  Then the
+ * rows of that one are added to it.  If these are too many for one block, there will be
+ * two of the same size: were the first one full, what is left would be too little again,
+ * and no block behind a gap would ever be copied.
+ */
+static bool
+lsm_writer_joins(LsmSegmentWriter *writer, const LsmBlockEntry *next)
+{
+	Size		together = writer->open_bytes + next->raw_bytes;
+
+	if (lsm_block_builder_rows(writer->builder) == 0 ||
+		writer->open_bytes >= writer->options.block_bytes / 2)
+		return false;
+	if (together > writer->options.block_bytes)
+		writer->end_bytes = (together + 1) / 2;
+	return true;
 }
 
 /*
@@ -282,9 +304,7 @@ lsm_segment_writer_copy_block(LsmSegmentWriter *writer, LsmSegmentReader *reader
 	const uint8 *zone_end = NULL;
 
 	if (!lsm_writer_can_copy(writer, reader) ||
-		from->raw_bytes < writer->options.block_bytes / 2 ||
-		(lsm_block_builder_rows(writer->builder) > 0 &&
-		 writer->open_bytes < writer->options.block_bytes / 2))
+		from->raw_bytes < writer->options.block_bytes / 2 || lsm_writer_joins(writer, from))
 		return false;
 	if (props->versions > 0 && from->first <= writer->last_root)
 		elog(ERROR, "records of a segment are out of order");
