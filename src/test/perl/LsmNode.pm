@@ -217,7 +217,8 @@ sub start_query
 	return;
 }
 
-# psql prints this marker once the statement before it has ended.  (The banners
+# psql prints this marker once the statement before it has ended; it is there when its
+# whole line is.  (The banners
 # of ->query cannot be used for this: its output would hold both answers.)
 sub finish_query
 {
@@ -227,8 +228,8 @@ sub finish_query
 	$session->{stdin} .= "\\echo lsm_query_done\n\\warn lsm_query_done\n";
 	$session->{timeout}->start if defined $session->{query_timer_restart};
 	$session->{run}->pump
-	  until ($session->{stdout} =~ /^lsm_query_done$/m
-		  && $session->{stderr} =~ /^lsm_query_done$/m)
+	  until ($session->{stdout} =~ /^lsm_query_done\n/m
+		  && $session->{stderr} =~ /^lsm_query_done\n/m)
 	  || $session->{timeout}->is_expired;
 	die 'query in the background timed out'
 	  if $session->{timeout}->is_expired;
