@@ -238,6 +238,7 @@ typedef struct LsmBatchScan
 	uint64		blocks_read;
 	uint64		blocks_skipped;
 	uint64		blocks_counted; /* not read because all was known */
+	int			distrust;		/* so many known blocks are read ahead all the same */
 
 	/* private */
 	int			max_mask;

@@ -38,6 +38,13 @@
 /* From so many rows on, columns are decoded for whole blocks. */
 #define LSM_BATCH_MANY			64
 
+/*
+ * A block that zone maps answer for has to be read after all if a row of it has changed.
+ * When that is found, it is likely of the next ones, too: so many are read ahead as if
+ * they all had to be.  Else each was looked for behind all that seemed to need no reading.
+ */
+#define LSM_BATCH_DISTRUST		64
+
 /* Is the block one that need not be read ahead? */
 static bool
 lsm_batch_skip_ahead(void *arg, const LsmManifestEntry *entry, uint32 blockno)
@@ -53,7 +60,8 @@ lsm_batch_skip_ahead(void *arg, const LsmManifestEntry *entry, uint32 blockno)
 	reader = lsm_reader_get(scan->base.rs_rd, scan->table, entry);
 	if (reader == NULL)
 		return false;
-	if (batch->known != NULL && (entry->flags & LSM_SEGFLAG_ALL_VISIBLE) &&
+	if (batch->known != NULL && batch->distrust == 0 &&
+		(entry->flags & LSM_SEGFLAG_ALL_VISIBLE) &&
 		batch->known(batch->arg, reader, blockno, &lo, &hi))
 		return true;
 	return batch->skip != NULL && batch->skip(batch->arg, reader, entry, blockno);
@@ -513,6 +521,7 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 		n = lsm_batch_collect(batch, view, known_lo, known_hi);
 		if (n < 0)
 			return false;
+		batch->distrust = n > 0 ? LSM_BATCH_DISTRUST : Max(batch->distrust - 1, 0);
 		if (n == 0)
 		{
 			batch->take(batch->arg, reader, blockno, rows);

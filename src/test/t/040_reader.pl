@@ -151,4 +151,23 @@ like($err, qr/could not read block|could not open file|unexpected data beyond EO
 is($node->safe_psql('postgres', 'SELECT count(*) FROM r1'), 3000, 'other tables are well');
 $node->stop;
 
+# ---- counting ----
+
+# A count needs the zone maps only, but for blocks with changed rows: if all have some,
+# they are read together, as by any scan.
+$node->start;
+$node->safe_psql('postgres', q{
+CREATE TABLE counted (id int, t text) USING lsm WITH (lsm.block_size = '8kB', autovacuum_enabled = off);
+INSERT INTO counted SELECT i, md5(i::text) FROM generate_series(1, 20000) i;
+VACUUM FREEZE counted;
+UPDATE counted SET t = 'changed' WHERE id % 100 = 0;
+CHECKPOINT});
+$node->restart;
+is($node->safe_psql('postgres', 'SET max_parallel_workers_per_gather = 0; SELECT count(*) FROM counted'),
+	'20000', 'count of a table with changed rows');
+is( $node->safe_psql('postgres', q{
+	SELECT sum(blocks_merged) > sum(requests) FROM lsm_stat_io WHERE reader = 'scan'}),
+	't', 'whose blocks are read together');
+$node->stop;
+
 done_testing();
