@@ -80,6 +80,7 @@ bench_say "scale:    $scale, $(wc -l <"${files[lineitem]}") rows of lineitem, ro
 compare_make_databases tpch
 for side in heap test; do
 	bench_psql "tpch_$side" -v am="$(compare_am $side)" -f "$BENCH_SRC/tpch/schema.sql"
+	bench_sql "tpch_$side" "$(bench_lineitem_ddl lineitem "$(compare_am $side)")"
 	for table in "${tables[@]}"; do
 		bench_lineitem_copy "tpch_$side" "$table" "${files[$table]}"
 		bench_sql "tpch_$side" "ALTER TABLE $table SET (autovacuum_enabled = off)"

@@ -65,22 +65,3 @@ CREATE TABLE orders (
 	o_shippriority	integer NOT NULL,
 	o_comment		varchar(79) NOT NULL
 ) USING :am;
-
-CREATE TABLE lineitem (
-	l_orderkey		integer NOT NULL,
-	l_partkey		integer NOT NULL,
-	l_suppkey		integer NOT NULL,
-	l_linenumber	integer NOT NULL,
-	l_quantity		numeric(15,2) NOT NULL,
-	l_extendedprice	numeric(15,2) NOT NULL,
-	l_discount		numeric(15,2) NOT NULL,
-	l_tax			numeric(15,2) NOT NULL,
-	l_returnflag	char(1) NOT NULL,
-	l_linestatus	char(1) NOT NULL,
-	l_shipdate		date NOT NULL,
-	l_commitdate	date NOT NULL,
-	l_receiptdate	date NOT NULL,
-	l_shipinstruct	char(25) NOT NULL,
-	l_shipmode		char(10) NOT NULL,
-	l_comment		varchar(44) NOT NULL
-) USING :am;
