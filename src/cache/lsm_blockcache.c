@@ -184,11 +184,12 @@ lsm_source_read_meta(LsmSource *source)
 	entry->forwards + entry->dead, entry->blocks, entry->nunresolved,
 	lsm_entry_dictionaries(entry)};
 	uint64		bytes = lsm_segment_meta_estimate(&facts);
-	uint64		needed = lsm_sharedcache_length(entry->uid, LSM_META_BLOCKNO);
+	uint64		needed;
 
 	if (!lsm_segpages_are_direct(source->rel))
 		return;
 	lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_WANTED, 1);
+	needed = lsm_sharedcache_length(entry->uid, LSM_META_BLOCKNO);
 	if (needed > 0 && needed <= total)
 	{
 		source->ahead = MemoryContextAllocHuge(CurrentMemoryContext, needed);

@@ -389,8 +389,9 @@ lsm_sharedcache_get(uint64 uid, uint32 blockno, uint32 len, char *buf, LsmCacheT
 	return true;
 }
 
-uint32
-lsm_sharedcache_length(uint64 uid, uint32 blockno)
+/* The length of a block that is there, else 0. */
+static uint32
+lsm_cache_length(uint64 uid, uint32 blockno, bool counted)
 {
 	LsmCachePart part;
 	uint32		bucket;
@@ -405,13 +406,21 @@ lsm_sharedcache_length(uint64 uid, uint32 blockno)
 	if (at != LSM_CACHE_NONE)
 		len = part.entries[at].len;
 	LWLockRelease(part.lock);
+	if (len == 0 && counted)
+		pg_atomic_fetch_add_u64(&part.partition->misses, 1);
 	return len;
+}
+
+uint32
+lsm_sharedcache_length(uint64 uid, uint32 blockno)
+{
+	return lsm_cache_length(uid, blockno, true);
 }
 
 bool
 lsm_sharedcache_has(uint64 uid, uint32 blockno)
 {
-	return lsm_sharedcache_length(uid, blockno) > 0;
+	return lsm_cache_length(uid, blockno, false) > 0;
 }
 
 /* Fill an unused entry; there is room. */

@@ -37,7 +37,7 @@ extern void lsm_sharedcache_shmem_startup(void);
 extern bool lsm_sharedcache_get(uint64 uid, uint32 blockno, uint32 len, char *buf,
 								LsmCacheTouch touch);
 
-/* The length of a block that is there, else 0.  Not counted. */
+/* The length of a block that is there, to be got next, else 0, which counts as a miss. */
 extern uint32 lsm_sharedcache_length(uint64 uid, uint32 blockno);
 
 /* Is it there?  Not counted. */
