@@ -2,7 +2,8 @@
 #
 # Makefile for lsm, a table access method for PostgreSQL 15, 17 and 18
 #
-#	make [PG_CONFIG=...] [WERROR=1]		build
+#	make [PG_CONFIG=...] [WERROR=1]		build; WITH_LIBS3=1 adds signatures of version
+#						2 for old stores, and the GPL (README.md)
 #	make install				install into that server
 #	make installcheck			run the tests on a running server that has
 #						lsm in shared_preload_libraries and
@@ -22,6 +23,9 @@ PGFILEDESC = "lsm - log-structured table access method"
 # Every file of src/ and of its folders; those in src/test/ are C code for
 # tests (stop points, for one) that is part of the library.
 LSM_SOURCES = $(sort $(wildcard src/*.c src/*/*.c))
+ifneq ($(WITH_LIBS3),1)
+LSM_SOURCES := $(filter-out src/store/lsm_store_libs3.c,$(LSM_SOURCES))
+endif
 LSM_HEADERS = $(sort $(wildcard src/*.h src/*/*.h))
 LSM_FOLDERS = $(sort $(patsubst %/,%,$(dir $(LSM_SOURCES) $(LSM_HEADERS))))
 OBJS = $(LSM_SOURCES:.c=.o)
@@ -58,9 +62,12 @@ REGRESS = \
 	lsmscan \
 	lsmagg \
 	lsmgroup \
+	changed_columns \
 	lsmbitmap \
+	bitmap_parallel \
 	costs \
 	asked \
+	lookups \
 	explain \
 	alter_table \
 	columns \
@@ -106,7 +113,10 @@ ISOLATION = \
 	bitmap-cursor \
 	bitmap-epq \
 	bitmap-names \
+	bitmap-parallel \
 	bitmap-serializable \
+	changed-rows \
+	changed-serializable \
 	ctid-join \
 	cursor-compaction \
 	deadlock \
@@ -201,7 +211,12 @@ PROVE_TESTS = \
 	src/test/t/054_cold_orphans.pl \
 	src/test/t/055_cold_s3.pl \
 	src/test/t/056_store_cache.pl \
-	src/test/t/057_cold_parallel.pl
+	src/test/t/057_cold_parallel.pl \
+	src/test/t/058_borrowed_blocks.pl \
+	src/test/t/059_changed_columns.pl \
+	src/test/t/060_cold_requests.pl \
+	src/test/t/061_store_minio.pl \
+	src/test/t/062_parallel_bitmap.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm
@@ -220,6 +235,10 @@ ifdef WERROR
 PG_CFLAGS += -Werror
 endif
 SHLIB_LINK = -lzstd -luring -lcurl
+ifeq ($(WITH_LIBS3),1)
+PG_CPPFLAGS += -DLSM_WITH_LIBS3
+SHLIB_LINK += -ls3
+endif
 
 # JIT inlining of this library's functions is worth nothing, and the compiler
 # that it needs is often missing.
@@ -233,6 +252,12 @@ ifeq ($(PGXS),)
 $(error "$(PG_CONFIG)" does not tell where PGXS is: install the server's development files and set PG_CONFIG)
 endif
 include $(PGXS)
+
+ifeq ($(WITH_LIBS3),1)
+ifneq ($(shell $(CC) $(CPPFLAGS) -include libs3.h -E -x c /dev/null >/dev/null 2>&1 && echo found),found)
+$(error WITH_LIBS3=1 needs libs3.h, of libs3 2.0: install libs3-dev, or leave WITH_LIBS3 out)
+endif
+endif
 
 # Loops over the numbers of a block are worth vectors; -O2 of gcc makes few.
 src/segment/lsm_codec.o src/segment/lsm_numbers.o src/segment/lsm_select.o: \

@@ -75,6 +75,7 @@ need_build_tools()
 	need libzstd-dev test -e /usr/include/zstd.h
 	need liburing-dev test -e /usr/include/liburing.h
 	need libcurl4-openssl-dev curl_header
+	[ "${WITH_LIBS3:-0}" != 1 ] || need libs3-dev test -e /usr/include/libs3.h
 	need util-linux command -v runuser
 	if [ "$PG_CONFIG" = "$DEFAULT_PG_CONFIG" ]; then
 		need postgresql-15 test -x "${DEFAULT_PG_CONFIG%/*}/postgres"
@@ -231,13 +232,19 @@ install_built()
 }
 
 #
-# An S3 server for tests: versitygw, which checks signatures strictly.  Built once
-# through Go's module proxy, at a version whose sum is known, and kept.
+# S3 servers for tests: versitygw, which checks signatures strictly, and MinIO, which
+# knows those of version 2 as well.  Built once through Go's module proxy, at versions
+# whose sums are known, and kept.  MinIO needs 3 minutes of two processors, and 1.5 GB
+# of memory.
 #
 
 S3_SERVER_MODULE=github.com/versity/versitygw
 S3_SERVER_VERSION=v1.8.0
 S3_SERVER_SUM='h1:au+wI+aybno/STsQiSm35Uu6Q6iK5MWReQxgO6SEMFc='
+
+MINIO_MODULE=github.com/minio/minio
+MINIO_VERSION=v0.0.0-20260212201848-7aac2a2c5b7c
+MINIO_SUM='h1:/''qdoYujxF5MBLDMVLeiYJ/7fBa1HikX39Dvzb9Ji8pA='
 
 # find_go DIRECTORY: prints a Go of 1.25 or later.  In CI, one is installed into the
 # directory if there is none.
@@ -253,22 +260,22 @@ find_go()
 	fi
 }
 
-# build_s3_server PROGRAM
-build_s3_server()
+# build_go_program PROGRAM MODULE VERSION SUM [PACKAGE]: the package of the module, which
+# is in a folder of it, into the file.
+build_go_program()
 {
-	local program=$1 dir go status=0
+	local program=$1 module=$2 version=$3 sum=$4 package=$2${5:+/$5} dir go status=0
 
 	dir=$(mktemp -d)
 	(
 		go=$(find_go "$dir") || { echo "there is no Go of 1.25 or later"; exit 1; }
 		export GOPATH=$dir/go GOCACHE=$dir/cache GOBIN=$dir/bin GOFLAGS=-modcacherw
 		export GOTOOLCHAIN=local CGO_ENABLED=0
-		"$go" install -trimpath -ldflags='-s -w' \
-			"$S3_SERVER_MODULE/cmd/versitygw@$S3_SERVER_VERSION" || exit 1
-		[ "$(cat "$dir/go/pkg/mod/cache/download/$S3_SERVER_MODULE/@v/$S3_SERVER_VERSION.ziphash")" = \
-			"$S3_SERVER_SUM" ] || { echo "the sum of $S3_SERVER_MODULE is not the known one"; exit 1; }
+		"$go" install -trimpath -ldflags='-s -w' "$package@$version" || exit 1
+		[ "$(cat "$dir/go/pkg/mod/cache/download/$module/@v/$version.ziphash")" = "$sum" ] ||
+			{ echo "the sum of $module is not the known one"; exit 1; }
 		mkdir -p "${program%/*}"
-		mv "$dir/bin/versitygw" "$program"
+		mv "$dir/bin/${package##*/}" "$program"
 	) >"$dir.log" 2>&1 || status=$?
 	[ $status = 0 ] || tail -n 5 "$dir.log" >&2
 	rm -rf "$dir" "$dir.log"
@@ -285,7 +292,8 @@ find_s3_server()
 	[ -z "${LSM_S3_SERVER:-}" ] || return 0
 	if [ ! -x "$kept" ]; then
 		say "building an S3 server, $S3_SERVER_MODULE $S3_SERVER_VERSION"
-		build_s3_server "$kept" || {
+		build_go_program "$kept" "$S3_SERVER_MODULE" "$S3_SERVER_VERSION" "$S3_SERVER_SUM" \
+			cmd/versitygw || {
 			say "the S3 server could not be built"
 			return 0
 		}
@@ -293,6 +301,25 @@ find_s3_server()
 	cp "$kept" "$WORK_DIR/s3-server"
 	chmod 755 "$WORK_DIR/s3-server"
 	export LSM_S3_SERVER=$WORK_DIR/s3-server
+}
+
+# The same for LSM_MINIO_SERVER.  It is built only for who asks, by LSM_MINIO=build.
+find_minio()
+{
+	local kept=${XDG_CACHE_HOME:-$HOME/.cache}/lsm/minio-$MINIO_VERSION
+
+	[ -z "${LSM_MINIO_SERVER:-}" ] || return 0
+	if [ ! -x "$kept" ]; then
+		[ "${LSM_MINIO:-}" = build ] || return 0
+		say "building MinIO, $MINIO_MODULE $MINIO_VERSION"
+		build_go_program "$kept" "$MINIO_MODULE" "$MINIO_VERSION" "$MINIO_SUM" || {
+			say "MinIO could not be built"
+			return 0
+		}
+	fi
+	cp "$kept" "$WORK_DIR/minio"
+	chmod 755 "$WORK_DIR/minio"
+	export LSM_MINIO_SERVER=$WORK_DIR/minio
 }
 
 #

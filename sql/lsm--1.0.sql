@@ -108,7 +108,8 @@ CREATE FUNCTION lsm_stat_table("table" oid,
     OUT stalls bigint, OUT stall_time double precision, OUT longest_stall double precision,
     OUT errors bigint, OUT last_error text, OUT last_error_code text,
     OUT last_error_time timestamptz,
-    OUT stats_reset timestamptz)
+    OUT stats_reset timestamptz,
+    OUT store_requests bigint, OUT store_bytes_read bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'lsm_stat_table_sql'
 LANGUAGE C STRICT ROWS 1;
@@ -176,7 +177,7 @@ CREATE FUNCTION lsm_stat_get_io(
     OUT stats_reset timestamptz)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'lsm_stat_get_io_sql'
-LANGUAGE C STRICT ROWS 15;
+LANGUAGE C STRICT ROWS 24;
 COMMENT ON FUNCTION lsm_stat_get_io() IS
     'how segments are read, as in lsm_stat_io';
 
@@ -187,7 +188,8 @@ GRANT SELECT ON lsm_stat_io TO PUBLIC;
 
 -- The block cache of the server.  No lock but those of its partitions, one by one.
 CREATE FUNCTION lsm_stat_get_cache(
-    OUT size_bytes bigint, OUT used_bytes bigint, OUT warm_bytes bigint, OUT blocks bigint,
+    OUT size_bytes bigint, OUT used_bytes bigint, OUT warm_bytes bigint,
+    OUT expanded_bytes bigint, OUT pinned_bytes bigint, OUT blocks bigint,
     OUT hits bigint, OUT misses bigint, OUT insertions bigint, OUT evictions bigint,
     OUT stats_reset timestamptz)
 AS 'MODULE_PATHNAME', 'lsm_stat_get_cache_sql'

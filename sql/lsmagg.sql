@@ -138,3 +138,42 @@ ROLLBACK;
 DROP TABLE la, la_heap, la_asked, la_where, lc, lq;
 DROP ROLE regress_lc;
 DROP FUNCTION la_fill, la_check, la_explain;
+
+-- numbers stored in any number of bits, plain, multiplied, in runs and distinct ones; ranges of them from two sides
+CREATE TABLE lw (id int) USING lsm WITH (autovacuum_enabled = off);
+CREATE FUNCTION lw_check(OUT queries bigint, OUT wrong text) LANGUAGE plpgsql AS $$
+DECLARE
+	form text;
+	a text;
+	h text;
+	lo int8;
+	hi int8;
+BEGIN
+	queries := 0;
+	FOR w IN 1 .. 20 LOOP
+		FOREACH form IN ARRAY ARRAY['v', 'v * 37 - 5', '(v % 9) * 1000003 * (1::int8 << bits)', '(i / 7 * 7919) % 64 + i % 7',
+			'v / 100.0', 'CASE WHEN i % 5 <> 2 THEN v END'] LOOP
+			DROP TABLE IF EXISTS lw, lw_heap;
+			EXECUTE format('CREATE TABLE lw_heap AS SELECT i AS id, %s AS c FROM (SELECT i, hashint8extended(i, %s) & ((1::int8 << %s) - 1) AS v
+				FROM generate_series(1, %s) i) q', replace(form, 'bits', w::text), w, w, 1003 + w);
+			CREATE TABLE lw USING lsm WITH (autovacuum_enabled = off) AS SELECT * FROM lw_heap;
+			PERFORM lsm_flush('lw');
+			SELECT min(c) + (max(c) - min(c)) / 4, max(c) - (max(c) - min(c)) / 3 INTO lo, hi FROM lw_heap;
+			EXECUTE format('SELECT q::text FROM (SELECT count(*), sum(c), sum(id), min(c), avg(c) FILTER (WHERE id > 77), (SELECT count(*) FROM lw WHERE c >= %s AND c < %s AND c <> %s),
+				(SELECT sum(c) FROM lw WHERE c BETWEEN %s AND %s AND id < 900 AND id >= 13), (SELECT sum(id) FROM lw WHERE c > %s AND c < %s), (SELECT count(*) FROM lw WHERE id < 3 AND c <= %s) FROM lw) q',
+				lo, hi, lo, lo, hi, hi, lo, hi) INTO a;
+			EXECUTE format('SELECT q::text FROM (SELECT count(*), sum(c), sum(id), min(c), avg(c) FILTER (WHERE id > 77), (SELECT count(*) FROM lw_heap WHERE c >= %s AND c < %s AND c <> %s),
+				(SELECT sum(c) FROM lw_heap WHERE c BETWEEN %s AND %s AND id < 900 AND id >= 13), (SELECT sum(id) FROM lw_heap WHERE c > %s AND c < %s), (SELECT count(*) FROM lw_heap WHERE id < 3 AND c <= %s) FROM lw_heap) q',
+				lo, hi, lo, lo, hi, hi, lo, hi) INTO h;
+			IF a IS DISTINCT FROM h THEN
+				wrong := concat_ws(E'\n', wrong, format('%s of %s bits: %s not %s', form, w, a, h));
+			END IF;
+			queries := queries + 1;
+		END LOOP;
+	END LOOP;
+END $$;
+SET client_min_messages = warning;
+SELECT * FROM lw_check();
+RESET client_min_messages;
+DROP TABLE lw, lw_heap;
+DROP FUNCTION lw_check;

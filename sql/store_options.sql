@@ -16,7 +16,6 @@ CREATE SERVER st FOREIGN DATA WRAPPER lsm_store OPTIONS (type 's3', endpont 'x')
 CREATE SERVER st FOREIGN DATA WRAPPER lsm_store OPTIONS (type 's3', directory '/tmp');
 CREATE SERVER st FOREIGN DATA WRAPPER lsm_store OPTIONS (type 'file', bucket 'bkt');
 CREATE SERVER st FOREIGN DATA WRAPPER lsm_store OPTIONS (type 's3', secret_access_key 'secret');
-CREATE SERVER st FOREIGN DATA WRAPPER lsm_store OPTIONS (type 's3', signature 'v2');
 ALTER FOREIGN DATA WRAPPER lsm_store OPTIONS (ADD type 's3');
 
 -- values: each of these is refused

@@ -86,6 +86,13 @@ extern uint64 lsm_settled_xid(Relation rel);
 extern uint64 lsm_retired_horizon(Relation rel);
 extern bool lsm_is_alone(Relation rel);
 
+/* Have the processor fetch a line of memory that is going to be read. */
+#ifdef __GNUC__
+#define lsm_prefetch(address)	__builtin_prefetch(address)
+#else
+#define lsm_prefetch(address)	((void) (address))
+#endif
+
 #define LSM_REC_KIND(info)		((info) & LSM_REC_KIND_MASK)
 #define LSM_REC_STRENGTH(info) \
 	((LockTupleMode) (((info) & LSM_REC_STRENGTH_MASK) >> LSM_REC_STRENGTH_SHIFT))

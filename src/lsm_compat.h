@@ -52,6 +52,7 @@
 #include "executor/instrument.h"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
+#include "nodes/tidbitmap.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
 #include "replication/reorderbuffer.h"
@@ -337,19 +338,19 @@ lsm_compat_index_attrs(Relation rel)
 #endif
 
 /*
- * ANALYZE hands over the next block to sample in one way or another; the 15 one
+ * ANALYZE hands over the next block to sample, or tells which come next; the 15 one
  * also prefetches by the logical numbers.
  */
 #if PG_VERSION_NUM < 170000
 #define LSM_ANALYZE_PREFETCHES true
+#define LSM_ANALYZE_TELLS 0
 #define LSM_ANALYZE_NEXT_BLOCK_ARGS \
 	TableScanDesc scan, BlockNumber blockno, BufferAccessStrategy strategy
-#define lsm_compat_analyze_block() (blockno)
 #else
 #include "storage/read_stream.h"
 #define LSM_ANALYZE_PREFETCHES false
+#define LSM_ANALYZE_TELLS 1
 #define LSM_ANALYZE_NEXT_BLOCK_ARGS TableScanDesc scan, ReadStream *stream
-#define lsm_compat_analyze_block() lsm_compat_stream_next(stream)
 static inline BlockNumber
 lsm_compat_stream_next(ReadStream *stream)
 {
@@ -371,17 +372,41 @@ lsm_compat_stream_next(ReadStream *stream)
 #endif
 
 /*
- * Going through a bitmap: a page's LB, and its offsets, for which there is room for
- * MaxHeapTuplesPerPage; n is -1 if it is lossy.
+ * Going through a bitmap, alone or, if there is a shared iterator, with others.  Of a
+ * page its LB is told, and its offsets, for which there is room for MaxHeapTuplesPerPage;
+ * n is -1 if it is lossy.
  */
 #if PG_VERSION_NUM < 180000
-typedef TBMIterator LsmBitmapIterator;
-#define lsm_compat_bitmap_begin(bitmap) tbm_begin_iterate(bitmap)
-#define lsm_compat_bitmap_end(iterator) tbm_end_iterate(iterator)
+typedef struct LsmBitmapIterator
+{
+	TBMIterator *alone;
+	TBMSharedIterator *shared;
+} LsmBitmapIterator;
+
+static inline LsmBitmapIterator
+lsm_compat_bitmap_begin(TIDBitmap *bitmap, dsa_area *dsa, dsa_pointer shared)
+{
+	LsmBitmapIterator iterator = {NULL, NULL};
+
+	if (DsaPointerIsValid(shared))
+		iterator.shared = tbm_attach_shared_iterate(dsa, shared);
+	else
+		iterator.alone = tbm_begin_iterate(bitmap);
+	return iterator;
+}
+
+static inline void
+lsm_compat_bitmap_end(LsmBitmapIterator *iterator)
+{
+	if (iterator->shared != NULL)
+		tbm_end_shared_iterate(iterator->shared);
+	else
+		tbm_end_iterate(iterator->alone);
+}
 #else
-typedef TBMPrivateIterator LsmBitmapIterator;
-#define lsm_compat_bitmap_begin(bitmap) tbm_begin_private_iterate(bitmap)
-#define lsm_compat_bitmap_end(iterator) tbm_end_private_iterate(iterator)
+typedef TBMIterator LsmBitmapIterator;
+#define lsm_compat_bitmap_begin(bitmap, dsa, shared) tbm_begin_iterate(bitmap, dsa, shared)
+#define lsm_compat_bitmap_end(iterator) tbm_end_iterate(iterator)
 #endif
 
 static inline bool
@@ -389,7 +414,8 @@ lsm_compat_bitmap_next(LsmBitmapIterator *iterator, BlockNumber *lb, int *n, boo
 					   OffsetNumber *offsets)
 {
 #if PG_VERSION_NUM < 180000
-	TBMIterateResult *page = tbm_iterate(iterator);
+	TBMIterateResult *page = iterator->shared != NULL ? tbm_shared_iterate(iterator->shared) :
+	tbm_iterate(iterator->alone);
 
 	if (page == NULL)
 		return false;
@@ -401,7 +427,7 @@ lsm_compat_bitmap_next(LsmBitmapIterator *iterator, BlockNumber *lb, int *n, boo
 #else
 	TBMIterateResult page;
 
-	if (!tbm_private_iterate(iterator, &page))
+	if (!tbm_iterate(iterator, &page))
 		return false;
 	*n = page.lossy ? -1 : tbm_extract_page_tuple(&page, offsets, TBM_MAX_TUPLES_PER_PAGE);
 	*lb = page.blockno;

@@ -52,12 +52,15 @@ typedef struct LsmScanRow
 								 * -1 */
 } LsmScanRow;
 
-/* What the scan's snapshot sees of a row that the memtable has records of. */
+/* What the scan's snapshot sees of a row that has other records than its bottom. */
 typedef enum LsmChangeState
 {
 	LSM_CHANGE_OPEN,			/* not known yet */
+	LSM_CHANGE_PLACES,			/* nor by the memtable: increments are next */
 	LSM_CHANGE_FULL,			/* the record copied is the row */
 	LSM_CHANGE_DELTA,			/* and the bottom below it */
+	LSM_CHANGE_PLACE_FULL,		/* the record at a place is the row */
+	LSM_CHANGE_PLACE_DELTA,		/* and the bottom below it */
 	LSM_CHANGE_BOTTOM,			/* the bottom, none of its changes */
 	LSM_CHANGE_GONE,			/* nothing */
 	LSM_CHANGE_FETCH			/* it has to be looked up */
@@ -73,12 +76,24 @@ typedef struct LsmScanChange
 	int			row;			/* in rows */
 	LsmChangeState state;
 	bool		increments;		/* increments have records of it too */
+	int			place;			/* the first, or the one found; -1: not known */
 	uint64		xmax;			/* who has changed or locked what is seen */
 	uint32		cmax;
 	uint64		window;			/* copied: good while that is change_window */
-	int			at;				/* of the copy in change_buf */
+	int			at;				/* of the copy in change_buf; PLACE_xxx: row
+								 * of the place's block */
 	int			len;
 } LsmScanChange;
+
+/* Where an increment has the newest of its records of a row. */
+typedef struct LsmScanPlace
+{
+	LsmTid		root;
+	int			increment;		/* of the view */
+	uint32		blockno;
+	int			row;
+	int			next;			/* place in the next older increment; -1: none */
+} LsmScanPlace;
 
 typedef struct LsmScanData
 {
@@ -111,12 +126,21 @@ typedef struct LsmScanData
 	int			maxrows;
 	LsmScanRow *rows;
 	int			at;				/* next row to deliver */
-	/* rows of it that the memtable has records of (lsm_scan_changes.c) */
+	bool		changes_only;	/* rows are but the changed ones of a block */
+	/* rows of it that have other records (lsm_scan_changes.c) */
 	uint64		marked_epoch;	/* of the view in which they were marked */
 	uint64		marked_counter;
 	int			nchanges;
 	int			maxchanges;
 	LsmScanChange *changes;
+	int			nplaces;		/* of a block's changed rows, newest increment
+								 * first */
+	int			maxplaces;
+	LsmScanPlace *places;
+	LsmCachedBlock *place_cached;	/* pinned: the block looked at last, */
+	uint64		place_xact;
+	uint64		place_uid;		/* of that segment */
+	uint32		place_blockno;
 	char	   *change_buf;		/* copies of records */
 	uint64		change_window;	/* number of what is in it */
 	bool		whole_columns;	/* of blocks: most rows will be asked for */
@@ -133,6 +157,11 @@ typedef struct LsmScanData
 	struct LsmBitmapQueue *queue;	/* bitmap, from 18 on: pages that come next */
 	bool		recheck;		/* bitmap: what the bitmap says of them */
 	bool		prefetch_off;	/* bitmap: see lsm_executor.c */
+	struct LsmAnalyzeQueue *sample_queue;	/* ANALYZE, from 17 on: LBs that come next */
+	bool		lbs_told;		/* the feed knows which LBs come next */
+	bool		lbs_near;		/* it does not, but they come one after the other */
+	BlockNumber near_lb;		/* lsm_scan_near_lb(): the last one */
+	int64		near_lbs;		/* LBs from one to the next that are near */
 	BlockNumber sample_lb;		/* sample: InvalidBlockNumber before the first */
 	BlockNumber sample_lbs;		/* sample: number of LBs to sample from */
 	/* TID range scans */
@@ -165,6 +194,7 @@ extern bool lsm_scan_sees(LsmScan scan, const LsmScanRow *row);
 extern int	lsm_scan_find_row(LsmScan scan, LsmTid root, int from);
 extern bool lsm_scan_deliver(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot);
 extern BlockNumber lsm_scan_next_lb(LsmScan scan, BlockNumber lb);
+extern void lsm_scan_near_lb(LsmScan scan, BlockNumber lb);
 extern void lsm_scan_pick_lb(LsmScan scan, BlockNumber lb, const OffsetNumber *offsets, int n);
 extern void lsm_scan_pick_roots(LsmScan scan, BlockNumber lb, const OffsetNumber *offsets,
 								int n);
@@ -176,6 +206,7 @@ extern void lsm_parallelscan_reinitialize(Relation rel, ParallelTableScanDesc ps
 
 /* What batches are made of as well; see there. */
 extern void lsm_scan_drop_unit(LsmScan scan);
+extern void lsm_scan_reserve_rows(LsmScan scan, int n);
 extern LsmTid lsm_scan_next_source(LsmView *view, LsmTid tid, LsmRowRange **range,
 								   LsmManifestEntry **entry);
 extern void lsm_scan_load_page(LsmScan scan, LsmView *view, LsmRowRange *range, LsmTid tid,
@@ -218,6 +249,14 @@ typedef struct LsmBatchScan
 						  LsmTid *hi);
 	void		(*take) (void *arg, LsmSegmentReader *reader, uint32 blockno, uint32 rows);
 
+	/*
+	 * Rows whose changes touch nothing of it are as their block has them; NULL: all changes
+	 * count.  Of a block that is skipped, skip may tell a column (else 0): rows whose
+	 * changes have not touched it may be skipped as well.
+	 */
+	const LsmTouch *asked;
+	int			skip_column;
+
 	/* a bitmap scan: rows with other roots do not count; NULL: all do */
 	LsmWanted  *wanted;
 	bool		recheck;		/* of the unit: what the bitmap says is not all */
@@ -232,6 +271,8 @@ typedef struct LsmBatchScan
 								 * has them */
 	int			nchanged;
 	LsmBatchRow *changed;		/* others, by root */
+	bool		follows;		/* these are scan->rows, too */
+	LsmTouch	touched;		/* by all that has changed rows near it */
 
 	/* what has been done */
 	uint64		units;
@@ -245,6 +286,11 @@ typedef struct LsmBatchScan
 	int			max_changed;
 	int			max_roots;
 	LsmTid	   *roots;			/* collected */
+	int			max_heads;
+	LsmTid	   *head_roots;		/* of them, those that the memtable has: */
+	LsmTid	   *heads;			/* their newest records, */
+	int			nactive;		/* first those in the active generation, */
+	int			nheads;			/* then those in the one being flushed */
 } LsmBatchScan;
 
 extern void lsm_batch_begin(LsmBatchScan *batch, LsmScan scan);
@@ -254,6 +300,10 @@ extern bool lsm_batch_next(LsmBatchScan *batch);
 
 /* ---- lsm_scan_changes.c ---- */
 extern void lsm_scan_add_changes(LsmScan scan, const LsmTid *roots, const LsmTid *heads, int n);
+extern LsmChangeState lsm_scan_change_state(LsmScan scan, const LsmScanRow *row);
+extern void lsm_scan_add_place(LsmScan scan, LsmTid root, int increment, uint32 blockno, int row);
+extern void lsm_scan_add_places(LsmScan scan);
+extern void lsm_scan_drop_place(LsmScan scan);
 extern bool lsm_scan_deliver_change(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot);
 extern void lsm_scan_free_changes(LsmScan scan);
 extern bool lsm_scan_base_block(Relation rel, LsmTable *table, LsmTid *tid, LsmTid end,
@@ -313,6 +363,11 @@ extern double lsm_vacuum_pages(Relation rel);
 extern void lsm_vacuum_rel(Relation rel, struct VacuumParams *params,
 						   BufferAccessStrategy strategy);
 
+/* ---- lsm_analyze.c ---- */
+extern bool lsm_analyze_next_block(LSM_ANALYZE_NEXT_BLOCK_ARGS);
+extern bool lsm_analyze_next_tuple(TableScanDesc scan, TransactionId oldest_xmin,
+								   double *liverows, double *deadrows, TupleTableSlot *slot);
+
 /* ---- lsm_handler.c ---- */
 
 /* What fetches of an index scan have done, counted while lsm_fetch_counting is set. */
@@ -322,6 +377,8 @@ typedef struct LsmFetchCounters
 	uint64		records;		/* examined for them */
 	uint64		blocks_read;
 	uint64		blocks_ahead;	/* of them, before a row was looked for */
+	uint64		store_requests; /* ranges of objects that were asked for */
+	uint64		store_bytes;
 } LsmFetchCounters;
 
 extern bool lsm_fetch_counting;
@@ -336,6 +393,7 @@ extern bool lsm_relid_is_lsm(Oid relid);
 extern double lsm_estimate_changed(Relation rel);
 extern double lsm_estimate_log_pages(Relation rel);
 extern void lsm_estimate_blocks(Relation rel, double *all, double *cold);
+extern void lsm_estimate_opened(Relation rel, double *blocks, double *bytes);
 extern void lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 							  double *tuples, double *allvisfrac);
 extern void lsm_estimate_for_planner(Relation rel, int32 *attr_widths, BlockNumber *pages,

@@ -15,6 +15,9 @@
  * group, read no more of the copy than of the slot.  In all other places slots have all columns, and
  * so has the slot of a scan that EvalPlanQual has initialized.
  *
+ * The conditions that the index looks at are not among what is read, if it is a btree,
+ * which finds no row that has to be checked.
+ *
  * A scan of few rows that is run once is not looked at.
  *
  *-------------------------------------------------------------------------
@@ -22,6 +25,7 @@
 #include "postgres.h"
 
 #include "access/sysattr.h"
+#include "catalog/pg_am.h"
 #include "lsm_am.h"
 #include "lsm_mvcc.h"
 #include "nodes/execnodes.h"
@@ -65,6 +69,15 @@ lsm_asked_scan(PlanState *planstate)
 	return scan;
 }
 
+/* May the index find rows that are to be checked?  A btree finds none such. */
+static bool
+lsm_asked_rechecks(ScanState *scan)
+{
+	Relation	index = ((IndexScanState *) scan)->iss_RelationDesc;
+
+	return index == NULL || index->rd_rel->relam != BTREE_AM_OID;
+}
+
 /* What a scan looks at itself. */
 static Bitmapset *
 lsm_asked_own(ScanState *scan)
@@ -73,7 +86,8 @@ lsm_asked_own(ScanState *scan)
 	Bitmapset  *attrs = NULL;
 
 	pull_varattnos((Node *) plan->scan.plan.qual, plan->scan.scanrelid, &attrs);
-	pull_varattnos((Node *) plan->indexqualorig, plan->scan.scanrelid, &attrs);
+	if (lsm_asked_rechecks(scan))
+		pull_varattnos((Node *) plan->indexqualorig, plan->scan.scanrelid, &attrs);
 	pull_varattnos((Node *) plan->indexorderbyorig, plan->scan.scanrelid, &attrs);
 	return attrs;
 }
@@ -155,6 +169,17 @@ lsm_asked_agg(PlanState *planstate)
 	lsm_asked_parent(outer, list_make2(plan->plan.targetlist, plan->plan.qual), OUTER_VAR, keys, true);
 }
 
+/* An index scan: let its slot know it, if its rows can be foreseen. */
+static void
+lsm_asked_foresee(PlanState *planstate)
+{
+	ScanState  *scan = lsm_asked_scan(planstate);
+
+	if (scan != NULL && !lsm_asked_rechecks(scan) &&
+		ScanDirectionIsForward(((IndexScan *) scan->ps.plan)->indexorderdir))
+		lsm_slot_set_index_scan(scan->ss_ScanTupleSlot, (IndexScanState *) scan);
+}
+
 /* A node of a plan that has been initialized: look at its inputs, or if it is a scan, at it. */
 void
 lsm_asked_look(PlanState *planstate)
@@ -171,6 +196,7 @@ lsm_asked_look(PlanState *planstate)
 			lsm_asked_agg(planstate);
 			break;
 		case T_IndexScanState:
+			lsm_asked_foresee(planstate);
 			if (planstate->plan->plan_rows >= LSM_ASKED_ROWS && planstate->ps_ProjInfo != NULL &&
 				lsm_asked_scan(planstate) != NULL)
 				lsm_asked_project((ScanState *) planstate);

@@ -14,6 +14,10 @@
  * nothing of rows that have been changed since, so these are listed all the
  * same: among them roots whose row turns out to be gone.
  *
+ * Which columns they have been changed in is known for each increment, and each
+ * generation in the memtable, as a whole (lsm_touch.h).  Rows of those that have touched nothing
+ * that counts are not listed: they are what their block says (I20).
+ *
  * A bitmap scan is the same for the roots that its bitmap tells of: units without any
  * are passed over.  If a block or page has few of them, they are listed, and its other
  * rows, and the increments over it, are not looked at.  So are all of a serializable
@@ -34,6 +38,9 @@
 
 /* Up to so many rows of a unit that a bitmap tells of are looked up one by one. */
 #define LSM_BATCH_FEW			4
+
+/* A scan that has had fewer units than these may be one for few rows. */
+#define LSM_BATCH_SHORT			64
 
 /* From so many rows on, columns are decoded for whole blocks. */
 #define LSM_BATCH_MANY			64
@@ -104,10 +111,42 @@ lsm_batch_wanted_restart(void *arg)
 	lsm_wanted_tell_again(batch->wanted);
 }
 
+/*
+ * Where the block of a root ends, or its LB in the row log.  As it may be asked while reading
+ * ahead, by the view at hand.
+ */
+static LsmTid
+lsm_batch_border(void *arg, LsmTid root, uint64 *bytes)
+{
+	LsmBatchScan *batch = arg;
+	LsmScan		scan = batch->scan;
+	LsmTid		next = root;
+	LsmSegmentReader *reader = NULL;
+	const LsmManifestEntry *entry;
+	uint32		blockno;
+	uint64		offset;
+	uint32		stored;
+
+	if (lsm_scan_base_block(scan->base.rs_rd, scan->table, &next, root, &entry, &blockno))
+		reader = lsm_reader_get(scan->base.rs_rd, scan->table, entry);
+	if (reader == NULL)
+	{
+		*bytes = BLCKSZ;
+		return LSM_TID(LSM_TID_LB(root), LSM_LAST_OFFSET);
+	}
+	lsm_segment_block_info(reader, blockno, NULL, NULL, NULL, &offset, &stored);
+	*bytes = stored;
+	if (lsm_entry_is_cold(entry))
+		lsm_wanted_set_cold(batch->wanted);
+	return next - 1;
+}
+
 /* Make it a bitmap scan, just after it was begun. */
 void
 lsm_batch_want(LsmBatchScan *batch, LsmWanted *wanted)
 {
+	(void) lsm_view_get(batch->scan->base.rs_rd, batch->scan->table);
+	lsm_wanted_set_border(wanted, lsm_batch_border, batch);
 	batch->wanted = wanted;
 	batch->scan->feed.next = lsm_batch_wanted_next;
 	batch->scan->feed.restart = lsm_batch_wanted_restart;
@@ -132,6 +171,7 @@ lsm_batch_drop(LsmBatchScan *batch)
 	batch->block = NULL;
 	batch->by_row = false;
 	batch->listed = false;
+	batch->follows = false;
 	batch->nrows = 0;
 	batch->nseen = 0;
 	batch->nchanged = 0;
@@ -149,6 +189,11 @@ lsm_batch_end(LsmBatchScan *batch)
 		pfree(batch->changed);
 	if (batch->roots != NULL)
 		pfree(batch->roots);
+	if (batch->heads != NULL)
+	{
+		pfree(batch->heads);
+		pfree(batch->head_roots);
+	}
 	memset(batch, 0, sizeof(*batch));
 }
 
@@ -174,10 +219,12 @@ lsm_batch_room(LsmBatchScan *batch, void *old, int *max, int n, int kept, Size s
 
 /* Add the roots from lo to hi that an increment has records of; false: the view is old. */
 static bool
-lsm_batch_collect_increment(LsmBatchScan *batch, LsmManifestEntry *entry, LsmTid lo, LsmTid hi,
-							int *n)
+lsm_batch_collect_increment(LsmBatchScan *batch, LsmView *view, int increment, LsmTid lo,
+							LsmTid hi, int *n)
 {
 	LsmScan		scan = batch->scan;
+	LsmManifestEntry *entry = view->increments[increment];
+	LsmTid		last = LSM_INVALID_TID;
 	Relation	rel = scan->base.rs_rd;
 	LsmSegmentReader *reader = lsm_reader_get(rel, scan->table, entry);
 	uint32		blockno;
@@ -202,10 +249,13 @@ lsm_batch_collect_increment(LsmBatchScan *batch, LsmManifestEntry *entry, LsmTid
 
 			if (root > hi)
 				break;
+			if (root == last)
+				continue;
+			last = root;
 			batch->roots = lsm_batch_room(batch, batch->roots, &batch->max_roots, *n + 1, *n,
 										  sizeof(LsmTid));
-			if (*n == 0 || batch->roots[*n - 1] != root)
-				batch->roots[(*n)++] = root;
+			batch->roots[(*n)++] = root;
+			lsm_scan_add_place(scan, root, increment, blockno, row);
 		}
 		lsm_block_unpin(cached, lsm_xact_number);
 		if (row < rows)
@@ -222,12 +272,25 @@ lsm_batch_collect_memtable(LsmBatchScan *batch, LsmMemIndex *index, LsmTid lo, L
 
 	do
 	{
+		int			max_heads = batch->max_heads;
+		LsmTid	   *roots;
+
 		batch->roots = lsm_batch_room(batch, batch->roots, &batch->max_roots,
 									  *n + LSM_COLLECT_BATCH, *n, sizeof(LsmTid));
-		got = lsm_memindex_collect(index, lo, hi, batch->roots + *n, NULL, LSM_COLLECT_BATCH);
+		batch->heads = lsm_batch_room(batch, batch->heads, &max_heads,
+									  batch->nheads + LSM_COLLECT_BATCH, batch->nheads,
+									  sizeof(LsmTid));
+		batch->head_roots = lsm_batch_room(batch, batch->head_roots, &batch->max_heads,
+										   batch->nheads + LSM_COLLECT_BATCH, batch->nheads,
+										   sizeof(LsmTid));
+		roots = batch->head_roots + batch->nheads;
+		got = lsm_memindex_collect(index, lo, hi, roots, batch->heads + batch->nheads,
+								   LSM_COLLECT_BATCH);
+		memcpy(batch->roots + *n, roots, got * sizeof(LsmTid));
+		batch->nheads += got;
 		*n += got;
 		if (got > 0)
-			lo = batch->roots[*n - 1] + 1;
+			lo = roots[got - 1] + 1;
 	} while (got == LSM_COLLECT_BATCH && lo <= hi);
 }
 
@@ -240,13 +303,43 @@ lsm_batch_compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/* Does what has been touched there count?  It is noted. */
+static bool
+lsm_batch_counts(LsmBatchScan *batch, const LsmTouch *touched, const LsmTouch *asked)
+{
+	int			natts = RelationGetNumberOfAttributes(batch->scan->base.rs_rd);
+
+	lsm_touch_add(&batch->touched, touched, natts);
+	return asked == NULL || lsm_touch_overlap(touched, asked, natts);
+}
+
+/* The same of a generation's index as a whole; gen_lock is held. */
+static void
+lsm_batch_collect_generation(LsmBatchScan *batch, uint32 generation, LsmTid lo, LsmTid hi,
+							 const LsmTouch *asked, int *n)
+{
+	LsmMemIndex *index = lsm_table_index(batch->scan->table->shared, generation);
+	LsmTouch	touched;
+
+	lsm_touch_clear(&touched);
+	lsm_touch_add_shared(&touched, &index->touched,
+						 RelationGetNumberOfAttributes(batch->scan->base.rs_rd));
+	if (lsm_batch_counts(batch, &touched, asked))
+		lsm_batch_collect_memtable(batch, index, lo, hi, n);
+}
+
 /*
- * Collect all roots from lo to hi that have records besides their bottom, sorted.
+ * Collect all roots from lo to hi that have records besides their bottom, sorted, but
+ * for those whose records certainly touch nothing of what is asked (NULL: all counts).
  * Returns how many; -1: the view is old.  If not, nothing that the caller has read
  * by the view has been put to another use.
+ *
+ * What is touched after that is not seen by the scan's snapshot: it is older, and an own
+ * change has a later command id.
  */
 static int
-lsm_batch_collect(LsmBatchScan *batch, LsmView *view, LsmTid lo, LsmTid hi)
+lsm_batch_collect(LsmBatchScan *batch, LsmView *view, LsmTid lo, LsmTid hi,
+				  const LsmTouch *asked)
 {
 	LsmScan		scan = batch->scan;
 	LsmTableShared *shared = scan->table->shared;
@@ -254,12 +347,23 @@ lsm_batch_collect(LsmBatchScan *batch, LsmView *view, LsmTid lo, LsmTid hi)
 	int			kept = 0;
 	bool		current;
 
+	lsm_touch_clear(&batch->touched);
+	batch->nactive = 0;
+	batch->nheads = 0;
+	scan->nplaces = 0;
 	for (int i = 0; i < view->nincrements; i++)
 	{
 		LsmManifestEntry *entry = view->increments[i];
+		const LsmTouch *touched;
 
-		if (entry->last_tid >= lo && entry->first_tid <= hi &&
-			!lsm_batch_collect_increment(batch, entry, lo, hi, &n))
+		if (entry->last_tid < lo || entry->first_tid > hi)
+			continue;
+		touched = lsm_touched_by(scan->base.rs_rd, scan->table, entry,
+								 batch->asked == NULL && batch->units < LSM_BATCH_SHORT);
+		if (touched == NULL)
+			return -1;
+		if (lsm_batch_counts(batch, touched, asked) &&
+			!lsm_batch_collect_increment(batch, view, i, lo, hi, &n))
 			return -1;
 	}
 	LWLockAcquire(&shared->gen_lock, LW_SHARED);
@@ -272,10 +376,10 @@ lsm_batch_collect(LsmBatchScan *batch, LsmView *view, LsmTid lo, LsmTid hi)
 	current = lsm_view_current(scan->table);
 	if (current && shared->generation != 0)
 	{
-		lsm_batch_collect_memtable(batch, lsm_table_index(shared, shared->generation), lo, hi, &n);
+		lsm_batch_collect_generation(batch, shared->generation, lo, hi, asked, &n);
+		batch->nactive = batch->nheads;
 		if (shared->flushing != 0)
-			lsm_batch_collect_memtable(batch, lsm_table_index(shared, shared->flushing),
-									   lo, hi, &n);
+			lsm_batch_collect_generation(batch, shared->flushing, lo, hi, asked, &n);
 	}
 	LWLockRelease(&shared->gen_lock);
 	if (!current)
@@ -321,6 +425,44 @@ lsm_batch_list(LsmBatchScan *batch, int n)
 		}
 		batch->nchanged++;
 	}
+}
+
+/*
+ * Have the changed rows of the block, which are listed, delivered as scans by row do with
+ * what the memtable and increments have of them, whose places have been
+ * collected.  Without an MVCC snapshot, or if it is serializable, they are looked up.
+ */
+static void
+lsm_batch_follow(LsmBatchScan *batch, LsmView *view)
+{
+	LsmScan		scan = batch->scan;
+	Snapshot	snapshot = scan->base.rs_snapshot;
+
+	if (batch->block == NULL || batch->nchanged == 0 || IsolationIsSerializable() ||
+		snapshot == NULL || !IsMVCCSnapshot(snapshot))
+		return;
+	lsm_scan_reserve_rows(scan, batch->nchanged);
+	scan->nrows = batch->nchanged;
+	scan->nchanges = 0;
+	scan->changes_only = true;
+	scan->marked_epoch = view->epoch;
+	scan->marked_counter = view->counter;
+	for (int i = 0; i < batch->nchanged; i++)
+	{
+		LsmScanRow *row = &scan->rows[i];
+
+		row->root = batch->changed[i].root;
+		row->at = batch->changed[i].row;
+		row->changed = false;
+		row->change = -1;
+	}
+	lsm_scan_add_changes(scan, batch->head_roots, batch->heads, batch->nactive);
+	lsm_scan_add_changes(scan, batch->head_roots + batch->nactive,
+						 batch->heads + batch->nactive, batch->nheads - batch->nactive);
+	lsm_scan_add_places(scan);
+	for (int i = 0; i < scan->nrows; i++)
+		scan->rows[i].changed = true;
+	batch->follows = true;
 }
 
 /* ---- units ---- */
@@ -447,15 +589,20 @@ lsm_batch_list_few(LsmBatchScan *batch, LsmTid lo, LsmTid hi)
 	return true;
 }
 
-/* Have the blocks of what is listed, with those that come next. */
+/* Have the block of what is listed, which ends with last, with those that come next. */
 static void
-lsm_batch_read_listed(LsmBatchScan *batch)
+lsm_batch_read_listed(LsmBatchScan *batch, const LsmManifestEntry *entry, uint32 blockno,
+					  LsmTid last)
 {
-	LsmTid		read = LSM_INVALID_TID;
+	LsmScan		scan = batch->scan;
+	LsmCachedBlock *cached;
 
-	for (int i = 0; i < batch->nchanged; i++)
-		if (batch->changed[i].root > read)
-			read = lsm_scan_read_root(batch->scan, batch->changed[i].root);
+	if (batch->nchanged == 0 || lsm_block_is_local(entry->uid, blockno))
+		return;
+	scan->asked_tid = last;
+	cached = lsm_block_pin_ahead(scan->base.rs_rd, scan->table, entry, blockno, &scan->feed);
+	if (cached != NULL)
+		lsm_block_unpin(cached, lsm_xact_number);
 }
 
 /* The rows of the block are to be fetched, each by itself. */
@@ -473,6 +620,17 @@ lsm_batch_list_all(LsmBatchScan *batch)
 	batch->nseen = 0;
 	lsm_batch_list(batch, n);
 	batch->listed = true;
+}
+
+/* Of a block that is skipped, which changes count?  NULL: all. */
+static const LsmTouch *
+lsm_batch_skip_asked(LsmBatchScan *batch, LsmTouch *asked)
+{
+	if (batch->skip_column == 0)
+		return batch->asked;
+	lsm_touch_clear(asked);
+	lsm_touch_set(asked, batch->skip_column);
+	return asked;
 }
 
 /* The block that first lies in, or is the next one; false: the view is old. */
@@ -493,6 +651,7 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 	LsmTid		hi;
 	LsmTid		known_lo;
 	LsmTid		known_hi;
+	LsmTouch	skip_asked;
 	int			n;
 	int			many;
 
@@ -509,7 +668,7 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 	skipped = batch->skip != NULL && batch->skip(batch->arg, reader, entry, blockno);
 	if (!skipped && batch->wanted != NULL && lsm_batch_list_few(batch, lo, hi))
 	{
-		lsm_batch_read_listed(batch);
+		lsm_batch_read_listed(batch, entry, blockno, last);
 		return true;
 	}
 	known_lo = lo;
@@ -518,7 +677,7 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 		lo <= block_first && hi == last &&
 		batch->known(batch->arg, reader, blockno, &known_lo, &known_hi))
 	{
-		n = lsm_batch_collect(batch, view, known_lo, known_hi);
+		n = lsm_batch_collect(batch, view, known_lo, known_hi, batch->asked);
 		if (n < 0)
 			return false;
 		batch->distrust = n > 0 ? LSM_BATCH_DISTRUST : Max(batch->distrust - 1, 0);
@@ -544,7 +703,8 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 			return true;
 		}
 	}
-	n = lsm_batch_collect(batch, view, lo, hi);
+	n = lsm_batch_collect(batch, view, lo, hi,
+						  skipped ? lsm_batch_skip_asked(batch, &skip_asked) : batch->asked);
 	if (n < 0)
 		return false;
 	many = (batch->wanted != NULL ? batch->nseen : (int) rows) / LSM_BATCH_CHANGED;
@@ -558,6 +718,7 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 		return lsm_batch_by_row(batch, view);
 	}
 	lsm_batch_list(batch, n);
+	lsm_batch_follow(batch, view);
 	if (skipped)
 		batch->blocks_skipped++;
 	else

@@ -18,6 +18,8 @@
  *	4. What the queue has had for lsm.store_delete_delay, and all standbys and slots
  *	   have gone beyond, is deleted.  What has no object any more leaves the queue.
  *
+ * What puts have left in the store that is no object yet goes with the sweep, too.
+ *
  * So an entry is never without its object: who names one has put it, before the
  * sweep or after it.  What the queue has is compared anew each time.  Before
  * anything is deleted, WAL is flushed: a crash must not bring back an entry.
@@ -309,6 +311,7 @@ lsm_orphans_sweep(Oid serverid)
 	if (!lsm_cold_lock_store(serverid, ExclusiveLock, false))
 		return false;
 	lsm_cold_own_prefix(prefix);
+	lsm_store_clean(store, prefix);
 	lsm_orphans_list(objects, store, prefix);
 	if (lsm_orphans_mark(objects))
 	{

@@ -184,6 +184,30 @@ lsm_estimate_blocks(Relation rel, double *all, double *cold)
 	*cold = (double) view->cold_blocks;
 }
 
+/* What an opened block takes in a session's cache besides what is stored of it, about. */
+#define LSM_OPENED_BLOCK_BYTES	2560
+
+/* Blocks of all segments, and the memory that they take when all are opened. */
+void
+lsm_estimate_opened(Relation rel, double *blocks, double *bytes)
+{
+	LsmView    *view = lsm_view_get(rel, lsm_table_open(rel));
+
+	*blocks = 0;
+	*bytes = 0;
+	for (int i = 0; i < view->nbase; i++)
+	{
+		*blocks += view->base[i]->blocks;
+		*bytes += lsm_estimate_bytes(view->base[i]);
+	}
+	for (int i = 0; i < view->nincrements; i++)
+	{
+		*blocks += view->increments[i]->blocks;
+		*bytes += lsm_estimate_bytes(view->increments[i]);
+	}
+	*bytes += *blocks * LSM_OPENED_BLOCK_BYTES;
+}
+
 /* Rows and cost-equivalent pages, from the manifest. */
 void
 lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *tuples,

@@ -18,7 +18,7 @@
  * prefetched before that page has been asked for, and no such scan is parallel.
  *
  * In all versions: workers of a parallel query call versions by the leader's
- * floor (I7).  A bitmap scan begins when it is first run, perhaps in a worker
+ * floor (I7).  Some scans begin when they are first run, perhaps in a worker
  * first, so the leader's floor is set before.
  *
  *-------------------------------------------------------------------------
@@ -166,21 +166,19 @@ lsm_executor_start(QueryDesc *query, int eflags)
 	estate = query->estate;
 	if (query->planstate == NULL || !lsm_executor_concerned(estate))
 		return;
+	if (query->plannedstmt->parallelModeNeeded)
+		(void) lsm_floor();
 	(void) lsm_executor_walk(query->planstate, &walk);
 	foreach(cell, estate->es_subplanstates)
 	{
 		if (lfirst(cell) != NULL)
 			(void) lsm_executor_walk(lfirst(cell), &walk);
 	}
-	if (walk.bitmap_scan)
-	{
-		if (query->plannedstmt->parallelModeNeeded)
-			(void) lsm_floor();
 #if LSM_BITMAP_BY_BLOCK
+	if (walk.bitmap_scan)
 		foreach(cell, walk.recheckers)
 			lsm_executor_remember(estate, lfirst(cell));
 #endif
-	}
 	list_free(walk.recheckers);
 }
 

@@ -20,6 +20,8 @@
 #include "commands/vacuum.h"
 #include "executor/tuptable.h"
 #include "lsm_am.h"
+#include "lsm_foresee.h"
+#include "lsm_store.h"
 #include "lsm_walk.h"
 #include "lsm_wal.h"
 #include "miscadmin.h"
@@ -88,6 +90,7 @@ typedef struct LsmIndexFetchData
 	IndexFetchTableData base;	/* must be first */
 	LsmTable   *table;
 	LsmWalk		walk;
+	LsmForesight foresight;
 	LsmFetchCounters counters;
 } LsmIndexFetchData;
 
@@ -123,6 +126,7 @@ lsm_index_fetch_begin(Relation rel)
 static void
 lsm_index_fetch_reset(IndexFetchTableData *scan)
 {
+	lsm_foresee_reset(&((LsmIndexFetchData *) scan)->foresight);
 }
 
 static void
@@ -150,6 +154,7 @@ lsm_index_fetch_counted(LsmIndexFetchData *fetch, LsmTid root, Snapshot snapshot
 	LsmFetchCounters *counters = &fetch->counters;
 	uint64		reads = counts[LSM_STAT_DATA_READ];
 	uint64		records = counts[LSM_STAT_RECORDS_MEMTABLE] + counts[LSM_STAT_RECORDS_SEGMENTS];
+	LsmStoreAsked asked = lsm_store_asked;
 	bool		found;
 
 	lsm_walk_to(&fetch->walk, root);
@@ -159,6 +164,8 @@ lsm_index_fetch_counted(LsmIndexFetchData *fetch, LsmTid root, Snapshot snapshot
 	counters->records += lsm_counted_since(records, counts[LSM_STAT_RECORDS_MEMTABLE] +
 										   counts[LSM_STAT_RECORDS_SEGMENTS]);
 	counters->rows += found;
+	counters->store_requests += lsm_store_asked.requests - asked.requests;
+	counters->store_bytes += lsm_store_asked.bytes - asked.bytes;
 	return found;
 }
 
@@ -176,6 +183,7 @@ lsm_index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot snaps
 	LsmTid		root = lsm_tid_from_pointer(tid);
 
 	*call_again = false;
+	lsm_foresee(&fetch->foresight, fetch->table, scan, tid, slot);
 	if (unlikely(lsm_fetch_counting))
 	{
 		if (!lsm_index_fetch_counted(fetch, root, snapshot, slot, all_dead))
@@ -403,43 +411,6 @@ lsm_relation_size(Relation rel, ForkNumber fork)
 static bool
 lsm_needs_toast_table(Relation rel)
 {
-	return false;
-}
-
-/* ---- ANALYZE: samples root LBs, reports root TIDs ---- */
-
-static bool
-lsm_analyze_next_block(LSM_ANALYZE_NEXT_BLOCK_ARGS)
-{
-	BlockNumber lb = lsm_compat_analyze_block();
-
-	lsm_relpages_remember(scan->rs_rd);
-	if (lb == InvalidBlockNumber)
-		return false;
-	lsm_scan_set_range((LsmScan) scan, LSM_TID(lb, 1), LSM_TID(lb, 0xFFFF));
-	return true;
-}
-
-static bool
-lsm_analyze_next_tuple(TableScanDesc sscan, TransactionId oldest_xmin, double *liverows,
-					   double *deadrows, TupleTableSlot *slot)
-{
-	LsmScan		scan = (LsmScan) sscan;
-	LsmScanRow	row;
-
-	while (lsm_scan_next_row(scan, ForwardScanDirection, &row))
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (row.changed)
-			*deadrows += 1;		/* at least one version is not the newest */
-		if (lsm_row_fetch(sscan->rs_rd, scan->table, row.root, SnapshotSelf, slot, NULL))
-		{
-			*liverows += 1;
-			lsm_slot_set_name(slot, row.root);
-			return true;
-		}
-	}
-	ExecClearTuple(slot);
 	return false;
 }
 

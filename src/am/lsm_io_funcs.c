@@ -21,7 +21,7 @@ PG_FUNCTION_INFO_V1(lsm_stat_get_io_sql);
 PG_FUNCTION_INFO_V1(lsm_stat_get_cache_sql);
 
 #define LSM_STAT_IO_COLUMNS		(2 + LSM_IO_COUNTERS + 2)
-#define LSM_STAT_CACHE_COLUMNS	9
+#define LSM_STAT_CACHE_COLUMNS	11
 
 static const char *const lsm_reader_kind_names[LSM_READER_KINDS] =
 {
@@ -30,7 +30,7 @@ static const char *const lsm_reader_kind_names[LSM_READER_KINDS] =
 
 static const char *const lsm_reader_method_names[LSM_READER_METHODS] =
 {
-	"sync", "io_uring", "buffers"
+	"sync", "io_uring", "buffers", "store"
 };
 
 static void
@@ -84,6 +84,8 @@ lsm_stat_get_cache_sql(PG_FUNCTION_ARGS)
 	values[n++] = Int64GetDatum((int64) stat.size_bytes);
 	values[n++] = Int64GetDatum((int64) stat.used_bytes);
 	values[n++] = Int64GetDatum((int64) stat.warm_bytes);
+	values[n++] = Int64GetDatum((int64) stat.expanded_bytes);
+	values[n++] = Int64GetDatum((int64) stat.pinned_bytes);
 	values[n++] = Int64GetDatum((int64) stat.blocks);
 	values[n++] = Int64GetDatum((int64) stat.hits);
 	values[n++] = Int64GetDatum((int64) stat.misses);

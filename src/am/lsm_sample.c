@@ -9,6 +9,8 @@
  * rows are in the domain of methods that choose blocks, as empty pages are in
  * heap; other methods are not asked about LBs that nothing covers.
  *
+ * Nor is it known which LBs come next: lsm_scan_near_lb() makes what it can of that.
+ *
  * The whole relation is locked against write skew by lsm_scan_begin().
  *
  *-------------------------------------------------------------------------
@@ -51,6 +53,7 @@ lsm_sample_next_block(TableScanDesc sscan, SampleScanState *state)
 	scan->sample_lb = lsm_sample_choose(scan, state);
 	if (scan->sample_lb == InvalidBlockNumber)
 		return false;
+	lsm_scan_near_lb(scan, scan->sample_lb);
 	lsm_scan_pick_lb(scan, scan->sample_lb, NULL, -1);
 	return true;
 }

@@ -23,6 +23,7 @@
 #include "access/relscan.h"
 #include "access/xact.h"
 #include "lsm_am.h"
+#include "lsm_cold.h"
 #include "lsm_ranges.h"
 #include "lsm_stop.h"
 #include "miscadmin.h"
@@ -159,6 +160,13 @@ lsm_scan_feed_next(void *arg, const LsmManifestEntry **entry, uint32 *blockno)
 	return lsm_scan_feed_block(scan, scan->next_end, entry, blockno);
 }
 
+/* All blocks, whatever the range. */
+static bool
+lsm_scan_near_next(void *arg, const LsmManifestEntry **entry, uint32 *blockno)
+{
+	return lsm_scan_feed_block(arg, LSM_MAX_TID, entry, blockno);
+}
+
 void
 lsm_scan_feed_restart(void *arg)
 {
@@ -230,6 +238,7 @@ lsm_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData *k
 	scan->any = snapshot == NULL || snapshot->snapshot_type == SNAPSHOT_ANY;
 	scan->whole_columns = true;
 	scan->sample_lb = InvalidBlockNumber;
+	scan->near_lbs = -1;
 	scan->feed.kind = (flags & SO_TYPE_BITMAPSCAN) ? LSM_READER_BITMAP : LSM_READER_SCAN;
 	scan->feed.next = lsm_scan_feed_next;
 	scan->feed.restart = lsm_scan_feed_restart;
@@ -261,6 +270,7 @@ lsm_scan_end(TableScanDesc sscan)
 	LsmScan		scan = (LsmScan) sscan;
 
 	lsm_scan_drop_unit(scan);
+	lsm_scan_drop_place(scan);
 	lsm_ahead_end(&scan->feed);
 	RelationDecrementReferenceCount(sscan->rs_rd);
 	if (scan->page != NULL)
@@ -272,6 +282,8 @@ lsm_scan_end(TableScanDesc sscan)
 	lsm_scan_free_changes(scan);
 	if (scan->queue != NULL)
 		pfree(scan->queue);
+	if (scan->sample_queue != NULL)
+		pfree(scan->sample_queue);
 	if (sscan->rs_flags & SO_TEMP_SNAPSHOT)
 		UnregisterSnapshot(sscan->rs_snapshot);
 	pfree(scan);
@@ -284,10 +296,13 @@ lsm_scan_rescan(TableScanDesc sscan, struct ScanKeyData *key, bool set_params,
 	LsmScan		scan = (LsmScan) sscan;
 
 	lsm_scan_drop_unit(scan);
+	lsm_scan_drop_place(scan);
 	scan->npicked = 0;
 	scan->picked_at = 0;
 	lsm_bitmap_rescan(scan);
 	scan->sample_lb = InvalidBlockNumber;
+	scan->near_lbs = -1;
+	scan->lbs_near = false;
 	scan->next_begin = LSM_INVALID_TID;
 	if (sscan->rs_parallel != NULL)
 		lsm_scan_set_range(scan, 1, 0);
@@ -299,7 +314,7 @@ lsm_scan_rescan(TableScanDesc sscan, struct ScanKeyData *key, bool set_params,
 
 /* ---- units ---- */
 
-static void
+void
 lsm_scan_reserve_rows(LsmScan scan, int n)
 {
 	if (scan->maxrows >= n)
@@ -435,6 +450,15 @@ lsm_scan_load_page(LsmScan scan, LsmView *view, LsmRowRange *range, LsmTid tid, 
 	}
 }
 
+/* Will blocks behind this one be wanted, too? */
+static inline bool
+lsm_scan_goes_on(LsmScan scan, const LsmManifestEntry *entry)
+{
+	return scan->queue != NULL || scan->lbs_told ||
+		(scan->lbs_near && lsm_entry_is_cold(entry)) ||
+		LSM_TID_LB(scan->begin) != LSM_TID_LB(scan->end);
+}
+
 /* Pin a block and list its rows; false: the view is old. */
 bool
 lsm_scan_load_block(LsmScan scan, LsmManifestEntry *entry, LsmTid tid, bool forward)
@@ -471,7 +495,7 @@ lsm_scan_load_block(LsmScan scan, LsmManifestEntry *entry, LsmTid tid, bool forw
 		lsm_segment_block_info(reader, blockno, &first, &last, &rows, &offset, &stored);
 	}
 	scan->asked_tid = last;
-	if (forward && (scan->queue != NULL || LSM_TID_LB(scan->begin) != LSM_TID_LB(scan->end)))
+	if (forward && lsm_scan_goes_on(scan, entry))
 		scan->cached = lsm_block_pin_ahead(rel, scan->table, entry, blockno, &scan->feed);
 	else
 		scan->cached = lsm_block_pin_for(rel, scan->table, entry, blockno, scan->feed.kind);
@@ -639,6 +663,7 @@ lsm_scan_mark_changed(LsmScan scan, LsmView *view)
 	bool		good;
 
 	scan->nchanges = 0;
+	scan->changes_only = false;
 	if (scan->nrows > 0)
 	{
 		for (int i = 0; i < view->nincrements; i++)
@@ -1057,6 +1082,41 @@ lsm_scan_next_lb(LsmScan scan, BlockNumber lb)
 		if (lsm_view_current(scan->table))
 			return first == 0 ? InvalidBlockNumber : LSM_TID_LB(first);
 	}
+}
+
+/* So many LBs have about the bytes in a store that requests read over; 0: there are none. */
+static int64
+lsm_scan_near_lbs(LsmView *view)
+{
+	double		bytes = 0;
+	double		lbs = 0;
+
+	for (int i = 0; i < view->nbase; i++)
+		if (lsm_entry_is_cold(view->base[i]))
+		{
+			bytes += view->base[i]->stored_bytes;
+			lbs += LSM_TID_LB(view->base[i]->last_tid) - LSM_TID_LB(view->base[i]->first_tid) + 1;
+		}
+	return bytes > 0 ? (int64) (LSM_COLD_GAP_BYTES * lbs / bytes) + 1 : 0;
+}
+
+/*
+ * All rows of that LB come next, and then those of another one behind it that nobody has
+ * told of.  If it has not been far from one to the next, blocks of a store are read as if
+ * all of them were wanted: what is read over is no more than between blocks that are
+ * known to be.
+ */
+void
+lsm_scan_near_lb(LsmScan scan, BlockNumber lb)
+{
+	if (scan->near_lbs < 0)
+	{
+		scan->near_lbs = lsm_scan_near_lbs(lsm_view_get(scan->base.rs_rd, scan->table));
+		scan->feed.next = lsm_scan_near_next;
+	}
+	else
+		scan->lbs_near = lb > scan->near_lb && lb - scan->near_lb <= scan->near_lbs;
+	scan->near_lb = lb;
 }
 
 /* Room for the rows of one LB. */

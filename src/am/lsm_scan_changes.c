@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * lsm_scan_changes.c
- *	  What a scan's snapshot sees of rows that the memtable has records of.
+ *	  What a scan's snapshot sees of rows that have other records than their bottom.
  *
  * In a small table that is updated all the time every row has such records.  To
  * look each of them up by its root costs a search of the index, a visit of its
@@ -19,10 +19,13 @@
  * not be known any more (I8).  What has been copied stays good: a DELTA that was in that
  * view's memtable builds on the bottom that this view has, or on one before it (I9).
  *
+ * Batch scans (lsm_batch.c) note as well where increments have records of a block's changed
+ * rows; these come after the chains, from the newest increment on, out of pinned blocks.
+ *
  * Rows are fetched by root as well when a page does not prove (I5), when increments
- * have to be asked, when a DELTA builds on another version than the bottom, and
- * when a record was spilled.  Serializable readers do so with all: they lock versions, and
- * have to look again after that (I10).
+ * have to be asked whose places were not noted, when a DELTA builds on another version
+ * than the bottom, and when a record was spilled.  Serializable readers do so with
+ * all: they lock versions, and have to look again after that (I10).
  *
  *-------------------------------------------------------------------------
  */
@@ -36,7 +39,7 @@
 #include "utils/memutils.h"
 
 /* Rows that are looked at together: as far ahead as a scan goes for them. */
-#define LSM_CHANGE_WINDOW		64
+#define LSM_CHANGE_WINDOW		256
 
 /* Room for copies of their records; one fits in any case. */
 #define LSM_CHANGE_BUF_BYTES	(4 * BLCKSZ)
@@ -49,7 +52,8 @@ typedef struct LsmChangeWindow
 	int			first;
 	int			last;			/* inclusive */
 	int			used;
-	bool		full;			/* a record did not fit: the next window has it */
+	bool		full;			/* a record did not fit: the next window has
+								 * it */
 } LsmChangeWindow;
 
 void
@@ -59,11 +63,16 @@ lsm_scan_free_changes(LsmScan scan)
 		pfree(scan->changes);
 	if (scan->change_buf != NULL)
 		pfree(scan->change_buf);
+	if (scan->places != NULL)
+		pfree(scan->places);
 }
 
+/* Of a row of the unit: a chain that begins with that record. */
 static LsmScanChange *
-lsm_changes_new(LsmScan scan)
+lsm_changes_new(LsmScan scan, int at, LsmTid record)
 {
+	LsmScanRow *row = &scan->rows[at];
+	LsmScanChange *change;
 	MemoryContext context = GetMemoryChunkContext(scan);
 
 	if (scan->nchanges == scan->maxchanges)
@@ -76,7 +85,19 @@ lsm_changes_new(LsmScan scan)
 			scan->changes = repalloc_huge(scan->changes, n * sizeof(LsmScanChange));
 		scan->maxchanges = n;
 	}
-	return &scan->changes[scan->nchanges++];
+	row->change = scan->nchanges;
+	change = &scan->changes[scan->nchanges++];
+	change->root = row->root;
+	change->record = record;
+	change->older = LSM_INVALID_TID;
+	change->seq = 0;
+	change->row = at;
+	change->state = record == LSM_INVALID_TID ? LSM_CHANGE_PLACES : LSM_CHANGE_OPEN;
+	change->increments = row->changed;
+	change->place = -1;
+	change->xmax = 0;
+	change->cmax = 0;
+	return change;
 }
 
 /*
@@ -93,7 +114,6 @@ lsm_scan_add_changes(LsmScan scan, const LsmTid *roots, const LsmTid *heads, int
 	for (int i = 0; i < n && at < scan->nrows; i++)
 	{
 		LsmScanRow *row;
-		LsmScanChange *change;
 
 		at = lsm_scan_find_row(scan, roots[i], at);
 		if (at >= scan->nrows || scan->rows[at].root != roots[i])
@@ -106,22 +126,182 @@ lsm_scan_add_changes(LsmScan scan, const LsmTid *roots, const LsmTid *heads, int
 			continue;
 		}
 		if (follow)
-		{
-			row->change = scan->nchanges;
-			change = lsm_changes_new(scan);
-			change->root = roots[i];
-			change->record = heads[i];
-			change->older = LSM_INVALID_TID;
-			change->seq = 0;
-			change->row = at;
-			change->state = LSM_CHANGE_OPEN;
-			change->increments = row->changed;
-			change->xmax = 0;
-			change->cmax = 0;
-		}
+			(void) lsm_changes_new(scan, at, heads[i]);
 		row->changed = true;
 	}
 }
+
+/* ---- increments ---- */
+
+/* Is the view in which the rows were marked still the newest, and ours? */
+static bool
+lsm_changes_current(LsmScan scan)
+{
+	return lsm_view_current(scan->table) &&
+		scan->table->view->epoch == scan->marked_epoch &&
+		scan->table->view->counter == scan->marked_counter;
+}
+
+/* An increment has records of a root, of which that row is the newest. */
+void
+lsm_scan_add_place(LsmScan scan, LsmTid root, int increment, uint32 blockno, int row)
+{
+	LsmScanPlace *place;
+
+	if (scan->nplaces == scan->maxplaces)
+	{
+		Size		n = Max(scan->maxplaces * 2, 128);
+
+		if (scan->places == NULL)
+			scan->places = MemoryContextAllocHuge(GetMemoryChunkContext(scan),
+												  n * sizeof(LsmScanPlace));
+		else
+			scan->places = repalloc_huge(scan->places, n * sizeof(LsmScanPlace));
+		scan->maxplaces = n;
+	}
+	place = &scan->places[scan->nplaces++];
+	place->root = root;
+	place->increment = increment;
+	place->blockno = blockno;
+	place->row = row;
+}
+
+/* Mark the rows that have places: each gets a list of them, the newest first. */
+void
+lsm_scan_add_places(LsmScan scan)
+{
+	for (int i = scan->nplaces - 1; i >= 0; i--)
+	{
+		LsmScanPlace *place = &scan->places[i];
+		int			at = lsm_scan_find_row(scan, place->root, 0);
+		LsmScanChange *change;
+
+		if (at >= scan->nrows || scan->rows[at].root != place->root)
+			continue;
+		if (scan->rows[at].change < 0)
+			(void) lsm_changes_new(scan, at, LSM_INVALID_TID);
+		change = &scan->changes[scan->rows[at].change];
+		place->next = change->place;
+		change->place = i;
+		scan->rows[at].changed = true;
+	}
+}
+
+/* Let go of the block that was looked at last. */
+void
+lsm_scan_drop_place(LsmScan scan)
+{
+	if (scan->place_cached != NULL)
+		lsm_block_unpin(scan->place_cached, scan->place_xact);
+	scan->place_cached = NULL;
+}
+
+/* The block of a place, of the view in which rows were marked; NULL: it is old. */
+static LsmCachedBlock *
+lsm_change_pin(LsmScan scan, const LsmScanPlace *place)
+{
+	const LsmManifestEntry *entry = scan->table->view->increments[place->increment];
+
+	if (scan->place_cached != NULL && scan->place_xact == lsm_xact_number &&
+		scan->place_uid == entry->uid && scan->place_blockno == place->blockno)
+		return scan->place_cached;
+	lsm_scan_drop_place(scan);
+	scan->place_uid = entry->uid;
+	scan->place_blockno = place->blockno;
+	scan->place_xact = lsm_xact_number;
+	scan->place_cached = lsm_block_pin_for(scan->base.rs_rd, scan->table, entry, place->blockno,
+										   LSM_READER_SCAN);
+	return scan->place_cached;
+}
+
+/* The record in that row of a place's block; false: the view is old. */
+static bool
+lsm_change_head(LsmScan scan, const LsmScanPlace *place, LsmCachedBlock *cached, int row,
+				LsmRowHead *head)
+{
+	lsm_block_head(cached->block, row, head);
+	if (head->xid != 0 && !(head->info & (LSM_REC_COMMITTED | LSM_REC_ABORTED)))
+	{
+		const LsmManifestEntry *entry = scan->table->view->increments[place->increment];
+		LsmSegmentReader *reader = lsm_reader_get(scan->base.rs_rd, scan->table, entry);
+
+		if (reader == NULL)
+			return false;
+		lsm_head_resolve(entry, reader, head);
+		if (!(head->info & (LSM_REC_COMMITTED | LSM_REC_ABORTED)))
+			head->info |= lsm_hint_for(head);
+	}
+	return true;
+}
+
+/* The snapshot sees an UPDATE at a place; last: no record of the row is older. */
+static void
+lsm_change_take_place(LsmScanChange *change, int place, int row, const LsmRowHead *head,
+					  bool last)
+{
+	change->place = place;
+	change->at = row;
+	if (!(head->info & LSM_REC_DELTA))
+		change->state = LSM_CHANGE_PLACE_FULL;
+	else if (last || !LSM_TID_IS_VERSION(head->base))
+		change->state = LSM_CHANGE_PLACE_DELTA;
+}
+
+/*
+ * Look for what the snapshot sees of a row in increments.  If its records reach into
+ * another block, or a DELTA builds on another version than the bottom, it is fetched.
+ */
+static void
+lsm_change_places(LsmScan scan, LsmScanChange *change)
+{
+	change->state = LSM_CHANGE_FETCH;
+	for (int i = change->place; i >= 0; i = scan->places[i].next)
+	{
+		const LsmScanPlace *place = &scan->places[i];
+		LsmCachedBlock *cached = lsm_changes_current(scan) ? lsm_change_pin(scan, place) : NULL;
+		int			rows;
+
+		if (cached == NULL)
+			return;
+		rows = lsm_block_rows(cached->block);
+		for (int row = place->row;; row++)
+		{
+			LsmRowHead	head;
+			int			kind;
+
+			if (row >= rows)
+				return;
+			if (lsm_block_root(cached->block, row) != change->root)
+				break;
+			if (!lsm_change_head(scan, place, cached, row, &head))
+				return;
+			lsm_stat_record(&scan->table->stat, change->root, false);
+			kind = LSM_REC_KIND(head.info);
+			if (kind != LSM_REC_LOCK &&
+				(head.xid == 0 || lsm_visible_mvcc(&head, scan->base.rs_snapshot)))
+			{
+				bool		last = place->next < 0 && row + 1 < rows &&
+				lsm_block_root(cached->block, row + 1) != change->root;
+
+				if (kind == LSM_REC_UPDATE)
+					lsm_change_take_place(change, i, row, &head, last);
+				else
+					change->state = LSM_CHANGE_GONE;
+				return;
+			}
+			if (kind == LSM_REC_LOCK ? change->xmax == 0 && lsm_xid_state(&head) != LSM_XID_ABORTED :
+				!(head.info & LSM_REC_ABORTED))
+			{
+				change->xmax = head.xid;
+				change->cmax = head.cid;
+			}
+		}
+	}
+	change->state = lsm_scan_sees(scan, &scan->rows[change->row]) ?
+		LSM_CHANGE_BOTTOM : LSM_CHANGE_GONE;
+}
+
+/* ---- the memtable ---- */
 
 /* The chain of the row goes on with an older record, or ends. */
 static void
@@ -135,7 +315,9 @@ lsm_change_descend(LsmScan scan, LsmScanChange *change, LsmTid prev)
 	change->seq = 0;
 	if (change->record != LSM_INVALID_TID)
 		return;
-	if (change->increments)
+	if (change->place >= 0)
+		change->state = LSM_CHANGE_PLACES;
+	else if (change->increments)
 		change->state = LSM_CHANGE_FETCH;
 	else
 		change->state = lsm_scan_sees(scan, &scan->rows[change->row]) ?
@@ -286,15 +468,6 @@ lsm_changes_visit(LsmScan scan, LsmChangeWindow *window, int at)
 	UnlockReleaseBuffer(buffer);
 }
 
-/* Is the view in which the rows were marked still the newest, and ours? */
-static bool
-lsm_changes_current(LsmScan scan)
-{
-	return lsm_view_current(scan->table) &&
-		scan->table->view->epoch == scan->marked_epoch &&
-		scan->table->view->counter == scan->marked_counter;
-}
-
 /* Look at a row and those that come next in the scan's direction. */
 static void
 lsm_changes_look(LsmScan scan, int at)
@@ -317,6 +490,60 @@ lsm_changes_look(LsmScan scan, int at)
 	for (int i = window.first; i <= window.last && !window.full; i++)
 		while (scan->changes[i].state == LSM_CHANGE_OPEN && !window.full)
 			lsm_changes_visit(scan, &window, i);
+	if (scan->changes[at].state == LSM_CHANGE_PLACES)
+		lsm_change_places(scan, &scan->changes[at]);
+}
+
+/* What the scan's snapshot sees of a row; FETCH: who fetches it will know. */
+LsmChangeState
+lsm_scan_change_state(LsmScan scan, const LsmScanRow *row)
+{
+	LsmChangeState state;
+
+	if (row->change < 0)
+		return LSM_CHANGE_FETCH;
+	if (scan->changes[row->change].state <= LSM_CHANGE_PLACES)
+		lsm_changes_look(scan, row->change);
+	state = scan->changes[row->change].state;
+	return state <= LSM_CHANGE_PLACES ? LSM_CHANGE_FETCH : state;
+}
+
+/* Store the bottom of a row, below its DELTA if the slot has one. */
+static void
+lsm_change_store_bottom(LsmScan scan, const LsmScanRow *row, const LsmScanChange *change,
+						TupleTableSlot *slot)
+{
+	lsm_scan_store_bottom(scan, row, slot, change->xmax, change->cmax);
+	if (scan->changes_only)
+		lsm_slot_set_whole_columns(slot, false);
+}
+
+/* Store the row whose version, or DELTA, is at a place. */
+static bool
+lsm_change_deliver_place(LsmScan scan, const LsmScanRow *row, const LsmScanChange *change,
+						 TupleTableSlot *slot)
+{
+	LsmVersion	version;
+
+	version.cached = lsm_changes_current(scan) ?
+		lsm_change_pin(scan, &scan->places[change->place]) : NULL;
+	if (version.cached == NULL)
+		return lsm_row_fetch(scan->base.rs_rd, scan->table, row->root, scan->base.rs_snapshot,
+							 slot, NULL);
+	lsm_block_head(version.cached->block, change->at, &version.head);
+	version.record = NULL;
+	version.row = change->at;
+	version.bottom = false;
+	if (change->state == LSM_CHANGE_PLACE_FULL)
+		lsm_slot_store(slot, scan->base.rs_rd, &version, change->xmax, change->cmax);
+	else
+	{
+		lsm_slot_store_delta(slot, scan->base.rs_rd, &version);
+		lsm_change_store_bottom(scan, row, change, slot);
+	}
+	lsm_slot_set_name(slot, lsm_version_name(&version.head));
+	lsm_stat_row(&scan->table->stat, row->root, false);
+	return true;
 }
 
 /*
@@ -336,7 +563,7 @@ lsm_scan_deliver_change(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slo
 	if (!scan->have_unit || row->change >= scan->nchanges ||
 		scan->changes[row->change].root != row->root)
 		return lsm_row_fetch(rel, scan->table, row->root, scan->base.rs_snapshot, slot, NULL);
-	if (scan->changes[row->change].state == LSM_CHANGE_OPEN)
+	if (scan->changes[row->change].state <= LSM_CHANGE_PLACES)
 		lsm_changes_look(scan, row->change);
 	change = &scan->changes[row->change];
 	switch (change->state)
@@ -344,6 +571,7 @@ lsm_scan_deliver_change(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slo
 		case LSM_CHANGE_GONE:
 			return false;
 		case LSM_CHANGE_OPEN:
+		case LSM_CHANGE_PLACES:
 		case LSM_CHANGE_FETCH:
 			return lsm_row_fetch(rel, scan->table, row->root, scan->base.rs_snapshot, slot,
 								 NULL);
@@ -352,11 +580,14 @@ lsm_scan_deliver_change(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slo
 				LsmRowHead	head;
 
 				lsm_scan_row_head(scan, row, &head);
-				lsm_scan_store_bottom(scan, row, slot, change->xmax, change->cmax);
+				lsm_change_store_bottom(scan, row, change, slot);
 				lsm_slot_set_name(slot, lsm_version_name(&head));
 				lsm_stat_row(stat, row->root, scan->cached == NULL);
 				return true;
 			}
+		case LSM_CHANGE_PLACE_FULL:
+		case LSM_CHANGE_PLACE_DELTA:
+			return lsm_change_deliver_place(scan, row, change, slot);
 		case LSM_CHANGE_FULL:
 		case LSM_CHANGE_DELTA:
 			if (change->window == scan->change_window)
@@ -374,7 +605,7 @@ lsm_scan_deliver_change(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slo
 	else
 	{
 		lsm_slot_store_delta(slot, rel, &version);
-		lsm_scan_store_bottom(scan, row, slot, change->xmax, change->cmax);
+		lsm_change_store_bottom(scan, row, change, slot);
 	}
 	lsm_slot_set_name(slot, lsm_version_name(&version.head));
 	lsm_stat_row(stat, row->root, true);

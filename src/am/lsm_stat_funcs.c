@@ -408,6 +408,8 @@ lsm_stat_table_sql(PG_FUNCTION_ARGS)
 	lsm_stat_put(&row, Float8GetDatum(copy.longest_stall_us / 1000.0));
 	lsm_stat_put_error(&row, &copy);
 	lsm_stat_put_time(&row, copy.reset_time);
+	lsm_stat_put_int(&row, counts[LSM_STAT_STORE_REQUESTS]);
+	lsm_stat_put_int(&row, counts[LSM_STAT_STORE_BYTES_READ]);
 	Assert(row.n == rsinfo->setDesc->natts);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row.values, row.nulls);
 	return (Datum) 0;

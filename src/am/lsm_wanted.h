@@ -11,12 +11,27 @@
 #include "lsm.h"
 
 #include "lsm_segment.h"
+#include "lsm_wantedshare.h"
 #include "nodes/tidbitmap.h"
 
 typedef struct LsmWanted LsmWanted;
 
 /* It lives in CurrentMemoryContext; the bitmap is its own from now on. */
 extern LsmWanted *lsm_wanted_begin(TIDBitmap *bitmap);
+
+/*
+ * The same of a bitmap that was published: what this process gets of it.  If it has made
+ * it, bitmap is that, and else NULL.
+ */
+extern LsmWanted *lsm_wanted_attach(LsmWantedShare *share, dsa_area *dsa, TIDBitmap *bitmap);
+
+/*
+ * Before the first look at it: up to which root a wanted one is read with those that come
+ * next, and how many bytes that takes.
+ */
+extern void lsm_wanted_set_border(LsmWanted *wanted,
+								  LsmTid (*border) (void *arg, LsmTid root, uint64 *bytes),
+								  void *arg);
 extern void lsm_wanted_end(LsmWanted *wanted);
 
 /*
@@ -41,8 +56,11 @@ extern int	lsm_wanted_mask(LsmWanted *wanted, LsmBlock *block, LsmTid lo, LsmTid
 /* The scan has come to the roots up to hi: must the bitmap's condition be checked again? */
 extern bool lsm_wanted_enter(LsmWanted *wanted, LsmTid hi);
 
-/* Pages of the bitmap that the scan has come to. */
-extern void lsm_wanted_pages(LsmWanted *wanted, uint64 *exact, uint64 *lossy);
+/*
+ * Add pages of the bitmap that the scan has come to since it was asked last, and runs of
+ * them that it has taken.
+ */
+extern void lsm_wanted_count(LsmWanted *wanted, uint64 *exact, uint64 *lossy, uint64 *runs);
 
 /*
  * For reading ahead: the first root from tid on, and the last one to which all are wanted
@@ -50,5 +68,8 @@ extern void lsm_wanted_pages(LsmWanted *wanted, uint64 *exact, uint64 *lossy);
  */
 extern LsmTid lsm_wanted_tell(LsmWanted *wanted, LsmTid tid, LsmTid *last);
 extern void lsm_wanted_tell_again(LsmWanted *wanted);
+
+/* What was told lies in a store: so it takes long, and much can be asked for at once. */
+extern void lsm_wanted_set_cold(LsmWanted *wanted);
 
 #endif							/* LSM_WANTED_H */

@@ -17,7 +17,9 @@
  * COLD SEGMENTS
  *	  Blocks of an object are read the same way, with requests to its store in place
  *	  of those to the kernel: longer ones, as each costs more.  They are under way
- *	  while somebody waits for one, and for a moment with each block that is taken.
+ *	  while somebody waits for one, and for a moment now and then as blocks are taken.
+ *	  A block is taken as soon as its bytes have come, with those behind it in the same
+ *	  request still on their way: so it is decoded while these come.
  *	  Where the feed is sure (it knows the rows), the window is as wide as may be from
  *	  the first block on, over many segments: what is read far apart takes as long as
  *	  requests have to wait for each other, so all of it is asked for at once, and
@@ -34,6 +36,8 @@
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
+
+#include <sys/mman.h>
 
 #include "lsm_ahead.h"
 #include "lsm_blockcache.h"
@@ -56,6 +60,9 @@
 /* The same of a feed that is sure, of cold segments. */
 #define LSM_AHEAD_SURE_SEGMENTS 64
 
+/* A large page of the kernel. */
+#define LSM_AHEAD_HUGE			((Size) 2 * 1024 * 1024)
+
 /* Memory of runs that is kept for the next ones. */
 #define LSM_AHEAD_SPARE			16
 
@@ -63,15 +70,21 @@
 typedef struct LsmAheadRun
 {
 	char	   *raw;			/* as it was allocated */
-	Size		raw_bytes;
+	Size		raw_bytes;		/* but for what aligns it, which is never
+								 * touched */
 	char	   *pages;			/* in it, aligned */
 	uint32		page;			/* of the segment */
 	int			nitems;			/* blocks that wait for it */
 	int			nios;
 	int			nwaited;		/* of them, done */
 	LsmIo	   *ios;
-	/* cold: bytes of the stream, from that of the first page on, without headers */
+
+	/*
+	 * cold: bytes of the stream, from that of the first page on, without
+	 * headers
+	 */
 	bool		cold;
+	bool		waited;			/* it was not there when it was needed */
 	LsmStoreReads *reads;		/* NULL: it has arrived */
 	LsmStoreRead read;
 } LsmAheadRun;
@@ -116,6 +129,9 @@ static Size lsm_ahead_bytes;
 static uint64 lsm_ahead_serial;
 static bool lsm_ahead_registered;
 
+/* Ranges of objects that are on their way, or wait for their turn. */
+static int	lsm_ahead_reads;
+
 /* ---- runs ---- */
 
 static void
@@ -125,6 +141,15 @@ lsm_ahead_free_run(LsmAhead *ahead, LsmAheadRun *run)
 	lsm_ahead_bytes -= run->raw_bytes;
 	pfree(run->raw);
 	pfree(run);
+}
+
+/* A run of an object has arrived, or is given up. */
+static void
+lsm_ahead_end_read(LsmAheadRun *run)
+{
+	lsm_store_reads_end(run->reads);
+	run->reads = NULL;
+	lsm_ahead_reads--;
 }
 
 /* Nobody waits for a run any more. */
@@ -138,19 +163,31 @@ lsm_ahead_drop_run(LsmAhead *ahead, LsmAheadRun *run)
 	run->ios = NULL;
 	run->nios = 0;
 	if (run->reads != NULL)
-		lsm_store_reads_end(run->reads);
-	run->reads = NULL;
+		lsm_ahead_end_read(run);
 	if (ahead->nspare < LSM_AHEAD_SPARE)
 		ahead->spare[ahead->nspare++] = run;
 	else
 		lsm_ahead_free_run(ahead, run);
 }
 
-/* Memory for so many pages. */
-static LsmAheadRun *
-lsm_ahead_make_run(LsmAhead *ahead, uint32 npages)
+/*
+ * Memory of a run is written to once, and a fault for each of its pages would cost more
+ * than the copy: so the kernel is asked for large pages, where they are at least half full.
+ */
+static Size
+lsm_ahead_room(Size bytes)
 {
-	Size		need = (Size) npages * BLCKSZ + LSM_READ_ALIGN;
+	Size		rest = bytes % LSM_AHEAD_HUGE;
+
+	return rest >= LSM_AHEAD_HUGE / 2 ? bytes - rest + LSM_AHEAD_HUGE : bytes;
+}
+
+/* Memory for so many bytes. */
+static LsmAheadRun *
+lsm_ahead_make_run(LsmAhead *ahead, Size bytes)
+{
+	Size		need = lsm_ahead_room(bytes);
+	Size		align = need >= LSM_AHEAD_HUGE ? LSM_AHEAD_HUGE : LSM_READ_ALIGN;
 	LsmAheadRun *run;
 
 	for (int i = 0; i < ahead->nspare; i++)
@@ -165,9 +202,13 @@ lsm_ahead_make_run(LsmAhead *ahead, uint32 npages)
 	if (ahead->nspare > 0)
 		lsm_ahead_free_run(ahead, ahead->spare[--ahead->nspare]);
 	run = MemoryContextAllocZero(ahead->context, sizeof(LsmAheadRun));
-	run->raw = MemoryContextAllocHuge(ahead->context, need);
+	run->raw = MemoryContextAllocHuge(ahead->context, need + align);
 	run->raw_bytes = need;
-	run->pages = (char *) TYPEALIGN(LSM_READ_ALIGN, run->raw);
+	run->pages = (char *) TYPEALIGN(align, run->raw);
+#ifdef MADV_HUGEPAGE
+	if (need >= LSM_AHEAD_HUGE)
+		(void) madvise(run->pages, need - need % LSM_AHEAD_HUGE, MADV_HUGEPAGE);
+#endif
 	ahead->memory += need;
 	lsm_ahead_bytes += need;
 	return run;
@@ -272,11 +313,11 @@ lsm_ahead_end(LsmAheadFeed *feed)
 
 /* The widest window. */
 static Size
-lsm_ahead_most(uint32 block_bytes, bool cold)
+lsm_ahead_most(const LsmAhead *ahead, uint32 block_bytes, bool cold)
 {
 	Size		request = Max(cold ? (Size) LSM_COLD_READ_BYTES :
 							  (Size) lsm_multiblock_read_size * 1024, block_bytes);
-	Size		others = lsm_ahead_bytes;
+	Size		others = lsm_ahead_bytes - ahead->memory;
 
 	/* twice: runs have whole pages, and blocks between them */
 	if (others >= LSM_AHEAD_BYTES)
@@ -352,7 +393,7 @@ lsm_ahead_start_run(LsmAhead *ahead, Relation rel, const LsmReadRun *planned,
 					LsmAheadItem *items)
 {
 	const LsmReadWant *wants = &ahead->wants[planned->first_want];
-	LsmAheadRun *run = lsm_ahead_make_run(ahead, planned->npages);
+	LsmAheadRun *run = lsm_ahead_make_run(ahead, (Size) planned->npages * BLCKSZ);
 	char	   *at = run->pages;
 	bool		good = true;
 
@@ -399,7 +440,7 @@ lsm_ahead_start_cold_run(LsmAhead *ahead, Relation rel, LsmStore *store,
 						 LsmAheadItem *items)
 {
 	const LsmReadWant *wants = &ahead->wants[planned->first_want];
-	LsmAheadRun *run = lsm_ahead_make_run(ahead, planned->npages);
+	LsmAheadRun *run = lsm_ahead_make_run(ahead, (Size) planned->npages * LSM_PAGE_PAYLOAD);
 	uint64		end = (uint64) (planned->page + planned->npages) * LSM_PAGE_PAYLOAD;
 	ResourceOwner owner = CurrentResourceOwner;
 	char		key[LSM_COLD_KEY_BYTES];
@@ -411,6 +452,7 @@ lsm_ahead_start_cold_run(LsmAhead *ahead, Relation rel, LsmStore *store,
 	run->nwaited = 0;
 	run->ios = NULL;
 	run->cold = true;
+	run->waited = false;
 	memset(&run->read, 0, sizeof(run->read));
 	run->read.key = key;		/* copied */
 	run->read.offset = (uint64) planned->page * LSM_PAGE_PAYLOAD;
@@ -429,9 +471,12 @@ lsm_ahead_start_cold_run(LsmAhead *ahead, Relation rel, LsmStore *store,
 		items[i].run = run;
 		run->nitems++;
 	}
+	lsm_ahead_reads++;
 	lsm_store_reads_add(run->reads, &run->read);
-	lsm_iostat_add(ahead->kind, LSM_METHOD_SYNC, LSM_IO_MERGED, planned->nmissing - 1);
-	lsm_iostat_add(ahead->kind, LSM_METHOD_SYNC, LSM_IO_READ_OVER,
+	lsm_iostat_depth(ahead->kind, LSM_METHOD_STORE,
+					 Min(lsm_ahead_reads, lsm_store_parallelism(store)));
+	lsm_iostat_add(ahead->kind, LSM_METHOD_STORE, LSM_IO_MERGED, planned->nmissing - 1);
+	lsm_iostat_add(ahead->kind, LSM_METHOD_STORE, LSM_IO_READ_OVER,
 				   planned->nwants - planned->nmissing);
 }
 
@@ -521,13 +566,13 @@ lsm_ahead_fill(LsmAhead *ahead, Relation rel, LsmTable *table, LsmAheadFeed *fee
 	LsmAheadPlace place;
 	int			segments = 0;
 	int			most_segments = cold && feed->sure ? LSM_AHEAD_SURE_SEGMENTS :
-		LSM_AHEAD_SEGMENTS;
+	LSM_AHEAD_SEGMENTS;
 
 	ahead->window = Max(ahead->window * 4, (Size) block_bytes * 2);
 	if (cold)
 		ahead->window = feed->sure ? LSM_AHEAD_BYTES :
 			Max(ahead->window, LSM_AHEAD_COLD_BYTES);
-	ahead->window = Min(ahead->window, lsm_ahead_most(block_bytes, cold));
+	ahead->window = Min(ahead->window, lsm_ahead_most(ahead, block_bytes, cold));
 	if (feed->most > 0)
 		ahead->window = Min(ahead->window, feed->most);
 	if (ahead->first > 0)
@@ -599,7 +644,7 @@ static void
 lsm_ahead_again(LsmAhead *ahead, Relation rel, LsmTable *table, const LsmAheadPlace *lost)
 {
 	Size		most = lsm_entry_is_cold(lost->entry) ? (Size) LSM_COLD_READ_BYTES :
-		(Size) lsm_multiblock_read_size * 1024;
+	(Size) lsm_multiblock_read_size * 1024;
 	LsmSegmentReader *reader = lsm_reader_get(rel, table, lost->entry);
 	Size		bytes = 0;
 
@@ -622,30 +667,31 @@ lsm_ahead_again(LsmAhead *ahead, Relation rel, LsmTable *table, const LsmAheadPl
 }
 
 /*
- * Wait for a run of an object, and copy a block of it.  Then let the last run make
- * progress, and others with it.
+ * Wait for a block of a run of an object, and copy it.  The rest of the run comes while the
+ * caller is busy with that.
  */
 static bool
 lsm_ahead_take_cold(LsmAhead *ahead, LsmAheadRun *run, const LsmAheadPlace *place, char *buf)
 {
 	LsmAheadRun *last = ahead->items[ahead->nitems - 1].run;
-	uint64		first = (uint64) run->page * LSM_PAGE_PAYLOAD;
+	uint64		at = place->offset - (uint64) run->page * LSM_PAGE_PAYLOAD;
 	bool		good;
 
 	if (run->reads != NULL)
 	{
-		(void) lsm_store_reads_next(run->reads, true);
-		lsm_store_reads_end(run->reads);
-		run->reads = NULL;
+		if (!run->waited && lsm_store_reads_pending(run->reads, &run->read, at + place->len))
+		{
+			lsm_iostat_add(ahead->kind, LSM_METHOD_STORE, LSM_IO_WAITS, 1);
+			run->waited = true;
+		}
+		if (lsm_store_reads_wait(run->reads, &run->read, at + place->len))
+			lsm_ahead_end_read(run);
 	}
 	good = !run->read.missing;
 	if (good)
-		memcpy(buf, run->pages + (place->offset - first), place->len);
-	if (last != NULL && last->reads != NULL && lsm_store_reads_next(last->reads, false) != NULL)
-	{
-		lsm_store_reads_end(last->reads);
-		last->reads = NULL;
-	}
+		memcpy(buf, run->pages + at, place->len);
+	if (last != NULL && last->reads != NULL)
+		lsm_store_reads_poke(last->reads);
 	lsm_ahead_pop(ahead);
 	return good;
 }
@@ -659,7 +705,10 @@ lsm_ahead_take(Relation rel, LsmTable *table, LsmAheadFeed *feed, const LsmAhead
 
 	if (ahead == NULL)
 	{
-		/* nobody knows yet whether there is a second one; of a store, it costs little */
+		/*
+		 * nobody knows yet whether there is a second one; of a store, it
+		 * costs little
+		 */
 		if (!(feed->missed || lsm_entry_is_cold(place->entry)) || CurrentResourceOwner == NULL)
 		{
 			feed->missed = true;

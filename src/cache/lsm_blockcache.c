@@ -8,6 +8,24 @@
  * stored (lsm_sharedcache.c); if not, it is read from the file
  * (lsm_segpages.c), and kept there once its checksum is found right.
  *
+ * BORROWED BLOCKS
+ *	  A scan that finds a block in shared memory does not copy it: it pins it there, and
+ *	  chunks are copied as they are looked at (lsm_block_borrow()).  The memory for that is
+ *	  used again for the next block, so that it stays in the processor's caches.  A session
+ *	  has a few such blocks at a time; when they are all in use, and where shared memory
+ *	  gives no pin, blocks are copied as a whole, as for single rows.  When a block's last
+ *	  user has gone, its pin is given back, and it is forgotten; but if chunks had to be
+ *	  decompressed, or numerics built, it is completed first, and kept like others.
+ *
+ *	  Pins end with the transaction, as those of decoded blocks do: by an error too.  What a
+ *	  failed subtransaction leaves stays pinned until then, but no more than those few.
+ *
+ * EXPANDED BLOCKS
+ *	  A block that is read row by row, and is expanded in shared memory, is copied only as
+ *	  long as there is much room here.  Else what is kept here lies over its bytes there,
+ *	  which are pinned while the block is.  Who pins it again looks whether they are where
+ *	  they were; if not, it is opened anew.
+ *
  * The blocks of a cold segment lie in an object of a store (lsm_cold.h).  They are
  * kept in the same places under the same keys; but there are no shared buffers to
  * ask in the end.
@@ -26,6 +44,7 @@
 #include "lsm_cold.h"
 #include "lsm_session.h"
 #include "lsm_sharedcache.h"
+#include "lsm_stop.h"
 #include "storage/lwlock.h"
 #include "utils/memutils.h"
 
@@ -54,6 +73,12 @@ typedef struct LsmOpenSegment
 	LsmTable   *table;
 	Size		memory;
 	dlist_node	lru;
+
+	/*
+	 * Where scans have last met each block in the cache of decoded blocks, or
+	 * NULL.  As with recent blocks, what is there may be another one by now.
+	 */
+	LsmCachedBlock **met;
 } LsmOpenSegment;
 
 /* Where the bytes of an opened segment come from. */
@@ -87,7 +112,7 @@ typedef struct LsmBlockKey
  * those that have gone have no reader and no block, or another key.
  */
 #define LSM_RECENT_SEGMENTS		64
-#define LSM_RECENT_BLOCKS		2048
+#define LSM_RECENT_BLOCKS		65536
 
 static LsmOpenSegment *lsm_recent_segments[LSM_RECENT_SEGMENTS];
 static LsmCachedBlock *lsm_recent_blocks[LSM_RECENT_BLOCKS];
@@ -101,6 +126,13 @@ static LsmOpenSegment *lsm_segment_in_use;
 
 static HTAB *lsm_blocks;
 static MemoryContext lsm_blocks_context;
+
+/*
+ * All blocks, those that were used last first, about: a block that is used stays where it
+ * is, and is marked.  Whoever looks for one to give up at the other end brings it to
+ * this one, without its mark.  To move it each time would touch its neighbours, which in
+ * a large cache are in none of the processor's.
+ */
 static dlist_head lsm_blocks_lru = DLIST_STATIC_INIT(lsm_blocks_lru);
 static Size lsm_blocks_bytes;
 
@@ -111,8 +143,41 @@ static Size lsm_blocks_bytes;
  */
 #define LSM_PASSING_KEPT		16
 
+/* Expanded blocks are copied as long as blocks take less than this part of their room. */
+#define LSM_EXPANDED_COPIES		2
+
 static uint32 lsm_passing_blocks;
+
+/* A block that is pinned in shared memory. */
+typedef struct LsmBorrowedBlock
+{
+	LsmCachedBlock cached;		/* must be first; in use while refcount > 0 */
+	LsmBlockLender lender;
+	LsmCachePin pin;
+	bool		pinned;
+} LsmBorrowedBlock;
+
+/* (Its block stays when it is not in use, for the next one to be made of.) */
+
+/* Which parts of the last one were copied: those of the next one will lie about there. */
+#define LSM_BORROWED_SPANS		6
+
+static LsmCacheSpan lsm_borrowed_spans[LSM_BORROWED_SPANS];
+static int	lsm_borrowed_nspans;
+
+/* A session has so many at a time, of so many bytes at most. */
+#define LSM_BORROWED_BLOCKS		8
+#define LSM_BORROWED_BYTES		(256 * 1024)
+
+static LsmBorrowedBlock lsm_borrowed[LSM_BORROWED_BLOCKS];
 static int	lsm_pinned_blocks;	/* blocks with refcount > 0 */
+
+/* Bytes in shared memory that a block is being opened over; an error may leave them. */
+static struct
+{
+	const char *bytes;			/* NULL: none */
+	LsmCachePin pin;
+} lsm_shared_opening;
 
 static void
 lsm_source_read(LsmSegmentSource *base, uint64 offset, Size len, void *buf)
@@ -181,7 +246,7 @@ lsm_source_read_meta(LsmSource *source)
 	const LsmManifestEntry *entry = &source->entry;
 	uint64		total = entry->stored_bytes;
 	LsmSegmentFacts facts = {(LsmSegmentKind) entry->kind, total, entry->versions,
-	entry->forwards + entry->dead, entry->blocks, entry->nunresolved,
+		entry->forwards + entry->dead, entry->blocks, entry->nunresolved,
 	lsm_entry_dictionaries(entry)};
 	uint64		bytes = lsm_segment_meta_estimate(&facts);
 	uint64		needed;
@@ -319,6 +384,7 @@ lsm_segment_find(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 	open->source = source;
 	open->reader = reader;
 	open->roots = NULL;
+	open->met = NULL;
 	return open;
 }
 
@@ -437,23 +503,208 @@ lsm_reader_roots(Relation rel, LsmTable *table, const LsmManifestEntry *entry, u
 	return tids;
 }
 
+/* Forget a block that is not pinned. */
+static void
+lsm_block_forget(LsmCachedBlock *cached)
+{
+	dlist_delete(&cached->lru);
+	lsm_blocks_bytes -= cached->memory;
+	lsm_block_free(cached->block);
+	cached->block = NULL;
+	hash_search(lsm_blocks, cached, HASH_REMOVE, NULL);
+}
+
 static void
 lsm_block_evict(Size need)
 {
 	Size		limit = lsm_session_blocks_limit();
+	int			pinned = 0;		/* met one after the other */
 
 	while (lsm_blocks_bytes + lsm_segment_dictionaries_adrift() + need > limit &&
 		   !dlist_is_empty(&lsm_blocks_lru))
 	{
 		LsmCachedBlock *old = dlist_tail_element(LsmCachedBlock, lru, &lsm_blocks_lru);
 
-		dlist_delete(&old->lru);
-		lsm_blocks_bytes -= old->memory;
-		lsm_block_free(old->block);
-		old->block = NULL;
-		hash_search(lsm_blocks, old, HASH_REMOVE, NULL);
+		if (old->refcount > 0 || old->used)
+		{
+			/* each has been met twice: there are no others */
+			if (old->refcount > 0 && ++pinned > 2 * lsm_pinned_blocks)
+				break;
+			old->used = false;
+			dlist_move_head(&lsm_blocks_lru, &old->lru);
+			continue;
+		}
+		pinned = 0;
+		lsm_block_forget(old);
 	}
 }
+
+/* ---- blocks that scans meet again ---- */
+
+/* The array of blocks that scans have met of a segment. */
+static LsmCachedBlock **
+lsm_segment_met(LsmOpenSegment *open)
+{
+	Size		size = Max(lsm_segment_reader_blocks(open->reader), 1) * sizeof(LsmCachedBlock *);
+
+	if (open->met == NULL)
+	{
+		open->met = MemoryContextAllocZero(open->context, size);
+		open->memory += size;
+		lsm_readers_bytes += size;
+	}
+	return open->met;
+}
+
+/* Scans will find this block, if its segment is at hand. */
+static void
+lsm_block_note_met(LsmCachedBlock *cached)
+{
+	LsmOpenSegment *open = lsm_recent_segments[cached->uid % LSM_RECENT_SEGMENTS];
+
+	if (open != NULL && open->uid == cached->uid && open->reader != NULL)
+		lsm_segment_met(open)[cached->blockno] = cached;
+}
+
+/* ---- borrowed blocks ---- */
+
+static void
+lsm_borrowed_copy(LsmBlockLender *lender, uint32 from, uint32 len, char *to)
+{
+	char	   *start = (char *) lender - offsetof(LsmBorrowedBlock, lender);
+	LsmBorrowedBlock *borrowed = (LsmBorrowedBlock *) start;
+
+	Assert(borrowed->pinned);
+	if (lsm_borrowed_nspans < LSM_BORROWED_SPANS)
+	{
+		lsm_borrowed_spans[lsm_borrowed_nspans].from = from;
+		lsm_borrowed_spans[lsm_borrowed_nspans++].len = len;
+	}
+	lsm_sharedcache_copy(&borrowed->pin, from, len, to);
+}
+
+/* The block is not used any more: its memory may serve for another one. */
+static void
+lsm_borrowed_release(LsmBorrowedBlock *borrowed)
+{
+	if (borrowed->pinned)
+	{
+		lsm_sharedcache_unpin(&borrowed->pin);
+		borrowed->pinned = false;
+	}
+	borrowed->cached.refcount = 0;
+}
+
+/* Have what was decoded of a block in the cache, as if it had been read. */
+static void
+lsm_borrowed_keep(LsmBorrowedBlock *borrowed)
+{
+	LsmCachedBlock *cached = &borrowed->cached;
+	LsmBlockKey key = {cached->uid, cached->blockno, 0};
+	LsmCachedBlock *kept;
+	bool		found;
+
+	lsm_block_complete_bytes(cached->block);
+	kept = hash_search(lsm_blocks, &key, HASH_ENTER, &found);
+	if (found)
+	{
+		lsm_block_note_met(kept);
+		return;
+	}
+	*kept = *cached;
+	kept->borrowed = false;
+	kept->refcount = 0;
+	lsm_block_keep(kept->block, lsm_blocks_context);
+	kept->memory = lsm_block_memory(kept->block);
+	lsm_blocks_bytes += kept->memory;
+	dlist_push_head(&lsm_blocks_lru, &kept->lru);
+	cached->block = NULL;
+
+	/* what fails here, or before, finds each of them sound */
+	lsm_block_note_met(kept);
+}
+
+/* Is it to be kept?  By the same rule as what scans go through. */
+static bool
+lsm_borrowed_is_wanted(LsmBorrowedBlock *borrowed)
+{
+	return lsm_block_is_costly(borrowed->cached.block) &&
+		(lsm_blocks_bytes <= lsm_session_blocks_limit() / 8 * 7 ||
+		 ++lsm_passing_blocks % LSM_PASSING_KEPT == 0);
+}
+
+static void
+lsm_borrowed_end(LsmBorrowedBlock *borrowed)
+{
+	if (lsm_borrowed_is_wanted(borrowed))
+	{
+		lsm_borrowed_keep(borrowed);
+		lsm_borrowed_release(borrowed);
+		lsm_block_evict(0);
+	}
+	else
+		lsm_borrowed_release(borrowed);
+}
+
+static LsmBorrowedBlock *
+lsm_borrowed_find_unused(void)
+{
+	for (int i = 0; i < LSM_BORROWED_BLOCKS; i++)
+		if (lsm_borrowed[i].cached.refcount == 0 && !lsm_borrowed[i].pinned)
+			return &lsm_borrowed[i];
+	return NULL;
+}
+
+/* A block was found in shared memory. */
+static void
+lsm_block_count_hit(Relation rel, LsmTable *table, const LsmAheadPlace *place, LsmReaderKind kind)
+{
+	LsmReaderMethod method = lsm_entry_is_cold(place->entry) ? LSM_METHOD_STORE : LSM_METHOD_SYNC;
+
+	lsm_iostat_add(kind, method, LSM_IO_WANTED, 1);
+	lsm_iostat_add(kind, method, LSM_IO_HIT, 1);
+	lsm_segpages_count(rel, lsm_segpages_span(place->offset, place->len), true);
+	lsm_stat_count(&table->stat, LSM_STAT_DATA_HIT);
+}
+
+/* Pin a block where it is in shared memory; NULL: it has to be copied. */
+static LsmCachedBlock *
+lsm_block_borrow_shared(Relation rel, LsmTable *table, LsmSegmentReader *reader,
+						const LsmAheadPlace *place, LsmReaderKind kind)
+{
+	const LsmManifestEntry *entry = place->entry;
+	LsmBorrowedBlock *borrowed = lsm_borrowed_find_unused();
+	LsmCachedBlock *cached;
+	MemoryContext caller;
+
+	if (borrowed == NULL || place->len > LSM_BORROWED_BYTES ||
+		!(lsm_segpages_are_direct(rel) || lsm_entry_is_cold(entry)) ||
+		!lsm_sharedcache_pin(entry->uid, place->blockno, place->len, LSM_TOUCH_SCAN,
+							 &borrowed->pin))
+		return NULL;
+	lsm_borrowed_nspans = 0;
+	cached = &borrowed->cached;
+	borrowed->pinned = true;
+	borrowed->lender.copy = lsm_borrowed_copy;
+	cached->refcount = 1;
+	cached->xact = lsm_xact_number;
+	lsm_pinned_blocks++;
+
+	caller = MemoryContextSwitchTo(lsm_blocks_context);
+	cached->block = lsm_block_borrow(cached->block, reader, place->blockno, &borrowed->lender);
+	MemoryContextSwitchTo(caller);
+	cached->uid = entry->uid;
+	cached->blockno = place->blockno;
+	cached->borrowed = true;
+	cached->passing = true;
+	cached->npages = lsm_segpages_span(place->offset, place->len);
+	cached->nextents = entry->nextents;
+	memcpy(cached->extents, entry->extents, sizeof(cached->extents));
+	lsm_block_count_hit(rel, table, place, kind);
+	return cached;
+}
+
+/* ---- blocks ---- */
 
 static LsmCachedBlock *
 lsm_block_take(LsmCachedBlock *cached)
@@ -463,8 +714,8 @@ lsm_block_take(LsmCachedBlock *cached)
 			 cached->uid);
 	if (cached->refcount == 0)
 	{
-		dlist_delete(&cached->lru);
 		cached->xact = lsm_xact_number;
+		cached->used = true;
 		lsm_pinned_blocks++;
 	}
 	cached->refcount++;
@@ -477,11 +728,29 @@ lsm_block_repin(LsmCachedBlock *cached)
 	return lsm_block_take(cached);
 }
 
-/* Pin a block that is in the cache. */
+/* Pin the bytes of a block where they were; false: they are not there any more. */
+static bool
+lsm_block_pin_shared(LsmCachedBlock *cached)
+{
+	uint32		len;
+	const char *bytes = lsm_sharedcache_pin_expanded(cached->uid, cached->blockno, &len,
+													 &cached->pin);
+
+	if (bytes != NULL && bytes != cached->shared)
+		lsm_sharedcache_unpin(&cached->pin);
+	return bytes == cached->shared;
+}
+
+/* Pin a block that is in the cache; NULL: it had to be forgotten. */
 static inline LsmCachedBlock *
 lsm_block_use(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
 			  LsmCachedBlock *cached)
 {
+	if (cached->shared != NULL && cached->refcount == 0 && !lsm_block_pin_shared(cached))
+	{
+		lsm_block_forget(cached);
+		return NULL;
+	}
 	lsm_stat_count(&table->stat, LSM_STAT_DATA_HIT);
 	/* VACUUM may have moved the segment, under an exclusive lock */
 	if (cached->extents[0].start != entry->extents[0].start)
@@ -494,6 +763,21 @@ lsm_block_use(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
 	return lsm_block_take(cached);
 }
 
+static void
+lsm_blocks_init(void)
+{
+	HASHCTL		ctl;
+
+	if (lsm_blocks != NULL)
+		return;
+	lsm_blocks_context = AllocSetContextCreate(CacheMemoryContext, "lsm blocks",
+											   ALLOCSET_DEFAULT_SIZES);
+	ctl.keysize = sizeof(LsmBlockKey);
+	ctl.entrysize = sizeof(LsmCachedBlock);
+	ctl.hcxt = lsm_blocks_context;
+	lsm_blocks = hash_create("lsm blocks", 1024, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
 /* A block that is still in this backend, pinned; NULL if it is not. */
 static LsmCachedBlock *
 lsm_block_find_local(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
@@ -501,18 +785,6 @@ lsm_block_find_local(Relation rel, LsmTable *table, const LsmManifestEntry *entr
 {
 	LsmCachedBlock *cached;
 
-	if (lsm_blocks == NULL)
-	{
-		HASHCTL		ctl;
-
-		lsm_blocks_context = AllocSetContextCreate(CacheMemoryContext, "lsm blocks",
-												   ALLOCSET_DEFAULT_SIZES);
-		ctl.keysize = sizeof(LsmBlockKey);
-		ctl.entrysize = sizeof(LsmCachedBlock);
-		ctl.hcxt = lsm_blocks_context;
-		lsm_blocks = hash_create("lsm blocks", 1024, &ctl,
-								 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	}
 	cached = hash_search(lsm_blocks, key, HASH_FIND, NULL);
 	return cached == NULL ? NULL : lsm_block_use(rel, table, entry, cached);
 }
@@ -542,7 +814,7 @@ lsm_block_touch(LsmReaderKind kind)
 static bool
 lsm_block_fetch_direct(Relation rel, LsmTable *table, LsmSegmentReader *reader,
 					   const LsmAheadPlace *place, LsmReaderKind kind, LsmAheadFeed *feed,
-					   char *buf)
+					   char *buf, bool *shared)
 {
 	const LsmManifestEntry *entry = place->entry;
 	LsmCacheTouch touch = lsm_block_touch(kind);
@@ -552,6 +824,7 @@ lsm_block_fetch_direct(Relation rel, LsmTable *table, LsmSegmentReader *reader,
 	lsm_iostat_add(kind, LSM_METHOD_SYNC, LSM_IO_WANTED, 1);
 	if (lsm_sharedcache_get(entry->uid, place->blockno, place->len, buf, touch))
 	{
+		*shared = true;
 		lsm_iostat_add(kind, LSM_METHOD_SYNC, LSM_IO_HIT, 1);
 		lsm_segpages_count(rel, lsm_segpages_span(place->offset, place->len), true);
 		lsm_stat_count(&table->stat, LSM_STAT_DATA_HIT);
@@ -596,6 +869,35 @@ lsm_block_disk_use(LsmReaderKind kind)
 	}
 }
 
+/* Count what has been asked of stores meanwhile. */
+static void
+lsm_block_count_asked(LsmTable *table, LsmReaderKind kind, const LsmStoreAsked *before)
+{
+	uint64		requests = lsm_store_asked.requests - before->requests;
+	uint64		bytes = lsm_store_asked.bytes - before->bytes;
+
+	if (requests == 0)
+		return;
+	lsm_iostat_add(kind, LSM_METHOD_STORE, LSM_IO_REQUESTS, requests);
+	lsm_iostat_add(kind, LSM_METHOD_STORE, LSM_IO_BYTES_READ, bytes);
+	table->stat.counts[LSM_STAT_STORE_REQUESTS] += requests;
+	table->stat.counts[LSM_STAT_STORE_BYTES_READ] += bytes;
+}
+
+/* Ask for what reading ahead tells of, or for the block alone; false: it is not there. */
+static bool
+lsm_block_ask_store(Relation rel, LsmTable *table, const LsmAheadPlace *place,
+					LsmReaderKind kind, LsmAheadFeed *feed, char *buf)
+{
+	LsmStoreAsked before = lsm_store_asked;
+	bool		found;
+
+	found = (feed != NULL && lsm_ahead_take(rel, table, feed, place, buf)) ||
+		lsm_cold_read(rel, place->entry, place->offset, place->len, buf);
+	lsm_block_count_asked(table, kind, &before);
+	return found;
+}
+
 /*
  * The same for a cold segment, from shared memory, the disk cache or its store.  False:
  * there is no such object any more, as the view is not the newest.
@@ -603,16 +905,17 @@ lsm_block_disk_use(LsmReaderKind kind)
 static bool
 lsm_block_fetch_cold(Relation rel, LsmTable *table, LsmOpenSegment *open,
 					 const LsmAheadPlace *place, LsmReaderKind kind, LsmAheadFeed *feed,
-					 char *buf)
+					 char *buf, bool *shared)
 {
 	const LsmManifestEntry *entry = place->entry;
 	LsmCacheTouch touch = lsm_block_touch(kind);
 	LsmStoreCacheUse use = lsm_block_disk_use(kind);
 
-	lsm_iostat_add(kind, LSM_METHOD_SYNC, LSM_IO_WANTED, 1);
+	lsm_iostat_add(kind, LSM_METHOD_STORE, LSM_IO_WANTED, 1);
 	if (lsm_sharedcache_get(entry->uid, place->blockno, place->len, buf, touch))
 	{
-		lsm_iostat_add(kind, LSM_METHOD_SYNC, LSM_IO_HIT, 1);
+		*shared = true;
+		lsm_iostat_add(kind, LSM_METHOD_STORE, LSM_IO_HIT, 1);
 		lsm_segpages_count(rel, lsm_segpages_span(place->offset, place->len), true);
 		lsm_stat_count(&table->stat, LSM_STAT_DATA_HIT);
 		return true;
@@ -627,10 +930,9 @@ lsm_block_fetch_cold(Relation rel, LsmTable *table, LsmOpenSegment *open,
 		lsm_stat_count(&table->stat, LSM_STAT_DATA_READ);
 		return true;
 	}
-	lsm_iostat_add(kind, LSM_METHOD_SYNC, LSM_IO_BYTES_WANTED, place->len);
+	lsm_iostat_add(kind, LSM_METHOD_STORE, LSM_IO_BYTES_WANTED, place->len);
 	lsm_segpages_count(rel, lsm_segpages_span(place->offset, place->len), false);
-	if (!(feed != NULL && lsm_ahead_take(rel, table, feed, place, buf)) &&
-		!lsm_cold_read(rel, entry, place->offset, place->len, buf))
+	if (!lsm_block_ask_store(rel, table, place, kind, feed, buf))
 	{
 		if (lsm_block_view_current(table))
 			lsm_cold_raise_missing(entry);
@@ -644,24 +946,30 @@ lsm_block_fetch_cold(Relation rel, LsmTable *table, LsmOpenSegment *open,
 	return true;
 }
 
-/*
- * Get the bytes of a block of an opened segment, and whether their checksum has been
- * looked at; false: the view is not the newest.
- */
+/* What is known of the bytes of a block. */
+typedef struct LsmFetched
+{
+	bool		proved;			/* their checksum has been looked at */
+	bool		shared;			/* they were in shared memory */
+} LsmFetched;
+
+/* Get the bytes of a block of an opened segment; false: the view is not the newest. */
 static bool
 lsm_block_fetch(Relation rel, LsmTable *table, LsmOpenSegment *open,
 				const LsmAheadPlace *place, LsmReaderKind kind, LsmAheadFeed *feed, char *buf,
-				bool *proved)
+				LsmFetched *fetched)
 {
 	uint32		span = lsm_segpages_span(place->offset, place->len);
 
 	lsm_segment_in_use = open;
-	*proved = true;
+	fetched->proved = true;
+	fetched->shared = false;
 	if (lsm_entry_is_cold(place->entry))
-		return lsm_block_fetch_cold(rel, table, open, place, kind, feed, buf);
-	if (lsm_block_fetch_direct(rel, table, open->reader, place, kind, feed, buf))
+		return lsm_block_fetch_cold(rel, table, open, place, kind, feed, buf, &fetched->shared);
+	if (lsm_block_fetch_direct(rel, table, open->reader, place, kind, feed, buf,
+							   &fetched->shared))
 		return true;
-	*proved = false;
+	fetched->proved = false;
 	if (lsm_segpages_read(rel, place->entry, place->offset, place->len, buf))
 	{
 		lsm_iostat_add(kind, LSM_METHOD_BUFFERS, LSM_IO_REQUESTS, span);
@@ -704,6 +1012,7 @@ lsm_block_preload(Relation rel, LsmTable *table, const LsmManifestEntry *entry, 
 	LsmOpenSegment *open = lsm_segment_get(rel, table, entry);
 	LsmSource  *source;
 	LsmAheadPlace place;
+	LsmFetched	fetched;
 
 	if (open == NULL)
 		return false;
@@ -721,12 +1030,157 @@ lsm_block_preload(Relation rel, LsmTable *table, const LsmManifestEntry *entry, 
 		source->preloaded = MemoryContextAlloc(open->context, place.len);
 		source->preloaded_room = place.len;
 	}
-	if (!lsm_block_fetch(rel, table, open, &place, feed->kind, feed, source->preloaded,
-						 &source->preloaded_proved))
+	if (!lsm_block_fetch(rel, table, open, &place, feed->kind, feed, source->preloaded, &fetched))
 		return false;
+	source->preloaded_proved = fetched.proved;
 	source->preloaded_offset = place.offset;
 	source->preloaded_bytes = place.len;
 	return true;
+}
+
+/* Copy an expanded block, as too much is pinned; NULL: it is not there. */
+static LsmBlock *
+lsm_block_copy_expanded(LsmSegmentReader *reader, uint64 uid, uint32 blockno)
+{
+	uint32		len = lsm_sharedcache_expanded_length(uid, blockno);
+	LsmBlock   *block;
+	char	   *bytes;
+
+	if (len == 0)
+		return NULL;
+	block = lsm_block_new_expanded(reader, blockno, len, &bytes);
+	if (lsm_sharedcache_get_expanded(uid, blockno, len, bytes))
+		return block;
+	lsm_block_free(block);
+	return NULL;
+}
+
+static void
+lsm_shared_opening_release(void)
+{
+	if (lsm_shared_opening.bytes != NULL)
+		lsm_sharedcache_unpin(&lsm_shared_opening.pin);
+	lsm_shared_opening.bytes = NULL;
+}
+
+/*
+ * An expanded block from shared memory: a copy of it as long as there is much room for blocks
+ * here, else over its bytes there, which are pinned (lsm_shared_opening), if that is possible.
+ * NULL: there is none.
+ */
+static LsmBlock *
+lsm_block_fetch_expanded(LsmSegmentReader *reader, uint64 uid, uint32 blockno)
+{
+	LsmBlock   *block;
+	uint32		len;
+	char	   *bytes;
+
+	Assert(lsm_shared_opening.bytes == NULL);
+	lsm_shared_opening.bytes = lsm_sharedcache_pin_expanded(uid, blockno, &len,
+															&lsm_shared_opening.pin);
+	if (lsm_shared_opening.bytes == NULL)
+		block = lsm_block_copy_expanded(reader, uid, blockno);
+	else if (lsm_blocks_bytes + len > lsm_session_blocks_limit() / LSM_EXPANDED_COPIES)
+		block = lsm_block_over_expanded(reader, blockno, len, lsm_shared_opening.bytes);
+	else
+	{
+		block = lsm_block_new_expanded(reader, blockno, len, &bytes);
+		memcpy(bytes, lsm_shared_opening.bytes, len);
+		lsm_shared_opening_release();
+	}
+	if (block != NULL)
+		lsm_block_begin(reader, block, true);
+	return block;
+}
+
+/*
+ * A block that this backend does not have: expanded, if it is read row by row and somebody
+ * has expanded it, or if that is all that is there; *shared: as stored, from shared memory.
+ * NULL: the view is not the newest.
+ */
+static LsmBlock *
+lsm_block_read_any(Relation rel, LsmTable *table, LsmOpenSegment *open,
+				   const LsmAheadPlace *place, LsmReaderKind kind, LsmAheadFeed *feed,
+				   bool *shared)
+{
+	LsmSource  *source = open->source;
+	uint64		uid = place->entry->uid;
+	LsmBlock   *block = NULL;
+	LsmFetched	fetched = {false, false};
+	char	   *bytes;
+
+	lsm_shared_opening_release();
+	*shared = false;
+	if (kind == LSM_READER_POINT || !lsm_sharedcache_has(uid, place->blockno))
+		block = lsm_block_fetch_expanded(open->reader, uid, place->blockno);
+	if (block != NULL)
+	{
+		lsm_block_count_hit(rel, table, place, kind);
+		return block;
+	}
+
+	block = lsm_block_new(open->reader, place->blockno, &bytes);
+	if (source->preloaded_bytes == place->len && source->preloaded_offset == place->offset)
+	{
+		memcpy(bytes, source->preloaded, place->len);
+		fetched.proved = source->preloaded_proved;
+	}
+	else if (!lsm_block_fetch(rel, table, open, place, kind, feed, bytes, &fetched))
+	{
+		lsm_block_free(block);
+		return NULL;
+	}
+	lsm_block_begin(open->reader, block, fetched.proved);
+	*shared = fetched.shared;
+	return block;
+}
+
+/*
+ * A block that scans have met, pinned; NULL if it is not in the cache.  Its neighbours are
+ * fetched closer meanwhile: they come next.
+ */
+static LsmCachedBlock *
+lsm_block_meet(Relation rel, LsmTable *table, const LsmManifestEntry *entry, LsmOpenSegment *open,
+			   uint32 blockno)
+{
+	LsmCachedBlock **met = lsm_segment_met(open) + blockno;
+	uint32		left = lsm_segment_reader_blocks(open->reader) - blockno;
+
+	if (left > 2 && met[2] != NULL)
+		__builtin_prefetch(met[2]);
+	if (left > 1 && met[1] != NULL && met[1]->block != NULL)
+		lsm_block_prefetch(met[1]->block);
+	else if (left > 1)
+		lsm_sharedcache_prefetch(entry->uid, blockno + 1, lsm_borrowed_spans,
+								 lsm_borrowed_nspans);
+	if (met[0] == NULL || met[0]->uid != entry->uid || met[0]->blockno != blockno ||
+		met[0]->block == NULL)
+		return NULL;
+	return lsm_block_use(rel, table, entry, met[0]);
+}
+
+/*
+ * Pin a block for a scan, if it is in this backend's cache or in shared memory.  NULL: it may
+ * still be; or the view is old.
+ */
+static LsmCachedBlock *
+lsm_block_pin_scanned(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
+					  uint32 blockno, LsmReaderKind kind)
+{
+	LsmOpenSegment *open = lsm_segment_get(rel, table, entry);
+	LsmCachedBlock *cached;
+	LsmAheadPlace place;
+
+	if (open == NULL)
+		return NULL;
+	cached = lsm_block_meet(rel, table, entry, open, blockno);
+	if (cached != NULL)
+		return cached;
+	lsm_block_locate(open, blockno, &place);
+	cached = lsm_block_borrow_shared(rel, table, open->reader, &place, kind);
+	if (cached != NULL)
+		LSM_STOP("block-borrowed");
+	return cached;
 }
 
 /* Pin a block that this backend may have to read; feed may be NULL. */
@@ -737,71 +1191,176 @@ lsm_block_find_or_read(Relation rel, LsmTable *table, const LsmManifestEntry *en
 	LsmBlockKey key = {entry->uid, blockno, 0};
 	LsmCachedBlock *cached;
 	LsmOpenSegment *open;
-	LsmSource  *source;
 	LsmAheadPlace place;
 	LsmBlock   *block;
-	char	   *bytes;
-	bool		proved;
+	bool		scanned = feed != NULL && kind == LSM_READER_SCAN;
+	bool		shared;
 
+	lsm_blocks_init();
+	if (scanned)
+	{
+		cached = lsm_block_pin_scanned(rel, table, entry, blockno, kind);
+		if (cached != NULL)
+			return cached;
+	}
 	cached = lsm_block_find_local(rel, table, entry, &key);
+	if (cached != NULL && scanned)
+		lsm_block_note_met(cached);
 	if (cached != NULL)
 		return cached;
-
 	open = lsm_segment_get(rel, table, entry);
 	if (open == NULL)
 		return NULL;
-	source = open->source;
 	lsm_block_locate(open, blockno, &place);
 	lsm_block_evict((Size) place.len * 2);
-	block = lsm_block_new(open->reader, blockno, &bytes);
-	if (source->preloaded_bytes == place.len && source->preloaded_offset == place.offset)
-	{
-		memcpy(bytes, source->preloaded, place.len);
-		proved = source->preloaded_proved;
-	}
-	else if (!lsm_block_fetch(rel, table, open, &place, kind, feed, bytes, &proved))
-	{
-		lsm_block_free(block);
+	block = lsm_block_read_any(rel, table, open, &place, kind, feed, &shared);
+	if (block == NULL)
 		return NULL;
-	}
-	lsm_block_begin(open->reader, block, proved);
 
 	cached = hash_search(lsm_blocks, &key, HASH_ENTER, NULL);
 	lsm_block_keep(block, lsm_blocks_context);
 	cached->block = block;
+	cached->borrowed = false;
+	cached->shared = lsm_shared_opening.bytes;
+	cached->pin = lsm_shared_opening.pin;
+	lsm_shared_opening.bytes = NULL;
 	cached->passing = kind != LSM_READER_POINT;
+	cached->expands = shared && kind == LSM_READER_POINT;
+	cached->used = false;
 	cached->refcount = 1;
 	lsm_pinned_blocks++;
 	cached->xact = lsm_xact_number;
+	dlist_push_head(&lsm_blocks_lru, &cached->lru);
 	cached->memory = lsm_block_memory(block);
 	cached->npages = lsm_segpages_span(place.offset, place.len);
 	cached->nextents = entry->nextents;
 	memcpy(cached->extents, entry->extents, sizeof(cached->extents));
 	lsm_blocks_bytes += cached->memory;
+	if (scanned)
+		lsm_segment_met(open)[blockno] = cached;
 	return cached;
+}
+
+/* The place where a cached block is looked for first. */
+static inline LsmCachedBlock **
+lsm_block_recent(uint64 uid, uint32 blockno)
+{
+	return &lsm_recent_blocks[(uid + blockno) % LSM_RECENT_BLOCKS];
+}
+
+/* Is what a place has that block, and is it there? */
+static inline bool
+lsm_block_is(const LsmCachedBlock *cached, uint64 uid, uint32 blockno)
+{
+	return cached != NULL && cached->uid == uid && cached->blockno == blockno &&
+		cached->block != NULL;
 }
 
 static inline LsmCachedBlock *
 lsm_block_pin_any(Relation rel, LsmTable *table, const LsmManifestEntry *entry, uint32 blockno,
 				  LsmReaderKind kind, LsmAheadFeed *feed)
 {
-	LsmCachedBlock **recent = &lsm_recent_blocks[(entry->uid + blockno) % LSM_RECENT_BLOCKS];
+	LsmCachedBlock **recent = lsm_block_recent(entry->uid, blockno);
 	LsmCachedBlock *cached = *recent;
 
 	lsm_stat_tick(&table->stat);
-	if (likely(cached != NULL && cached->uid == entry->uid && cached->blockno == blockno &&
-			   cached->block != NULL))
-		lsm_block_use(rel, table, entry, cached);
-	else
+	if (unlikely(!lsm_block_is(cached, entry->uid, blockno) ||
+				 lsm_block_use(rel, table, entry, cached) == NULL))
 	{
 		cached = lsm_block_find_or_read(rel, table, entry, blockno, kind, feed);
 		if (cached == NULL)
 			return NULL;
-		*recent = cached;
+		if (!cached->borrowed)
+			*recent = cached;
 	}
 	if (kind == LSM_READER_POINT)
 		cached->passing = false;
 	return cached;
+}
+
+/* A row that is foreseen. */
+typedef struct LsmForeseen
+{
+	LsmTid		root;
+	LsmSegmentReader *reader;
+	uint64		uid;
+	uint32		blockno;
+	LsmCachedBlock **place;
+	LsmCachedBlock *cached;
+} LsmForeseen;
+
+/* The segments that may have them, as far as they are at hand; how many. */
+static int
+lsm_foresee_segments(LsmTable *table, const LsmTid *roots, int nroots, LsmForeseen *rows)
+{
+	LsmView    *view = table->view;
+	int			n = 0;
+
+	for (int i = 0; i < nroots && view != NULL; i++)
+	{
+		int			at = lsm_view_find_base(view, roots[i]);
+		LsmOpenSegment *open;
+
+		if (at >= view->nbase)
+			continue;
+		open = lsm_recent_segments[view->base[at]->uid % LSM_RECENT_SEGMENTS];
+		if (open == NULL || open->uid != view->base[at]->uid || open->reader == NULL ||
+			open->table != table)
+			continue;
+		rows[n].root = roots[i];
+		rows[n].uid = open->uid;
+		rows[n].reader = open->reader;
+		lsm_segment_foresee(open->reader, roots[i]);
+		n++;
+	}
+	return n;
+}
+
+/* The blocks that have them, as far as they are at hand; how many. */
+static int
+lsm_foresee_cached(LsmForeseen *rows, int nrows)
+{
+	int			n = 0;
+
+	for (int i = 0; i < nrows; i++)
+	{
+		rows[i].blockno = lsm_segment_find_block(rows[i].reader, rows[i].root);
+		rows[i].place = lsm_block_recent(rows[i].uid, rows[i].blockno);
+		lsm_prefetch(rows[i].place);
+	}
+	for (int i = 0; i < nrows; i++)
+	{
+		rows[i].cached = *rows[i].place;
+		if (rows[i].cached != NULL)
+			lsm_prefetch(rows[i].cached);
+	}
+	for (int i = 0; i < nrows; i++)
+	{
+		if (!lsm_block_is(rows[i].cached, rows[i].uid, rows[i].blockno))
+			continue;
+		lsm_block_foresee(rows[i].cached->block);
+		rows[n++] = rows[i];
+	}
+	return n;
+}
+
+/*
+ * In steps, each of which waits for what the one before has asked for, of the first row
+ * perhaps, but hardly of the others.
+ */
+void
+lsm_blocks_foresee(LsmTable *table, const LsmTid *roots, int nroots, const int16 *asked, int n)
+{
+	LsmForeseen rows[LSM_FORESEEN];
+	int			nrows;
+
+	Assert(nroots <= LSM_FORESEEN);
+	nrows = lsm_foresee_segments(table, roots, nroots, rows);
+	nrows = lsm_foresee_cached(rows, nrows);
+	for (int i = 0; i < nrows; i++)
+		lsm_block_foresee_columns(rows[i].cached->block, asked, n);
+	for (int i = 0; i < nrows; i++)
+		lsm_block_foresee_values(rows[i].cached->block, rows[i].root, asked, n);
 }
 
 LsmCachedBlock *
@@ -824,6 +1383,51 @@ lsm_block_pin_ahead(Relation rel, LsmTable *table, const LsmManifestEntry *entry
 	return lsm_block_pin_any(rel, table, entry, blockno, feed->kind, feed);
 }
 
+/* A block that scans have gone through makes room for the next one, if there is little. */
+static void
+lsm_block_pass(LsmCachedBlock *cached)
+{
+	if (lsm_blocks_bytes <= lsm_session_blocks_limit() / 8 * 7 ||
+		++lsm_passing_blocks % LSM_PASSING_KEPT == 0)
+		return;
+	cached->used = false;
+	dlist_delete(&cached->lru);
+	dlist_push_tail(&lsm_blocks_lru, &cached->lru);
+}
+
+/*
+ * Of a block that is read row by row a chunk had to be decompressed.  Have it expanded, for
+ * all sessions, now that nobody here uses it.  (Before that is known it is not worth while:
+ * an expanded block takes twice the memory, or more.)
+ */
+static pg_noinline void
+lsm_block_to_expanded(LsmCachedBlock *cached)
+{
+	LsmOpenSegment *open = lsm_recent_segments[cached->uid % LSM_RECENT_SEGMENTS];
+	StringInfoData bytes;
+	LsmBlock   *block;
+
+	if (open == NULL || open->uid != cached->uid || open->reader == NULL ||
+		!lsm_sharedcache_expands(cached->uid, cached->blockno))
+		return;
+	cached->expands = false;
+	initStringInfo(&bytes);
+	lsm_block_expand(cached->block, &bytes);
+	lsm_sharedcache_put_expanded(cached->uid, cached->blockno, bytes.len, bytes.data);
+	pfree(bytes.data);
+	lsm_shared_opening_release();
+	block = lsm_block_fetch_expanded(open->reader, cached->uid, cached->blockno);
+	if (block == NULL)
+		return;
+	lsm_block_keep(block, lsm_blocks_context);
+	lsm_block_free(cached->block);
+	cached->block = block;
+
+	/* nobody uses it now */
+	cached->shared = lsm_shared_opening.bytes;
+	lsm_shared_opening_release();
+}
+
 void
 lsm_block_unpin(LsmCachedBlock *cached, uint64 xact)
 {
@@ -835,14 +1439,22 @@ lsm_block_unpin(LsmCachedBlock *cached, uint64 xact)
 	if (--cached->refcount > 0)
 		return;
 	lsm_pinned_blocks--;
+	if (cached->borrowed)
+	{
+		lsm_borrowed_end((LsmBorrowedBlock *) cached);
+		return;
+	}
+	if (cached->shared != NULL)
+		lsm_sharedcache_unpin(&cached->pin);
+	else if (unlikely(cached->expands) && lsm_block_has_decompressed(cached->block))
+		lsm_block_to_expanded(cached);
 	memory = lsm_block_memory(cached->block);
+	if (cached->passing)
+		lsm_block_pass(cached);
+	if (memory == cached->memory)
+		return;
 	lsm_blocks_bytes += memory - cached->memory;
 	cached->memory = memory;
-	if (cached->passing && lsm_blocks_bytes > lsm_session_blocks_limit() / 8 * 7 &&
-		++lsm_passing_blocks % LSM_PASSING_KEPT != 0)
-		dlist_push_tail(&lsm_blocks_lru, &cached->lru);
-	else
-		dlist_push_head(&lsm_blocks_lru, &cached->lru);
 	lsm_block_evict(0);
 }
 
@@ -856,17 +1468,25 @@ lsm_blockcache_xact_end(void)
 	HASH_SEQ_STATUS scan;
 	LsmCachedBlock *cached;
 
-	if (lsm_pinned_blocks == 0)
-		return;
-	lsm_pinned_blocks = 0;
-	hash_seq_init(&scan, lsm_blocks);
-	while ((cached = hash_seq_search(&scan)) != NULL)
+	lsm_shared_opening_release();
+	if (lsm_pinned_blocks > 0)
 	{
-		if (cached->refcount > 0)
+		lsm_pinned_blocks = 0;
+		hash_seq_init(&scan, lsm_blocks);
+		while ((cached = hash_seq_search(&scan)) != NULL)
 		{
+			if (cached->refcount > 0 && cached->shared != NULL)
+				lsm_sharedcache_unpin(&cached->pin);
 			cached->refcount = 0;
-			dlist_push_head(&lsm_blocks_lru, &cached->lru);
 		}
 	}
-	lsm_block_evict(0);
+
+	/* pinned without being in use: keeping it has failed */
+	for (int i = 0; i < LSM_BORROWED_BLOCKS; i++)
+		if (lsm_borrowed[i].cached.refcount > 0 || lsm_borrowed[i].pinned)
+			lsm_borrowed_release(&lsm_borrowed[i]);
+
+	/* the session's share may have become less */
+	if (!dlist_is_empty(&lsm_blocks_lru))
+		lsm_block_evict(0);
 }

@@ -14,6 +14,7 @@
 #include "lsm_iostat.h"
 #include "lsm_manifest.h"
 #include "lsm_segment.h"
+#include "lsm_sharedcache.h"
 #include "lsm_store_cache.h"
 #include "lsm_table.h"
 #include "storage/buf.h"
@@ -27,15 +28,22 @@ typedef struct LsmCachedBlock
 	uint64		uid;			/* hash key: segment */
 	uint32		blockno;		/* hash key: block */
 	uint32		pad;
+	/* first what every use looks at, so that it is in few lines of cache */
 	LsmBlock   *block;
 	int			refcount;
-	int			nextents;		/* of the segment: where its large values are */
-	LsmExtent	extents[LSM_SEGMENT_EXTENTS];
-	uint64		xact;			/* lsm_xact_number of the pins */
-	Size		memory;
 	uint32		npages;			/* that the block lies on */
+	uint64		xact;			/* lsm_xact_number of the pins */
+	const char *shared;			/* where its bytes are in shared memory, or
+								 * NULL */
+	LsmCachePin pin;			/* of those, while refcount > 0 */
+	bool		used;			/* since it was looked at in the list last */
 	bool		passing;		/* only scans have asked for it */
-	dlist_node	lru;			/* in the list while unpinned */
+	bool		borrowed;		/* in no hash table, see lsm_blockcache.c */
+	bool		expands;		/* if chunks are decompressed, for all sessions */
+	int			nextents;		/* of the segment: where its large values are */
+	Size		memory;
+	LsmExtent	extents[LSM_SEGMENT_EXTENTS];
+	dlist_node	lru;
 } LsmCachedBlock;
 
 /*
@@ -93,6 +101,14 @@ extern LsmCachedBlock *lsm_block_pin_for(Relation rel, LsmTable *table,
 										 const LsmManifestEntry *entry, uint32 blockno,
 										 LsmReaderKind kind);
 extern LsmCachedBlock *lsm_block_repin(LsmCachedBlock *cached);
+
+/*
+ * Rows with these roots (LSM_FORESEEN at most) are going to be fetched, of which n columns
+ * will be asked for (from 0): have the processor fetch the memory for all of them at a time.
+ */
+#define LSM_FORESEEN			8
+extern void lsm_blocks_foresee(LsmTable *table, const LsmTid *roots, int nroots,
+							   const int16 *asked, int n);
 
 /* Give a pin back; one of an ended transaction is ignored. */
 extern void lsm_block_unpin(LsmCachedBlock *cached, uint64 xact);

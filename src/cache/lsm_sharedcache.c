@@ -12,10 +12,25 @@
  * mark.  So a scan of whatever length takes an eighth from what is warm, and
  * what it reads twice stays.
  *
+ * EXPANDED BLOCKS
+ *	  Blocks that are read row by row are kept expanded, too, under other numbers.  They
+ *	  lie in frames that follow each other, so that they can be read where they are while
+ *	  they are pinned, and take these from the upper half of a partition.  A hand goes
+ *	  round there and takes the first run without blocks that are pinned, or were marked
+ *	  since it last came by; what lies there goes.
+ *
+ * PINS
+ *	  Who wants but a little of a block pins it, and copies that without a lock.  A
+ *	  pinned block is passed over when room is made, so its entry and frames stay as they
+ *	  are.  All pins of a partition together hold at most an eighth of its frames: a block
+ *	  takes a quarter at most, so there is always room for one.  A reader that gets no pin
+ *	  copies the whole block instead.  Pins are a process's own affair: its session cache
+ *	  has few of them, and gives them back when its transaction ends at the latest.
+ *
  * LOCKING
- *	  Each partition has an LWLock: shared to copy a block out, exclusive to put
- *	  one in.  Nothing is taken inside it and nothing is read from a file.
- *	  Marks and counters of readers are atomic, or a byte that is only ever set.
+ *	  Each partition has an LWLock: shared to copy a block out, or to pin it, exclusive to
+ *	  put one in.  Nothing is taken inside it and nothing is read from a file.
+ *	  Marks, pins and counters of readers are atomic, or a byte that is only ever set.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,8 +55,28 @@
 /* Frames of a partition that the cold queue keeps: one of so many. */
 #define LSM_CACHE_COLD_SHARE	8
 
+/*
+ * When expanded blocks have so many eighths of the upper half, which has gaps, one in so
+ * many blocks that are found is expanded.
+ */
+#define LSM_CACHE_EXPANDED_FULL	5
+#define LSM_CACHE_EXPAND_ONE_IN	16
+
+/* Added to their numbers; no segment has so many blocks. */
+#define LSM_CACHE_EXPANDED		0x80000000
+
 /* A block may take this part of a partition. */
 #define LSM_CACHE_BLOCK_SHARE	4
+
+/* Frames of a partition that may be pinned: one of so many. */
+#define LSM_CACHE_PINNED_SHARE	8
+
+/* Of a part of a block, so many lines are prefetched at most. */
+#define LSM_CACHE_LINE			64
+#define LSM_CACHE_PREFETCH_LINES 8
+
+/* Entries of a bucket that are looked at for that. */
+#define LSM_CACHE_PREFETCH_CHAIN 4
 
 #define LSM_CACHE_NONE			PG_UINT32_MAX
 
@@ -49,8 +84,17 @@ typedef enum LsmCacheQueueName
 {
 	LSM_QUEUE_COLD,
 	LSM_QUEUE_WARM,
+	LSM_QUEUE_EXPANDED,
 	LSM_QUEUES
 } LsmCacheQueueName;
+
+/* Of a block's frames, or of the free ones. */
+typedef struct LsmCacheFrame
+{
+	uint32		next;
+	uint32		before;			/* free ones only */
+	uint32		owner;			/* entry; LSM_CACHE_NONE: free */
+} LsmCacheFrame;
 
 /* A block; unused ones are chained by next_in_bucket. */
 typedef struct LsmCacheEntry
@@ -62,6 +106,7 @@ typedef struct LsmCacheEntry
 	uint32		next_in_bucket;
 	uint32		newer;			/* in its queue */
 	uint32		older;
+	pg_atomic_uint32 pins;		/* go up under the lock, down without */
 	uint8		queue;
 	volatile uint8 marked;		/* set under the shared lock */
 } LsmCacheEntry;
@@ -73,18 +118,22 @@ typedef struct LsmCacheQueue
 	uint32		frames;
 } LsmCacheQueue;
 
-/* All but the counters of readers is guarded by the partition's lock. */
+/* All but the counters and pins of readers is guarded by the partition's lock. */
 typedef struct LsmCachePartition
 {
 	LsmCacheQueue queues[LSM_QUEUES];
 	uint32		free_frame;		/* first of a chain */
 	uint32		nfree;
+	uint32		hand;			/* a frame of the upper half */
 	uint32		free_entry;
 	uint32		nentries;		/* used */
 	uint64		insertions;
 	uint64		evictions;
 	pg_atomic_uint64 hits;
 	pg_atomic_uint64 misses;
+	pg_atomic_uint32 pinned;	/* frames, for each pin */
+	pg_atomic_uint32 refused;	/* blocks that were not expanded, for want of
+								 * room */
 	char		pad[PG_CACHE_LINE_SIZE];
 } LsmCachePartition;
 
@@ -100,7 +149,7 @@ typedef struct LsmCachePart
 	LWLock	   *lock;
 	LsmCachePartition *partition;
 	LsmCacheEntry *entries;		/* one for each frame */
-	uint32	   *next_frame;
+	LsmCacheFrame *chain;		/* one for each frame */
 	uint32	   *buckets;
 	char	   *frames;
 } LsmCachePart;
@@ -109,7 +158,7 @@ int			lsm_block_cache_size = 128 * 1024;
 
 static LsmCacheShared *lsm_cache_shared;
 static LsmCacheEntry *lsm_cache_entries;
-static uint32 *lsm_cache_next_frame;
+static LsmCacheFrame *lsm_cache_chain;
 static uint32 *lsm_cache_buckets;
 static char *lsm_cache_frames;
 static LWLockPadded *lsm_cache_locks;
@@ -151,7 +200,7 @@ lsm_sharedcache_shmem_size(void)
 	lsm_sharedcache_divide();
 	frames = (Size) lsm_cache_npartitions * lsm_cache_part_frames;
 	return lsm_sharedcache_header_size() + MAXALIGN(frames * sizeof(LsmCacheEntry)) +
-		MAXALIGN(frames * sizeof(uint32)) +
+		MAXALIGN(frames * sizeof(LsmCacheFrame)) +
 		MAXALIGN((Size) lsm_cache_npartitions * lsm_cache_nbuckets * sizeof(uint32)) +
 		frames * LSM_FRAME_BYTES + PG_CACHE_LINE_SIZE;
 }
@@ -173,7 +222,7 @@ lsm_cache_part(int number)
 	part.lock = &lsm_cache_locks[number].lock;
 	part.partition = &lsm_cache_shared->partitions[number];
 	part.entries = lsm_cache_entries + (Size) number * lsm_cache_part_frames;
-	part.next_frame = lsm_cache_next_frame + (Size) number * lsm_cache_part_frames;
+	part.chain = lsm_cache_chain + (Size) number * lsm_cache_part_frames;
 	part.buckets = lsm_cache_buckets + (Size) number * lsm_cache_nbuckets;
 	part.frames = lsm_cache_frames + (Size) number * lsm_cache_part_frames * LSM_FRAME_BYTES;
 	return part;
@@ -187,6 +236,8 @@ lsm_cache_part_init(const LsmCachePart *part)
 	memset(partition, 0, sizeof(*partition));
 	pg_atomic_init_u64(&partition->hits, 0);
 	pg_atomic_init_u64(&partition->misses, 0);
+	pg_atomic_init_u32(&partition->pinned, 0);
+	pg_atomic_init_u32(&partition->refused, 0);
 	for (int i = 0; i < LSM_QUEUES; i++)
 		partition->queues[i].newest = partition->queues[i].oldest = LSM_CACHE_NONE;
 	for (uint32 i = 0; i < lsm_cache_nbuckets; i++)
@@ -195,10 +246,14 @@ lsm_cache_part_init(const LsmCachePart *part)
 	{
 		uint32		next = i + 1 < lsm_cache_part_frames ? i + 1 : LSM_CACHE_NONE;
 
-		part->next_frame[i] = next;
+		part->chain[i].next = next;
+		part->chain[i].before = i > 0 ? i - 1 : LSM_CACHE_NONE;
+		part->chain[i].owner = LSM_CACHE_NONE;
 		part->entries[i].next_in_bucket = next;
+		pg_atomic_init_u32(&part->entries[i].pins, 0);
 	}
 	partition->nfree = lsm_cache_part_frames;
+	partition->hand = lsm_cache_part_frames / 2;
 }
 
 /* AddinShmemInitLock is held. */
@@ -218,8 +273,8 @@ lsm_sharedcache_shmem_startup(void)
 	at = (char *) lsm_cache_shared + lsm_sharedcache_header_size();
 	lsm_cache_entries = (LsmCacheEntry *) at;
 	at += MAXALIGN(frames * sizeof(LsmCacheEntry));
-	lsm_cache_next_frame = (uint32 *) at;
-	at += MAXALIGN(frames * sizeof(uint32));
+	lsm_cache_chain = (LsmCacheFrame *) at;
+	at += MAXALIGN(frames * sizeof(LsmCacheFrame));
 	lsm_cache_buckets = (uint32 *) at;
 	at += MAXALIGN((Size) lsm_cache_npartitions * lsm_cache_nbuckets * sizeof(uint32));
 	lsm_cache_frames = (char *) TYPEALIGN(PG_CACHE_LINE_SIZE, at);
@@ -297,13 +352,50 @@ lsm_cache_queue_remove(const LsmCachePart *part, uint32 at)
 	queue->frames -= lsm_cache_frames_of(entry->len);
 }
 
+/* ---- free frames ---- */
+
+static void
+lsm_cache_free_frame(const LsmCachePart *part, uint32 frame)
+{
+	LsmCachePartition *partition = part->partition;
+	LsmCacheFrame *link = &part->chain[frame];
+
+	link->owner = LSM_CACHE_NONE;
+	link->before = LSM_CACHE_NONE;
+	link->next = partition->free_frame;
+	if (link->next != LSM_CACHE_NONE)
+		part->chain[link->next].before = frame;
+	partition->free_frame = frame;
+	partition->nfree++;
+}
+
+static void
+lsm_cache_use_frame(const LsmCachePart *part, uint32 frame, uint32 owner)
+{
+	LsmCachePartition *partition = part->partition;
+	LsmCacheFrame *link = &part->chain[frame];
+
+	Assert(link->owner == LSM_CACHE_NONE);
+	if (link->before != LSM_CACHE_NONE)
+		part->chain[link->before].next = link->next;
+	else
+		partition->free_frame = link->next;
+	if (link->next != LSM_CACHE_NONE)
+		part->chain[link->next].before = link->before;
+	link->owner = owner;
+	link->next = LSM_CACHE_NONE;
+	partition->nfree--;
+}
+
+/* ---- making room ---- */
+
 /* Give an entry and its frames back; it is in no queue. */
 static void
 lsm_cache_drop(const LsmCachePart *part, uint32 at)
 {
 	LsmCacheEntry *entry = &part->entries[at];
 	LsmCachePartition *partition = part->partition;
-	uint32		last = entry->first_frame;
+	uint32		frame = entry->first_frame;
 	uint32		bucket;
 	uint32	   *link;
 
@@ -312,11 +404,13 @@ lsm_cache_drop(const LsmCachePart *part, uint32 at)
 		link = &part->entries[*link].next_in_bucket;
 	*link = entry->next_in_bucket;
 
-	while (part->next_frame[last] != LSM_CACHE_NONE)
-		last = part->next_frame[last];
-	part->next_frame[last] = partition->free_frame;
-	partition->free_frame = entry->first_frame;
-	partition->nfree += lsm_cache_frames_of(entry->len);
+	while (frame != LSM_CACHE_NONE)
+	{
+		uint32		next = part->chain[frame].next;
+
+		lsm_cache_free_frame(part, frame);
+		frame = next;
+	}
 
 	entry->next_in_bucket = partition->free_entry;
 	partition->free_entry = at;
@@ -324,32 +418,111 @@ lsm_cache_drop(const LsmCachePart *part, uint32 at)
 	partition->evictions++;
 }
 
-/* Make room for so many frames; the partition has that many. */
+/* The queue that gives up its oldest block next. */
+static LsmCacheQueue *
+lsm_cache_giver(const LsmCachePart *part)
+{
+	LsmCacheQueue *cold = &part->partition->queues[LSM_QUEUE_COLD];
+	LsmCacheQueue *warm = &part->partition->queues[LSM_QUEUE_WARM];
+	LsmCacheQueue *expanded = &part->partition->queues[LSM_QUEUE_EXPANDED];
+
+	if (cold->oldest != LSM_CACHE_NONE &&
+		(warm->oldest == LSM_CACHE_NONE ||
+		 cold->frames > lsm_cache_part_frames / LSM_CACHE_COLD_SHARE))
+		return cold;
+	return warm->oldest != LSM_CACHE_NONE ? warm : expanded;
+}
+
+/*
+ * The oldest block of a queue goes, or has another turn.
+ *
+ * Race: nobody can pin a block while the lock is held.  Who unpins one has read what he
+ * wants before its count goes down, and we change it after we have seen that.
+ */
+static void
+lsm_cache_turn(const LsmCachePart *part, LsmCacheQueue *queue)
+{
+	uint32		at = queue->oldest;
+	LsmCacheEntry *entry = &part->entries[at];
+
+	lsm_cache_queue_remove(part, at);
+	if (entry->marked || pg_atomic_read_u32(&entry->pins) > 0)
+	{
+		entry->marked = 0;
+		lsm_cache_queue_push(part, at, entry->queue == LSM_QUEUE_EXPANDED ?
+							 LSM_QUEUE_EXPANDED : LSM_QUEUE_WARM);
+	}
+	else
+	{
+		pg_memory_barrier();
+		lsm_cache_drop(part, at);
+	}
+}
+
+/* Make room for so many frames; the partition has that many that are not pinned. */
 static void
 lsm_cache_make_room(const LsmCachePart *part, uint32 frames)
 {
+	while (part->partition->nfree < frames)
+		lsm_cache_turn(part, lsm_cache_giver(part));
+}
+
+/* Does the hand pass by a block?  Once, if it is marked. */
+static bool
+lsm_cache_spare(LsmCacheEntry *entry)
+{
+	bool		marked = entry->marked;
+
+	entry->marked = 0;
+	return marked || pg_atomic_read_u32(&entry->pins) > 0;
+}
+
+/*
+ * The first of so many free frames that follow each other, which the hand has cleared.
+ * LSM_CACHE_NONE: it has been round twice, and met too many that are pinned.
+ */
+static uint32
+lsm_cache_clear_run(const LsmCachePart *part, uint32 frames)
+{
 	LsmCachePartition *partition = part->partition;
-	LsmCacheQueue *cold = &partition->queues[LSM_QUEUE_COLD];
-	LsmCacheQueue *warm = &partition->queues[LSM_QUEUE_WARM];
+	uint32		rounds = 0;
+	uint32		run = 0;
 
-	while (partition->nfree < frames)
+	while (run < frames)
 	{
-		uint32		at;
+		uint32		owner = LSM_CACHE_NONE;
 
-		if (warm->oldest == LSM_CACHE_NONE ||
-			cold->frames > lsm_cache_part_frames / LSM_CACHE_COLD_SHARE)
-			at = cold->oldest;
-		else
-			at = warm->oldest;
-		lsm_cache_queue_remove(part, at);
-		if (part->entries[at].marked)
+		if (partition->hand >= lsm_cache_part_frames)
 		{
-			part->entries[at].marked = 0;
-			lsm_cache_queue_push(part, at, LSM_QUEUE_WARM);
+			if (++rounds > 2)
+				return LSM_CACHE_NONE;
+			partition->hand = lsm_cache_part_frames / 2;
+			run = 0;
 		}
-		else
-			lsm_cache_drop(part, at);
+		owner = part->chain[partition->hand].owner;
+		if (owner != LSM_CACHE_NONE && lsm_cache_spare(&part->entries[owner]))
+		{
+			while (partition->hand < lsm_cache_part_frames &&
+				   part->chain[partition->hand].owner == owner)
+				partition->hand++;
+			run = 0;
+			continue;
+		}
+		partition->hand++;
+		run++;
 	}
+
+	pg_memory_barrier();
+	for (uint32 frame = partition->hand - frames; frame < partition->hand; frame++)
+	{
+		uint32		owner = part->chain[frame].owner;
+
+		if (owner == LSM_CACHE_NONE)
+			continue;
+		lsm_cache_queue_remove(part, owner);
+		lsm_cache_drop(part, owner);
+	}
+	return partition->hand - frames;
 }
 
 bool
@@ -375,7 +548,7 @@ lsm_sharedcache_get(uint64 uid, uint32 blockno, uint32 len, char *buf, LsmCacheT
 	if (touch != LSM_TOUCH_NONE && !entry->marked)
 		entry->marked = 1;
 	for (uint32 frame = entry->first_frame; frame != LSM_CACHE_NONE;
-		 frame = part.next_frame[frame])
+		 frame = part.chain[frame].next)
 	{
 		Size		n = Min(len, LSM_FRAME_BYTES);
 
@@ -387,6 +560,133 @@ lsm_sharedcache_get(uint64 uid, uint32 blockno, uint32 len, char *buf, LsmCacheT
 	Assert(len == 0);
 	pg_atomic_fetch_add_u64(&part.partition->hits, 1);
 	return true;
+}
+
+/* Pin a block of a partition whose lock is held. */
+static bool
+lsm_cache_pin(const LsmCachePart *part, uint32 at, LsmCacheTouch touch, LsmCachePin *pin)
+{
+	LsmCacheEntry *entry = &part->entries[at];
+	LsmCachePartition *partition = part->partition;
+	uint32		frames = lsm_cache_frames_of(entry->len);
+
+	if (pg_atomic_fetch_add_u32(&partition->pinned, frames) + frames >
+		lsm_cache_part_frames / LSM_CACHE_PINNED_SHARE)
+	{
+		pg_atomic_fetch_sub_u32(&partition->pinned, frames);
+		return false;
+	}
+	pg_atomic_fetch_add_u32(&entry->pins, 1);
+	if (touch != LSM_TOUCH_NONE && !entry->marked)
+		entry->marked = 1;
+	pin->part = partition - lsm_cache_shared->partitions;
+	pin->entry = at;
+	pin->first_frame = entry->first_frame;
+	return true;
+}
+
+bool
+lsm_sharedcache_pin(uint64 uid, uint32 blockno, uint32 len, LsmCacheTouch touch, LsmCachePin *pin)
+{
+	LsmCachePart part;
+	uint32		bucket;
+	uint32		at;
+	bool		pinned;
+
+	if (lsm_cache_shared == NULL)
+		return false;
+	part = lsm_cache_find_part(uid, blockno, &bucket);
+	LWLockAcquire(part.lock, LW_SHARED);
+	at = lsm_cache_find(&part, bucket, uid, blockno);
+	pinned = at != LSM_CACHE_NONE && part.entries[at].len == len &&
+		lsm_cache_pin(&part, at, touch, pin);
+	LWLockRelease(part.lock);
+	if (pinned)
+		pg_atomic_fetch_add_u64(&part.partition->hits, 1);
+	return pinned;
+}
+
+void
+lsm_sharedcache_copy(const LsmCachePin *pin, uint32 from, uint32 len, char *to)
+{
+	LsmCachePart part = lsm_cache_part(pin->part);
+	uint32		frame = pin->first_frame;
+
+	Assert(pg_atomic_read_u32(&part.entries[pin->entry].pins) > 0);
+	Assert((uint64) from + len <= part.entries[pin->entry].len);
+	for (; from >= LSM_FRAME_BYTES; from -= LSM_FRAME_BYTES)
+		frame = part.chain[frame].next;
+	while (len > 0)
+	{
+		Size		n = Min(len, LSM_FRAME_BYTES - from);
+
+		memcpy(to, part.frames + (Size) frame * LSM_FRAME_BYTES + from, n);
+		to += n;
+		len -= n;
+		from = 0;
+		frame = part.chain[frame].next;
+	}
+}
+
+void
+lsm_sharedcache_unpin(const LsmCachePin *pin)
+{
+	LsmCachePart part = lsm_cache_part(pin->part);
+	LsmCacheEntry *entry = &part.entries[pin->entry];
+	uint32		frames = lsm_cache_frames_of(entry->len);
+
+	Assert(pg_atomic_read_u32(&entry->pins) > 0);
+	pg_atomic_fetch_sub_u32(&entry->pins, 1);
+	pg_atomic_fetch_sub_u32(&part.partition->pinned, frames);
+}
+
+/* Prefetch a part of a block that a process may be about to replace. */
+static void
+lsm_cache_prefetch_span(const LsmCachePart *part, uint32 frame, uint32 from, uint32 len)
+{
+	int			lines = Min(len / LSM_CACHE_LINE + 3, LSM_CACHE_PREFETCH_LINES);
+
+	/* it may begin a little earlier than the last one did */
+	from -= Min(from, LSM_CACHE_LINE);
+	for (; from >= LSM_FRAME_BYTES && frame != LSM_CACHE_NONE; from -= LSM_FRAME_BYTES)
+		frame = part->chain[frame].next;
+	for (; lines > 0 && from < LSM_FRAME_BYTES && frame != LSM_CACHE_NONE; lines--)
+	{
+		__builtin_prefetch(part->frames + (Size) frame * LSM_FRAME_BYTES + from);
+		from += LSM_CACHE_LINE;
+	}
+}
+
+/*
+ * Each step needs what the one before it has found: so a block's place in the hash table
+ * is fetched three blocks ahead, its entry two, its bytes one.
+ *
+ * Race: entries and chains are read without a lock.  Whatever they are, they are numbers of
+ * entries and frames that there are, or LSM_CACHE_NONE.
+ */
+void
+lsm_sharedcache_prefetch(uint64 uid, uint32 blockno, const LsmCacheSpan *spans, int nspans)
+{
+	LsmCachePart part;
+	uint32		bucket;
+	uint32		at;
+
+	if (lsm_cache_shared == NULL)
+		return;
+	part = lsm_cache_find_part(uid, blockno + 2, &bucket);
+	__builtin_prefetch(&part.buckets[bucket]);
+	part = lsm_cache_find_part(uid, blockno + 1, &bucket);
+	at = part.buckets[bucket];
+	if (at != LSM_CACHE_NONE)
+		__builtin_prefetch(&part.entries[at]);
+	part = lsm_cache_find_part(uid, blockno, &bucket);
+	at = part.buckets[bucket];
+	for (int i = 0; i < LSM_CACHE_PREFETCH_CHAIN && at != LSM_CACHE_NONE &&
+		 (part.entries[at].uid != uid || part.entries[at].blockno != blockno); i++)
+		at = part.entries[at].next_in_bucket;
+	for (int i = 0; i < nspans && at != LSM_CACHE_NONE; i++)
+		lsm_cache_prefetch_span(&part, part.entries[at].first_frame, spans[i].from,
+								spans[i].len);
 }
 
 /* The length of a block that is there, else 0. */
@@ -423,48 +723,54 @@ lsm_sharedcache_has(uint64 uid, uint32 blockno)
 	return lsm_cache_length(uid, blockno, false) > 0;
 }
 
-/* Fill an unused entry; there is room. */
+/* Give an entry its frames: those from first on, or any (LSM_CACHE_NONE); there is room. */
 static void
-lsm_cache_fill(const LsmCachePart *part, LsmCacheEntry *entry, const char *bytes)
+lsm_cache_fill(const LsmCachePart *part, uint32 at, uint32 first, const char *bytes)
 {
-	LsmCachePartition *partition = part->partition;
+	LsmCacheEntry *entry = &part->entries[at];
 	uint32		left = entry->len;
-	uint32		frame = LSM_CACHE_NONE;
+	uint32		before = LSM_CACHE_NONE;
 
-	entry->first_frame = partition->free_frame;
 	while (left > 0)
 	{
 		Size		n = Min(left, LSM_FRAME_BYTES);
+		uint32		frame = first == LSM_CACHE_NONE ? part->partition->free_frame : first++;
 
-		frame = frame == LSM_CACHE_NONE ? partition->free_frame : part->next_frame[frame];
+		lsm_cache_use_frame(part, frame, at);
+		if (before == LSM_CACHE_NONE)
+			entry->first_frame = frame;
+		else
+			part->chain[before].next = frame;
 		memcpy(part->frames + (Size) frame * LSM_FRAME_BYTES, bytes, n);
 		bytes += n;
 		left -= n;
+		before = frame;
 	}
-	partition->free_frame = part->next_frame[frame];
-	part->next_frame[frame] = LSM_CACHE_NONE;
-	partition->nfree -= lsm_cache_frames_of(entry->len);
 }
 
-void
-lsm_sharedcache_put(uint64 uid, uint32 blockno, uint32 len, const char *bytes,
-					LsmCacheTouch touch)
+static void
+lsm_cache_put(uint64 uid, uint32 blockno, uint32 len, const char *bytes, LsmCacheQueueName name)
 {
 	LsmCachePart part;
 	LsmCachePartition *partition;
 	LsmCacheEntry *entry;
+	uint32		frames = lsm_cache_frames_of(len);
+	uint32		first = LSM_CACHE_NONE;
 	uint32		bucket;
 	uint32		at;
 
-	if (lsm_cache_shared == NULL || touch == LSM_TOUCH_NONE || len == 0 ||
-		lsm_cache_frames_of(len) > lsm_cache_part_frames / LSM_CACHE_BLOCK_SHARE)
+	if (lsm_cache_shared == NULL || len == 0 ||
+		frames > lsm_cache_part_frames / LSM_CACHE_BLOCK_SHARE)
 		return;
 	part = lsm_cache_find_part(uid, blockno, &bucket);
 	partition = part.partition;
 	LWLockAcquire(part.lock, LW_EXCLUSIVE);
-	if (lsm_cache_find(&part, bucket, uid, blockno) == LSM_CACHE_NONE)
+	if (lsm_cache_find(&part, bucket, uid, blockno) == LSM_CACHE_NONE &&
+		(name != LSM_QUEUE_EXPANDED ||
+		 (first = lsm_cache_clear_run(&part, frames)) != LSM_CACHE_NONE))
 	{
-		lsm_cache_make_room(&part, lsm_cache_frames_of(len));
+		if (name != LSM_QUEUE_EXPANDED)
+			lsm_cache_make_room(&part, frames);
 		at = partition->free_entry;
 		entry = &part.entries[at];
 		partition->free_entry = entry->next_in_bucket;
@@ -472,15 +778,119 @@ lsm_sharedcache_put(uint64 uid, uint32 blockno, uint32 len, const char *bytes,
 		entry->blockno = blockno;
 		entry->len = len;
 		entry->marked = 0;
-		lsm_cache_fill(&part, entry, bytes);
+		lsm_cache_fill(&part, at, first, bytes);
 		entry->next_in_bucket = part.buckets[bucket];
 		part.buckets[bucket] = at;
-		lsm_cache_queue_push(&part, at, touch == LSM_TOUCH_POINT ? LSM_QUEUE_WARM :
-							 LSM_QUEUE_COLD);
+		lsm_cache_queue_push(&part, at, name);
 		partition->nentries++;
 		partition->insertions++;
 	}
 	LWLockRelease(part.lock);
+}
+
+void
+lsm_sharedcache_put(uint64 uid, uint32 blockno, uint32 len, const char *bytes,
+					LsmCacheTouch touch)
+{
+	if (touch != LSM_TOUCH_NONE)
+		lsm_cache_put(uid, blockno, len, bytes,
+					  touch == LSM_TOUCH_POINT ? LSM_QUEUE_WARM : LSM_QUEUE_COLD);
+}
+
+/* ---- expanded blocks ---- */
+
+uint32
+lsm_sharedcache_expanded_length(uint64 uid, uint32 blockno)
+{
+	return lsm_cache_length(uid, blockno | LSM_CACHE_EXPANDED, false);
+}
+
+bool
+lsm_sharedcache_get_expanded(uint64 uid, uint32 blockno, uint32 len, char *buf)
+{
+	return lsm_sharedcache_get(uid, blockno | LSM_CACHE_EXPANDED, len, buf, LSM_TOUCH_POINT);
+}
+
+const char *
+lsm_sharedcache_pin_expanded(uint64 uid, uint32 blockno, uint32 *len, LsmCachePin *pin)
+{
+	LsmCachePart part;
+	uint32		bucket;
+	uint32		at;
+	bool		pinned;
+
+	if (lsm_cache_shared == NULL)
+		return NULL;
+	blockno |= LSM_CACHE_EXPANDED;
+	part = lsm_cache_find_part(uid, blockno, &bucket);
+	LWLockAcquire(part.lock, LW_SHARED);
+	at = lsm_cache_find(&part, bucket, uid, blockno);
+	pinned = at != LSM_CACHE_NONE && lsm_cache_pin(&part, at, LSM_TOUCH_POINT, pin);
+	if (pinned)
+		*len = part.entries[at].len;
+	LWLockRelease(part.lock);
+	if (!pinned)
+		return NULL;
+	pg_atomic_fetch_add_u64(&part.partition->hits, 1);
+	return part.frames + (Size) pin->first_frame * LSM_FRAME_BYTES;
+}
+
+/* Make a block the next that the cold queue gives up. */
+static void
+lsm_cache_demote(uint64 uid, uint32 blockno)
+{
+	LsmCachePart part;
+	LsmCacheQueue *cold;
+	uint32		bucket;
+	uint32		at;
+
+	part = lsm_cache_find_part(uid, blockno, &bucket);
+	cold = &part.partition->queues[LSM_QUEUE_COLD];
+	LWLockAcquire(part.lock, LW_EXCLUSIVE);
+	at = lsm_cache_find(&part, bucket, uid, blockno);
+	if (at != LSM_CACHE_NONE)
+	{
+		LsmCacheEntry *entry = &part.entries[at];
+
+		lsm_cache_queue_remove(&part, at);
+		entry->marked = 0;
+		entry->queue = LSM_QUEUE_COLD;
+		entry->older = LSM_CACHE_NONE;
+		entry->newer = cold->oldest;
+		if (cold->oldest != LSM_CACHE_NONE)
+			part.entries[cold->oldest].older = at;
+		else
+			cold->newest = at;
+		cold->oldest = at;
+		cold->frames += lsm_cache_frames_of(entry->len);
+	}
+	LWLockRelease(part.lock);
+}
+
+void
+lsm_sharedcache_put_expanded(uint64 uid, uint32 blockno, uint32 len, const char *bytes)
+{
+	if (lsm_cache_shared == NULL)
+		return;
+	lsm_cache_put(uid, blockno | LSM_CACHE_EXPANDED, len, bytes, LSM_QUEUE_EXPANDED);
+	lsm_cache_demote(uid, blockno);
+}
+
+bool
+lsm_sharedcache_expands(uint64 uid, uint32 blockno)
+{
+	LsmCachePart part;
+	uint32		bucket;
+
+	if (lsm_cache_shared == NULL)
+		return false;
+	part = lsm_cache_find_part(uid, blockno | LSM_CACHE_EXPANDED, &bucket);
+
+	/* read without its lock: a guess is good enough */
+	return part.partition->queues[LSM_QUEUE_EXPANDED].frames <
+		lsm_cache_part_frames / 2 / 8 * LSM_CACHE_EXPANDED_FULL ||
+		pg_atomic_fetch_add_u32(&part.partition->refused, 1) % LSM_CACHE_EXPAND_ONE_IN ==
+		LSM_CACHE_EXPAND_ONE_IN - 1;
 }
 
 /* ---- statistics ---- */
@@ -500,10 +910,13 @@ lsm_sharedcache_stat(LsmCacheStat *stat)
 		stat->size_bytes += (uint64) lsm_cache_part_frames * LSM_FRAME_BYTES;
 		stat->used_bytes += (uint64) (lsm_cache_part_frames - partition->nfree) * LSM_FRAME_BYTES;
 		stat->warm_bytes += (uint64) partition->queues[LSM_QUEUE_WARM].frames * LSM_FRAME_BYTES;
+		stat->expanded_bytes += (uint64) partition->queues[LSM_QUEUE_EXPANDED].frames *
+			LSM_FRAME_BYTES;
 		stat->blocks += partition->nentries;
 		stat->insertions += partition->insertions;
 		stat->evictions += partition->evictions;
 		LWLockRelease(part.lock);
+		stat->pinned_bytes += (uint64) pg_atomic_read_u32(&partition->pinned) * LSM_FRAME_BYTES;
 		stat->hits += pg_atomic_read_u64(&partition->hits);
 		stat->misses += pg_atomic_read_u64(&partition->misses);
 	}

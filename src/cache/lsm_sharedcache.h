@@ -5,8 +5,8 @@
  *
  * Keyed by segment uid and number of the block.  A uid is random and never used
  * again, so that nothing has to be invalidated: what has been dropped or
- * truncated grows old and makes room.  Bytes are copied in and out; nobody has
- * pins.
+ * truncated grows old and makes room.  Bytes are copied in and out: those of a whole
+ * block at once, or of a block that is pinned in pieces.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,6 +37,36 @@ extern void lsm_sharedcache_shmem_startup(void);
 extern bool lsm_sharedcache_get(uint64 uid, uint32 blockno, uint32 len, char *buf,
 								LsmCacheTouch touch);
 
+/*
+ * Pin a block of so many bytes: it stays until it is unpinned, by this process, and any part
+ * of it can be copied meanwhile, without a lock.  False: it is not there (which is not
+ * counted), or too much of the cache is pinned; nobody waits for pins.
+ */
+typedef struct LsmCachePin
+{
+	uint32		part;
+	uint32		entry;
+	uint32		first_frame;
+} LsmCachePin;
+
+extern bool lsm_sharedcache_pin(uint64 uid, uint32 blockno, uint32 len, LsmCacheTouch touch,
+								LsmCachePin *pin);
+extern void lsm_sharedcache_copy(const LsmCachePin *pin, uint32 from, uint32 len, char *to);
+extern void lsm_sharedcache_unpin(const LsmCachePin *pin);
+
+/*
+ * Have the processor fetch what pinning the next blocks of a segment, and copying these
+ * parts of them, will want.  No more than a hint, right or wrong; no lock.
+ */
+typedef struct LsmCacheSpan
+{
+	uint32		from;
+	uint32		len;
+} LsmCacheSpan;
+
+extern void lsm_sharedcache_prefetch(uint64 uid, uint32 blockno, const LsmCacheSpan *spans,
+									 int nspans);
+
 /* The length of a block that is there, to be got next, else 0, which counts as a miss. */
 extern uint32 lsm_sharedcache_length(uint64 uid, uint32 blockno);
 
@@ -47,12 +77,30 @@ extern bool lsm_sharedcache_has(uint64 uid, uint32 blockno);
 extern void lsm_sharedcache_put(uint64 uid, uint32 blockno, uint32 len, const char *bytes,
 								LsmCacheTouch touch);
 
+/*
+ * The same of expanded blocks (lsm_expand.c), which are kept beside those as stored and take
+ * half of the room at most.  put_expanded() makes the block as stored the next to go.
+ * pin_expanded() tells where a block lies, as long as it is pinned; NULL: it is not there
+ * (which is not counted), or too much is pinned: then it may be copied.
+ * Is it worth while to expand a block that has been found?  Most are not if the room is
+ * full, so that what does not fit into it is not expanded again and again.
+ */
+extern uint32 lsm_sharedcache_expanded_length(uint64 uid, uint32 blockno);
+extern const char *lsm_sharedcache_pin_expanded(uint64 uid, uint32 blockno, uint32 *len,
+												LsmCachePin *pin);
+extern bool lsm_sharedcache_get_expanded(uint64 uid, uint32 blockno, uint32 len, char *buf);
+extern void lsm_sharedcache_put_expanded(uint64 uid, uint32 blockno, uint32 len,
+										 const char *bytes);
+extern bool lsm_sharedcache_expands(uint64 uid, uint32 blockno);
+
 typedef struct LsmCacheStat
 {
 	uint64		size_bytes;		/* room for blocks */
 	uint64		used_bytes;
 	uint64		warm_bytes;		/* of them, wanted more than once, or for one
 								 * row */
+	uint64		expanded_bytes; /* of them, of expanded blocks */
+	uint64		pinned_bytes;	/* counted for each pin */
 	uint64		blocks;
 	uint64		hits;
 	uint64		misses;

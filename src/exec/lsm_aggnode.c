@@ -159,6 +159,24 @@ lsm_aggnode_use_zones(LsmAggState *node)
 		cscan->beaten = lsm_aggnode_beaten;
 }
 
+/* Of rows that are fetched, only columns that are looked at are decoded. */
+static void
+lsm_aggnode_ask(LsmAggState *node, int natts)
+{
+	LsmColumnScan *cscan = &node->cscan;
+	Bitmapset  *columns = bms_copy(cscan->columns);
+	int16	   *asked = palloc((natts + 1) * sizeof(int16));
+	int			attnum = -1;
+	int			n = 0;
+
+	for (int i = 0; i < cscan->npredicates; i++)
+		columns = bms_add_member(columns, cscan->predicates[i]->condition.attnum);
+	while ((attnum = bms_next_member(columns, attnum)) >= 0)
+		asked[n++] = attnum - 1;
+	lsm_slot_ask(node->row, asked, n, false);
+	bms_free(columns);
+}
+
 static void
 lsm_aggnode_begin(CustomScanState *css, EState *estate, int eflags)
 {
@@ -173,6 +191,10 @@ lsm_aggnode_begin(CustomScanState *css, EState *estate, int eflags)
 	node->row = ExecAllocTableSlot(&estate->es_tupleTable, tupdesc, &LsmSlotOps);
 	foreach(cell, keys)
 		node->cscan.columns = bms_add_member(node->cscan.columns, lfirst_int(cell));
+	lsm_aggnode_ask(node, tupdesc->natts);
+	node->cscan.keeps = !node->aggregates.ordered;
+	foreach(cell, keys)
+		lsm_touch_set(&node->cscan.fixed, lfirst_int(cell));
 	lsm_groups_init(&node->groups, tupdesc, keys, &node->aggregates);
 	lsm_aggregates_begin(&node->aggregates, &css->ss.ps, tupdesc, node->groups.context);
 	node->partial = intVal(list_nth(plan->custom_private, LSM_AGG_PARTIAL));
@@ -206,18 +228,46 @@ static void
 lsm_aggnode_add_range(LsmAggState *node, LsmAggregateRows *rows)
 {
 	Bitmapset  *left = lsm_aggregates_add_rows(&node->aggregates, rows);
+	Bitmapset  *left_of_kept;
 
 	if (left == NULL)
 		return;
+	left_of_kept = bms_difference(left, rows->touched);
 	for (int i = 0; i < rows->n; i++)
 	{
 		int			row = rows->selected[i];
 		int			group = rows->group == NULL ? 0 : rows->group[row];
+		bool		kept = rows->kept != NULL && rows->kept[row];
 
+		if (kept && bms_is_empty(left_of_kept))
+			continue;
 		if (lsm_columnscan_store(&node->cscan, row, lsm_block_root(rows->block, row), node->row))
-			lsm_aggnode_add_row(node, rows->states[group], left);
+			lsm_aggnode_add_row(node, rows->states[group], kept ? left_of_kept : left);
 	}
 	bms_free(left);
+	bms_free(left_of_kept);
+}
+
+/*
+ * Give changed rows that were kept among the block's to the aggregates that look at what
+ * has been touched.
+ */
+static void
+lsm_aggnode_add_kept(LsmAggState *node, const LsmAggregateRows *rows)
+{
+	LsmColumnScan *cscan = &node->cscan;
+
+	for (int i = 0; i < cscan->nkept && rows->touched != NULL; i++)
+	{
+		int			row = cscan->kept[i].at;
+
+		/* its group may be another pass's */
+		if (!rows->mask[row])
+			continue;
+		lsm_columnscan_fetch_kept(cscan, i, node->row);
+		lsm_aggnode_add_row(node, rows->states[rows->group == NULL ? 0 : rows->group[row]],
+							rows->touched);
+	}
 }
 
 /* Where the block's next changed row is among its rows. */
@@ -239,12 +289,15 @@ lsm_aggnode_add_block(LsmAggState *node)
 	LsmBatchScan *batch = &cscan->batch;
 	LsmGroups  *groups = &node->groups;
 	LsmAggregateRows rows = {.block = batch->block,.rows = batch->nrows,.mask = batch->mask};
+	Bitmapset  *touched = NULL;
 	int			n = cscan->nselected;
 	int			from = 0;
 
 	if (groups->nkeys > 0)
 	{
 		n = lsm_groups_map(groups, batch->block, cscan->selected, n, batch->mask);
+		if (n < cscan->nselected)
+			cscan->nidentical = 0;
 		rows.group = groups->group;
 		rows.ngroups = groups->nlocal;
 		rows.states = groups->states;
@@ -258,6 +311,12 @@ lsm_aggnode_add_block(LsmAggState *node)
 		return;
 	rows.selected = cscan->selected;
 	rows.n = n;
+	if (cscan->nkept > 0)
+	{
+		rows.touched = touched = lsm_aggregates_touched(&node->aggregates, &batch->touched,
+														RelationGetNumberOfAttributes(cscan->rel));
+		rows.kept = cscan->kept_mask;
+	}
 	lsm_aggregates_begin_block(&node->aggregates, &rows);
 	for (;;)
 	{
@@ -266,8 +325,11 @@ lsm_aggnode_add_block(LsmAggState *node)
 		rows.from = rows.to;
 		rows.to = lsm_aggnode_next_changed(node);
 		rows.selected = cscan->selected + from;
-		for (rows.n = 0; from < n && cscan->selected[from] < rows.to; rows.n++)
-			from++;
+		rows.n = n - from;
+		if (rows.to < batch->nrows)
+			for (rows.n = 0; from + rows.n < n && rows.selected[rows.n] < rows.to;)
+				rows.n++;
+		from += rows.n;
 		rows.all = rows.n == rows.to - rows.from;
 		if (rows.n > 0)
 			lsm_aggnode_add_range(node, &rows);
@@ -276,6 +338,8 @@ lsm_aggnode_add_block(LsmAggState *node)
 		while (lsm_columnscan_fetch(cscan, node->row, rows.to + 1, &root))
 			lsm_aggnode_add_row(node, NULL, NULL);
 	}
+	lsm_aggnode_add_kept(node, &rows);
+	bms_free(touched);
 }
 
 /* Add the block's rows one by one, in order with changed ones. */

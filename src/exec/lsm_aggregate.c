@@ -26,6 +26,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/sysattr.h"
 #include "access/transam.h"
 #include "catalog/pg_aggregate.h"
 #include "catalog/pg_type.h"
@@ -35,6 +36,7 @@
 #include "lsm_numbers.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
@@ -244,6 +246,32 @@ lsm_aggregate_same(const LsmAggregate *a, const LsmAggregate *b)
 		(a->kind <= LSM_AGG_SUM || a->transition.fn_oid == b->transition.fn_oid);
 }
 
+/* The columns that it looks at. */
+static void
+lsm_aggregate_set_columns(LsmAggregate *aggregate, Index varno)
+{
+	Bitmapset  *attrs = NULL;
+	int			attr = -1;
+
+	pull_varattnos(aggregate->arg, varno, &attrs);
+	pull_varattnos(aggregate->filter, varno, &attrs);
+	while ((attr = bms_next_member(attrs, attr)) >= 0)
+		if (attr + FirstLowInvalidHeapAttributeNumber > 0)
+			lsm_touch_set(&aggregate->columns, attr + FirstLowInvalidHeapAttributeNumber);
+	bms_free(attrs);
+}
+
+Bitmapset *
+lsm_aggregates_touched(LsmAggregates *aggregates, const LsmTouch *touched, int natts)
+{
+	Bitmapset  *result = NULL;
+
+	for (int i = 0; i < aggregates->n; i++)
+		if (lsm_touch_overlap(&aggregates->all[i]->columns, touched, natts))
+			result = bms_add_member(result, i);
+	return result;
+}
+
 bool
 lsm_aggregates_add(LsmAggregates *aggregates, const Aggref *aggref, Index varno)
 {
@@ -264,6 +292,7 @@ lsm_aggregates_add(LsmAggregates *aggregates, const Aggref *aggref, Index varno)
 		return false;
 	if (!lsm_aggregate_set_filter(aggregate, (Node *) aggref->aggfilter, varno))
 		return false;
+	lsm_aggregate_set_columns(aggregate, varno);
 	result->function = aggref->aggfnoid;
 	result->average = entry->kind == LSM_AGG_SUM && entry->which;
 	result->partial = aggref->aggsplit != AGGSPLIT_SIMPLE;
@@ -799,9 +828,15 @@ lsm_aggregates_begin_block(LsmAggregates *aggregates, LsmAggregateRows *rows)
 		const LsmNumbers *numbers;
 
 		aggregate->use = NULL;
-		if (aggregate->nfilters > 0)
+		if (bms_is_member(i, rows->touched))
+		{
 			lsm_aggregate_filter(aggregates, aggregate, rows);
-		aggregate->summed = lsm_aggregate_sum_all(aggregate, rows);
+			for (int row = 0; row < rows->rows; row++)
+				aggregate->use[row] &= !rows->kept[row];
+		}
+		else if (aggregate->nfilters > 0)
+			lsm_aggregate_filter(aggregates, aggregate, rows);
+		aggregate->summed = aggregate->use == NULL && lsm_aggregate_sum_all(aggregate, rows);
 		if (aggregate->expression == NULL || aggregate->summed ||
 			!lsm_expression_compute(&aggregates->expressions, aggregate->expression))
 			continue;

@@ -15,6 +15,7 @@
 #include "lsm_expression.h"
 #include "lsm_predicate.h"
 #include "lsm_segment.h"
+#include "lsm_touch.h"
 #include "nodes/execnodes.h"
 #include "nodes/primnodes.h"
 
@@ -56,6 +57,7 @@ typedef struct LsmAggregate
 	FmgrInfo   *compare;		/* BEST of a column: of bounds, or NULL */
 	int			nfilters;
 	LsmPredicate **filters;		/* the same */
+	LsmTouch	columns;		/* of argument and filter */
 	/* when it runs */
 	ExprState  *arg_state;
 	ExprState  *filter_state;
@@ -124,6 +126,8 @@ typedef struct LsmAggregateRows
 	int			ngroups;
 	const uint16 *group;		/* of each row; NULL: there is one only */
 	LsmAggregateState **states; /* of each group, for all aggregates */
+	const Bitmapset *touched;	/* aggregates that are not given the rows of */
+	const uint8 *kept;			/* this mask, as their columns differ there */
 } LsmAggregateRows;
 
 /*
@@ -151,6 +155,10 @@ extern void lsm_aggregates_take(LsmAggregates *aggregates, LsmAggregateState *st
 								LsmSegmentReader *reader, uint32 blockno, uint32 rows);
 extern bool lsm_aggregates_beaten(LsmAggregates *aggregates, LsmAggregateState *states,
 								  LsmSegmentReader *reader, uint32 blockno);
+
+/* Those that look at a column that was touched. */
+extern Bitmapset *lsm_aggregates_touched(LsmAggregates *aggregates, const LsmTouch *touched,
+										 int natts);
 
 /* States of a group, without a row. */
 extern void lsm_aggregates_clear(LsmAggregates *aggregates, LsmAggregateState *states);

@@ -19,7 +19,7 @@
  * Where requests to a store are to be waited for, there are more bitmap scans to choose
  * from, and index scans cost more (lsm_coldpath.c).
  *
- * Then LsmBitmapScans take the place of those that are not parallel
+ * Then LsmBitmapScans take the place of all, unless these are switched off
  * (lsm_bitmapscanpath.c).
  *
  * Left alone are scans with parameters, as how often they run is not known here, and
@@ -167,7 +167,11 @@ lsm_set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntr
 	foreach(cell, taken)
 		add_path(rel, ours ? lsm_bitmapscanpath_make(root, rel, lfirst(cell)) : lfirst(cell));
 	if (ours)
+	{
+		lsm_bitmapscanpath_replace_partial(root, rel, taken);
 		lsm_bitmapscanpath_replace(root, rel);
+		return;
+	}
 
 	/* the planner has freed the partial index scans that it did not want */
 	taken = lsm_bitmappath_take(root, rel, &rel->partial_pathlist, &none);

@@ -4,13 +4,15 @@
  *	  When the planner gets an LsmBitmapScan to choose, and what it costs.
  *
  * LsmBitmapScans take the place of all bitmap heap scans of our tables that the server
- * has thought of, of those too that have parameters for the inner side of a join; not of
- * parallel ones.
+ * has thought of, of those too that have parameters for the inner side of a join.  There
+ * is a parallel one for each that has none, as far as the server would have workers for
+ * its pages.
  *
  * THE PLAN
  *	  The server's path is planned as if it were to be run; of that plan the one that
  *	  makes the bitmap becomes ours (outerPlan), what the bitmap stands for goes to
- *	  custom_exprs, and the other conditions are the qual.
+ *	  custom_exprs, and the other conditions are the qual.  Below a parallel one the
+ *	  server marks those as shared that are to make their bitmap in memory of the query.
  *
  * COSTS
  *	  What the server's costs.  Where there are many rows in a block, these are found
@@ -18,7 +20,8 @@
  *	  them, several at a time: then what lsm_bitmappath.c has charged is taken off.
  *	  Where there are few, each is looked up as by an index scan, but in the order of
  *	  the table, and of many pages several are on their way at a time.  What waiting
- *	  for a store costs comes on top (lsm_coldpath.c).
+ *	  for a store costs comes on top (lsm_coldpath.c).  Of parallel ones, processes
+ *	  divide the work, and share the pages.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,6 +33,7 @@
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 
 /* If fewer rows are fetched of a page, they are fetched one by one. */
@@ -69,16 +73,17 @@ lsm_bitmapscanpath_cost(PlannerInfo *root, RelOptInfo *rel, const BitmapHeapPath
 	double		tuples;
 	double		pages = compute_bitmap_pages(root, rel, bitmap->bitmapqual, 1, &index_cost, &tuples);
 	Cost		run = bitmap->path.total_cost - bitmap->path.startup_cost;
+	double		own = tuples / lsm_scanpath_divisor(bitmap->path.parallel_workers);
 	Cost		saved = 0;
 
 	if (pages > 0 && tuples / pages >= LSM_MANY_A_PAGE)
 	{
-		saved = Max(lsm_bitmapscanpath_saves(root, rel, bitmap->path.param_info, tuples), 0);
+		saved = Max(lsm_bitmapscanpath_saves(root, rel, bitmap->path.param_info, own), 0);
 		if (lsm_bitmappath_is_charged(bitmap))
 			saved += lsm_bitmappath_rest(root, rel, bitmap);
 	}
 	else if (pages >= LSM_AHEAD_PAGES)
-		saved = (1 - LSM_AHEAD_FACTOR) * Max(run - tuples * cpu_tuple_cost, 0);
+		saved = (1 - LSM_AHEAD_FACTOR) * Max(run - own * cpu_tuple_cost, 0);
 	path->startup_cost = bitmap->path.startup_cost;
 	path->total_cost = path->startup_cost + Max(run - saved, run * LSM_FIND_FACTOR) +
 		lsm_coldpath_bitmap_cost(root, rel, bitmap, tuples);
@@ -167,7 +172,9 @@ lsm_bitmapscanpath_make(PlannerInfo *root, RelOptInfo *rel, BitmapHeapPath *bitm
 	path->path.parent = rel;
 	path->path.pathtarget = bitmap->path.pathtarget;
 	path->path.param_info = bitmap->path.param_info;
+	path->path.parallel_aware = bitmap->path.parallel_aware;
 	path->path.parallel_safe = bitmap->path.parallel_safe;
+	path->path.parallel_workers = bitmap->path.parallel_workers;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->custom_paths = list_make1(bitmap);
 	path->methods = &lsm_bitmapscanpath_methods;
@@ -193,4 +200,61 @@ lsm_bitmapscanpath_replace(PlannerInfo *root, RelOptInfo *rel)
 	rel->pathlist = kept;
 	foreach(cell, bitmaps)
 		add_path(rel, lsm_bitmapscanpath_make(root, rel, lfirst(cell)));
+}
+
+/* ---- parallel ones ---- */
+
+/* What bitmaps stand for that are asked for without parameters, each once. */
+static List *
+lsm_bitmapscanpath_quals(List *quals, List *paths)
+{
+	ListCell   *cell;
+
+	foreach(cell, paths)
+	{
+		Path	   *path = lfirst(cell);
+
+		if (IsA(path, BitmapHeapPath) && path->param_info == NULL)
+			quals = list_append_unique_ptr(quals, ((BitmapHeapPath *) path)->bitmapqual);
+	}
+	return quals;
+}
+
+static void
+lsm_bitmapscanpath_add_partial(PlannerInfo *root, RelOptInfo *rel, Path *qual)
+{
+	double		pages = compute_bitmap_pages(root, rel, qual, 1, NULL, NULL);
+	int			workers = compute_parallel_worker(rel, pages, -1, max_parallel_workers_per_gather);
+	BitmapHeapPath *bitmap;
+
+	if (workers <= 0)
+		return;
+	bitmap = create_bitmap_heap_path(root, rel, qual, NULL, 1.0, workers);
+	if (lsm_bitmappath_is_charged(bitmap))
+		bitmap->path.total_cost += lsm_bitmappath_rest(root, rel, bitmap);
+	add_partial_path(rel, lsm_bitmapscanpath_make(root, rel, bitmap));
+}
+
+/*
+ * Have them in the place of the server's, and for bitmap scans that are offered without
+ * workers: before these are replaced.  (The server has thrown away what seemed to cost more
+ * than its parallel sequential scan.)
+ */
+void
+lsm_bitmapscanpath_replace_partial(PlannerInfo *root, RelOptInfo *rel, List *bitmaps)
+{
+	List	   *quals = lsm_bitmapscanpath_quals(NIL, rel->partial_pathlist);
+	List	   *kept = NIL;
+	ListCell   *cell;
+
+	if (!rel->consider_parallel || rel->lateral_relids != NULL)
+		return;
+	quals = lsm_bitmapscanpath_quals(quals, bitmaps);
+	quals = lsm_bitmapscanpath_quals(quals, rel->pathlist);
+	foreach(cell, rel->partial_pathlist)
+		if (!IsA(lfirst(cell), BitmapHeapPath))
+		kept = lappend(kept, lfirst(cell));
+	rel->partial_pathlist = kept;
+	foreach(cell, quals)
+		lsm_bitmapscanpath_add_partial(root, rel, lfirst(cell));
 }

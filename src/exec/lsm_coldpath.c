@@ -23,6 +23,7 @@
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
 #include "parser/parsetree.h"
 #include "utils/spccache.h"
 
@@ -104,17 +105,34 @@ lsm_coldpath_waits(double requests)
 	return Max(requests / LSM_REQUESTS_AT_A_TIME, Min(requests, 1));
 }
 
+/* The part of its rows that a path gives before a LIMIT ends it. */
+static double
+lsm_coldpath_part(PlannerInfo *root, RelOptInfo *rel, const Path *path)
+{
+	if (root->limit_tuples <= 0 || root->limit_tuples >= rel->rows ||
+		path->param_info != NULL || !bms_equal(root->all_baserels, rel->relids) ||
+		!pathkeys_contained_in(root->query_pathkeys, path->pathkeys))
+		return 1;
+	return root->limit_tuples / rel->rows;
+}
+
 /*
  * Add what an index scan waits for requests.  Where its rows come in the order of the
  * table, it reads ahead from the second block on (lsm_walk.c).
+ *
+ * The planner takes of the cost the part of the rows that a LIMIT wants.  Requests do not
+ * go by that: the first rows cost one each, the last ones lie in blocks that are there.  So
+ * what the part costs is charged, for the planner to divide.
  */
 static void
 lsm_coldpath_charge(PlannerInfo *root, RelOptInfo *rel, const LsmColdBlocks *blocks,
 					IndexPath *path)
 {
-	double		rows = clamp_row_est(path->indexselectivity * rel->tuples);
+	double		part = lsm_coldpath_part(root, rel, &path->path);
+	double		rows = clamp_row_est(path->indexselectivity * rel->tuples * part);
 	double		order = lsm_coldpath_order(root, rel, path);
-	double		walked = Max(blocks->cold * path->indexselectivity, blocks->cold / blocks->all);
+	double		walked = Max(blocks->cold * path->indexselectivity * part,
+							 blocks->cold / blocks->all);
 	double		waits;
 
 	walked = Min(walked, 2) + Max(walked - 2, 0) / LSM_REQUESTS_AT_A_TIME;
@@ -123,7 +141,7 @@ lsm_coldpath_charge(PlannerInfo *root, RelOptInfo *rel, const LsmColdBlocks *blo
 		waits *= 1 - rel->allvisfrac;
 	path->path.total_cost +=
 		lsm_coldpath_wait_cost(rel, waits / Max(path->path.parallel_workers, 1),
-							   path->path.param_info != NULL);
+							   path->path.param_info != NULL) / part;
 }
 
 /* The bitmap scan that could take the place of an index scan; NULL: none could. */
@@ -181,7 +199,7 @@ lsm_coldpath_begin(PlannerInfo *root, RelOptInfo *rel, List *indexes)
 	}
 	foreach(cell, rel->partial_pathlist)
 		if (IsA(lfirst(cell), IndexPath))
-			lsm_coldpath_charge(root, rel, &blocks, lfirst_node(IndexPath, cell));
+		lsm_coldpath_charge(root, rel, &blocks, lfirst_node(IndexPath, cell));
 	return bitmaps;
 }
 

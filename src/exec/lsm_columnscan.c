@@ -17,6 +17,8 @@
 #include "access/sysattr.h"
 #include "executor/executor.h"
 #include "lsm_columnscan.h"
+#include "lsm_numbers.h"
+#include "lsm_stop.h"
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
 
@@ -68,6 +70,8 @@ lsm_columnscan_ask(LsmColumnScan *cscan, Node *expr, Index varno)
 
 		if (attnum == InvalidAttrNumber)
 			all = true;
+		else if (attnum == SelfItemPointerAttributeNumber)
+			cscan->names = true;
 		else if (attnum < 0 && attnum != SelfItemPointerAttributeNumber &&
 				 attnum != TableOidAttributeNumber)
 			cscan->system_columns = true;
@@ -79,7 +83,55 @@ lsm_columnscan_ask(LsmColumnScan *cscan, Node *expr, Index varno)
 	bms_free(attrs);
 }
 
+/* ---- what stores are asked for ---- */
+
+static inline void
+lsm_columnscan_asks(LsmColumnScan *cscan)
+{
+	cscan->store_asked = lsm_store_asked;
+}
+
+/* Count what was asked for since then. */
+static inline void
+lsm_columnscan_asked(LsmColumnScan *cscan)
+{
+	cscan->counters.store_requests += lsm_store_asked.requests - cscan->store_asked.requests;
+	cscan->counters.store_bytes += lsm_store_asked.bytes - cscan->store_asked.bytes;
+}
+
 /* ---- running ---- */
+
+/*
+ * Which changes of rows count: those of columns that are looked at, and of rows that end.
+ * All do if rows have names, as their versions have names of their own; if system
+ * columns are asked for; for serializable readers, which have to meet what they
+ * do not see; and for bitmap scans, whose rows are to be fetched.
+ */
+static void
+lsm_columnscan_set_asked(LsmColumnScan *cscan)
+{
+	int			attnum = -1;
+
+	cscan->batch.asked = NULL;
+	if (cscan->names || cscan->system_columns || cscan->wanted != NULL ||
+		IsolationIsSerializable())
+		return;
+	lsm_touch_clear(&cscan->asked);
+	lsm_touch_set(&cscan->asked, LSM_TOUCH_END);
+	for (int i = 0; i < cscan->npredicates; i++)
+		lsm_touch_set(&cscan->asked, cscan->predicates[i]->condition.attnum);
+	while ((attnum = bms_next_member(cscan->columns, attnum)) >= 0)
+		lsm_touch_set(&cscan->asked, attnum);
+	cscan->batch.asked = &cscan->asked;
+}
+
+static void
+lsm_columnscan_start_predicates(LsmColumnScan *cscan)
+{
+	for (int i = 0; i < cscan->npredicates; i++)
+		lsm_predicate_start(cscan->predicates[i], cscan->ps->ps_ExprContext);
+	lsm_predicates_join(cscan->predicates, cscan->npredicates);
+}
 
 /* Get ready for looking at columns. */
 static void
@@ -87,10 +139,17 @@ lsm_columnscan_prepare(LsmColumnScan *cscan)
 {
 	if (cscan->prepare == NULL)
 		return;
+
+	/*
+	 * values of conditions may be those of other scans, which count for
+	 * themselves
+	 */
+	lsm_columnscan_asked(cscan);
 	cscan->prepare(cscan);
 	cscan->prepare = NULL;
-	for (int i = 0; i < cscan->npredicates; i++)
-		lsm_predicate_start(cscan->predicates[i], cscan->ps->ps_ExprContext);
+	lsm_columnscan_set_asked(cscan);
+	lsm_columnscan_start_predicates(cscan);
+	lsm_columnscan_asks(cscan);
 }
 
 static bool
@@ -112,10 +171,22 @@ lsm_columnscan_skip(void *arg, LsmSegmentReader *reader, const LsmManifestEntry 
 	if (IsolationIsSerializable() &&
 		(cscan->wanted != NULL || !(entry->flags & LSM_SEGFLAG_ALL_VISIBLE)))
 		return false;
+	cscan->batch.skip_column = 0;
 	for (int i = 0; i < cscan->npredicates; i++)
-		if (!lsm_predicate_may_match(cscan->predicates[i], reader, blockno))
+	{
+		int			attnum = cscan->predicates[i]->condition.attnum;
+
+		if (lsm_predicate_may_match(cscan->predicates[i], reader, blockno))
+			continue;
+		if (IsolationIsSerializable())
 			return true;
-	return cscan->beaten != NULL && cscan->beaten(cscan->arg, reader, blockno);
+		/* rather by a column that was not touched when we last looked */
+		cscan->batch.skip_column = attnum;
+		if (!lsm_touch_has(&cscan->batch.touched, attnum))
+			return true;
+	}
+	return cscan->batch.skip_column != 0 ||
+		(cscan->beaten != NULL && cscan->beaten(cscan->arg, reader, blockno));
 }
 
 /* Is all known of a block, with all rows of its zone? */
@@ -158,10 +229,10 @@ lsm_columnscan_start(LsmColumnScan *cscan)
 									 SO_TYPE_BITMAPSCAN | SO_ALLOW_PAGEMODE);
 	else if (cscan->scan == NULL)
 		cscan->scan = table_beginscan(cscan->rel, cscan->ps->state->es_snapshot, 0, NULL);
-	for (int i = 0; i < cscan->npredicates; i++)
-		lsm_predicate_start(cscan->predicates[i], cscan->ps->ps_ExprContext);
+	lsm_columnscan_start_predicates(cscan);
 	lsm_batch_begin(&cscan->batch, (LsmScan) cscan->scan);
 	cscan->batch.arg = cscan;
+	lsm_columnscan_set_asked(cscan);
 	((LsmScan) cscan->scan)->feed.sure = cscan->whole && cscan->beaten == NULL;
 	if (cscan->wanted != NULL)
 		lsm_batch_want(&cscan->batch, cscan->wanted);
@@ -174,18 +245,55 @@ lsm_columnscan_start(LsmColumnScan *cscan)
 	}
 }
 
-/* Before the start: have a bitmap made, of the roots that are wanted. */
-void
-lsm_columnscan_want(LsmColumnScan *cscan, PlanState *bitmap)
+static TIDBitmap *
+lsm_columnscan_make_bitmap(PlanState *bitmap)
 {
 	TIDBitmap  *result = (TIDBitmap *) MultiExecProcNode(bitmap);
-	MemoryContext caller;
 
 	if (result == NULL || !IsA(result, TIDBitmap))
 		elog(ERROR, "unrecognized result from subplan");
+	return result;
+}
+
+/*
+ * Before the start: have a bitmap made, of the roots that are wanted; of a parallel scan,
+ * by the first process that comes.
+ */
+void
+lsm_columnscan_want(LsmColumnScan *cscan, PlanState *bitmap)
+{
+	LsmWantedShare *share = cscan->wanted_share;
+	TIDBitmap  *result = NULL;
+	MemoryContext caller;
+
+	if (share == NULL)
+		result = lsm_columnscan_make_bitmap(bitmap);
+	else if (lsm_wantedshare_is_mine(share))
+	{
+		LSM_STOP("bitmap-making");
+		result = lsm_columnscan_make_bitmap(bitmap);
+		lsm_wantedshare_publish(share, result);
+		LSM_STOP("bitmap-made");
+	}
 	caller = MemoryContextSwitchTo(cscan->ps->state->es_query_cxt);
-	cscan->wanted = lsm_wanted_begin(result);
+	cscan->wanted = share == NULL ? lsm_wanted_begin(result) :
+		lsm_wanted_attach(share, cscan->dsa, result);
 	MemoryContextSwitchTo(caller);
+}
+
+/* Take over what the batch scan has counted, and of the bitmap. */
+void
+lsm_columnscan_count(LsmColumnScan *cscan)
+{
+	if (cscan->wanted != NULL && cscan->scan != NULL)
+		lsm_wanted_count(cscan->wanted, &cscan->counters.exact_pages,
+						 &cscan->counters.lossy_pages, &((LsmScan) cscan->scan)->ranges);
+	cscan->counters.blocks_read += cscan->batch.blocks_read;
+	cscan->counters.blocks_skipped += cscan->batch.blocks_skipped;
+	cscan->counters.blocks_counted += cscan->batch.blocks_counted;
+	cscan->batch.blocks_counted = 0;
+	cscan->batch.blocks_read = 0;
+	cscan->batch.blocks_skipped = 0;
 }
 
 /* Give the bitmap up. */
@@ -194,21 +302,9 @@ lsm_columnscan_unwant(LsmColumnScan *cscan)
 {
 	if (cscan->wanted == NULL)
 		return;
-	lsm_wanted_pages(cscan->wanted, &cscan->exact_pages, &cscan->lossy_pages);
+	lsm_columnscan_count(cscan);
 	lsm_wanted_end(cscan->wanted);
 	cscan->wanted = NULL;
-}
-
-/* Take over what the batch scan has counted. */
-static void
-lsm_columnscan_count(LsmColumnScan *cscan)
-{
-	cscan->counters.blocks_read += cscan->batch.blocks_read;
-	cscan->counters.blocks_skipped += cscan->batch.blocks_skipped;
-	cscan->counters.blocks_counted += cscan->batch.blocks_counted;
-	cscan->batch.blocks_counted = 0;
-	cscan->batch.blocks_read = 0;
-	cscan->batch.blocks_skipped = 0;
 }
 
 /* Give up the units; the scan itself stays. */
@@ -270,13 +366,175 @@ lsm_columnscan_examine(LsmColumnScan *cscan)
 			cscan->simple = false;
 }
 
+/* Clear the mask of rows that do not meet a condition; returns how many are left. */
+static int
+lsm_columnscan_apply(LsmColumnScan *cscan, LsmPredicate *predicate)
+{
+	LsmBatchScan *batch = &cscan->batch;
+
+	if (predicate->condition.attnum <= lsm_block_natts(batch->block))
+		return lsm_predicate_select(predicate, batch->block, batch->mask);
+	if (predicate->condition.kind == LSM_COND_NULL)
+		return lsm_numbers_count(batch->mask, batch->nrows);
+	memset(batch->mask, 0, batch->nrows);
+	return 0;
+}
+
+/* Is it of a column that is in changed rows what it is in their block? */
+static inline bool
+lsm_columnscan_untouched(LsmColumnScan *cscan, int predicate)
+{
+	return !lsm_touch_has(&cscan->batch.touched,
+						  cscan->predicates[predicate]->condition.attnum);
+}
+
+/* Rows that the snapshot sees have been looked at one by one, or need not be. */
+static void
+lsm_columnscan_count_taken(LsmColumnScan *cscan, int rows)
+{
+	if (cscan->wanted != NULL)
+		lsm_compat_count_fetched(cscan->rel, rows);
+	else
+		lsm_compat_count_returned(cscan->rel, rows);
+	cscan->rows_taken += rows;
+}
+
+/*
+ * Conditions on columns that no change has touched are looked at for changed rows,
+ * too: those that do not meet them need not be fetched.  Returns how many others are left.
+ */
+static int
+lsm_columnscan_select_changed(LsmColumnScan *cscan)
+{
+	LsmBatchScan *batch = &cscan->batch;
+	LsmScan		scan = (LsmScan) cscan->scan;
+	int			left = batch->nseen + batch->nchanged;
+	int			kept = 0;
+
+	for (int i = 0; i < batch->nchanged; i++)
+		batch->mask[batch->changed[i].row] = 1;
+	for (int i = 0; i < cscan->npredicates && left > 0; i++)
+		if (lsm_columnscan_untouched(cscan, i) && !cscan->predicates[i]->joined)
+			left = lsm_columnscan_apply(cscan, cscan->predicates[i]);
+	for (int i = 0; i < batch->nchanged; i++)
+	{
+		uint8	   *mask = &batch->mask[batch->changed[i].row];
+
+		if (*mask == 0)
+			continue;
+		*mask = 0;
+		batch->changed[kept] = batch->changed[i];
+		if (batch->follows && scan->rows[i].change >= 0)
+			scan->changes[scan->rows[i].change].row = kept;
+		if (batch->follows)
+			scan->rows[kept] = scan->rows[i];
+		kept++;
+	}
+	/* without looking it is known that these are there */
+	if (!lsm_touch_has(&batch->touched, LSM_TOUCH_END))
+	{
+		InstrCountFiltered1(cscan->ps, batch->nchanged - kept);
+		lsm_columnscan_count_taken(cscan, batch->nchanged - kept);
+	}
+	batch->nchanged = kept;
+	if (batch->follows)
+		scan->nrows = kept;
+	return left - kept;
+}
+
+static void
+lsm_columnscan_make_room_to_keep(LsmColumnScan *cscan)
+{
+	MemoryContext context = cscan->ps->state->es_query_cxt;
+	LsmBatchScan *batch = &cscan->batch;
+
+	if (batch->nchanged > cscan->kept_room)
+	{
+		if (cscan->kept != NULL)
+			pfree(cscan->kept);
+		cscan->kept_room = Max(batch->nchanged, 2 * cscan->kept_room);
+		cscan->kept = MemoryContextAllocHuge(context, cscan->kept_room * sizeof(LsmScanRow));
+	}
+	if (batch->nrows > cscan->kept_mask_room)
+	{
+		if (cscan->kept_mask != NULL)
+			pfree(cscan->kept_mask);
+		cscan->kept_mask_room = Max(batch->nrows, 2 * cscan->kept_mask_room);
+		cscan->kept_mask = MemoryContextAlloc(context, cscan->kept_mask_room);
+	}
+}
+
+/*
+ * Put changed rows that are there, and have met all conditions by column, into the mask
+ * again, for an owner that looks at what was touched by itself.  Returns how many.
+ */
+static int
+lsm_columnscan_keep(LsmColumnScan *cscan)
+{
+	LsmBatchScan *batch = &cscan->batch;
+	LsmScan		scan = (LsmScan) cscan->scan;
+	int			left = 0;
+
+	lsm_columnscan_make_room_to_keep(cscan);
+	memset(cscan->kept_mask, 0, batch->nrows);
+	for (int i = 0; i < batch->nchanged; i++)
+	{
+		LsmChangeState state = lsm_scan_change_state(scan, &scan->rows[i]);
+
+		if (state == LSM_CHANGE_GONE)
+			continue;
+		if (state != LSM_CHANGE_FETCH)
+		{
+			int			row = batch->changed[i].row;
+
+			cscan->kept[cscan->nkept++] = scan->rows[i];
+			cscan->kept_mask[row] = 1;
+			batch->mask[row] = 1;
+			continue;
+		}
+		batch->changed[left] = batch->changed[i];
+		if (scan->rows[i].change >= 0)
+			scan->changes[scan->rows[i].change].row = left;
+		scan->rows[left++] = scan->rows[i];
+	}
+	cscan->counters.rows_fused += batch->nchanged - left;
+	batch->nchanged = left;
+	scan->nrows = left;
+	lsm_columnscan_count_taken(cscan, cscan->nkept);
+	return cscan->nkept;
+}
+
+/* May changed rows be kept among the others? */
+static bool
+lsm_columnscan_may_keep(LsmColumnScan *cscan)
+{
+	LsmBatchScan *batch = &cscan->batch;
+
+	if (!cscan->keeps || !cscan->simple || !batch->follows ||
+		lsm_touch_overlap(&batch->touched, &cscan->fixed, RelationGetNumberOfAttributes(cscan->rel)))
+		return false;
+	for (int i = 0; i < cscan->npredicates; i++)
+		if (!lsm_columnscan_untouched(cscan, i))
+			return false;
+	return true;
+}
+
+/* All rows are selected: as often as not they were for the block before. */
+static void
+lsm_columnscan_select_all(LsmColumnScan *cscan)
+{
+	cscan->nselected = cscan->batch.nrows;
+	for (; cscan->nidentical < cscan->nselected; cscan->nidentical++)
+		cscan->selected[cscan->nidentical] = cscan->nidentical;
+}
+
 /* Find the rows of the block that meet the conditions. */
 static void
 lsm_columnscan_select(LsmColumnScan *cscan)
 {
 	LsmBatchScan *batch = &cscan->batch;
 	int			left = batch->nseen;
-	int			n = 0;
+	bool		changed = batch->nchanged > 0 && !cscan->recheck && !IsolationIsSerializable();
 
 	if (batch->nrows > cscan->room)
 	{
@@ -285,35 +543,41 @@ lsm_columnscan_select(LsmColumnScan *cscan)
 		cscan->room = Max(batch->nrows, 2 * cscan->room);
 		cscan->selected = MemoryContextAlloc(cscan->ps->state->es_query_cxt,
 											 cscan->room * sizeof(uint16));
+		cscan->nidentical = 0;
 	}
+	if (changed)
+		left = lsm_columnscan_select_changed(cscan);
 	for (int i = 0; i < cscan->npredicates && left > 0 && !cscan->recheck; i++)
-	{
-		LsmCondition *condition = &cscan->predicates[i]->condition;
-
-		if (condition->attnum <= lsm_block_natts(batch->block))
-			left = lsm_predicate_select(cscan->predicates[i], batch->block, batch->mask);
-		else if (condition->kind != LSM_COND_NULL)
-			left = 0;
-	}
+		if ((!changed || !lsm_columnscan_untouched(cscan, i)) && !cscan->predicates[i]->joined)
+			left = lsm_columnscan_apply(cscan, cscan->predicates[i]);
 	InstrCountFiltered1(cscan->ps, batch->nseen - left);
-	for (int row = 0; row < batch->nrows && left > 0; row++)
+	if (changed && batch->nchanged > 0 && lsm_columnscan_may_keep(cscan))
+		left += lsm_columnscan_keep(cscan);
+	if (left > 0 && left == batch->nrows)
+		lsm_columnscan_select_all(cscan);
+	else if (left > 0)
 	{
-		cscan->selected[n] = row;
-		n += batch->mask[row];
+		cscan->nselected = lsm_numbers_list(batch->mask, batch->nrows, cscan->selected);
+		cscan->nidentical = 0;
 	}
-	cscan->nselected = n;
 }
 
 /* Go to the next unit; false: there is none. */
 bool
 lsm_columnscan_next_unit(LsmColumnScan *cscan)
 {
+	bool		more;
+
 	cscan->at = 0;
 	cscan->changed_at = 0;
 	cscan->nselected = 0;
-	if (!lsm_batch_next(&cscan->batch))
+	cscan->nkept = 0;
+	lsm_columnscan_asks(cscan);
+	more = lsm_batch_next(&cscan->batch);
+	lsm_columnscan_asked(cscan);
+	if (!more)
 		return false;
-	if (cscan->batch.block != NULL && cscan->batch.nseen > 0)
+	if (cscan->batch.block != NULL && (cscan->batch.nseen > 0 || cscan->batch.nchanged > 0))
 	{
 		cscan->rows_taken += cscan->batch.nseen;
 		lsm_columnscan_prepare(cscan);
@@ -345,13 +609,14 @@ static bool
 lsm_columnscan_deliver(LsmColumnScan *cscan, const LsmScanRow *row, TupleTableSlot *slot,
 					   LsmTid *root)
 {
-	if (!lsm_scan_deliver((LsmScan) cscan->scan, row, slot))
+	bool		found;
+
+	lsm_columnscan_asks(cscan);
+	found = lsm_scan_deliver((LsmScan) cscan->scan, row, slot);
+	lsm_columnscan_asked(cscan);
+	if (!found)
 		return false;
-	if (cscan->wanted != NULL)
-		lsm_compat_count_fetched(cscan->rel, 1);
-	else
-		lsm_compat_count_returned(cscan->rel, 1);
-	cscan->rows_taken++;
+	lsm_columnscan_count_taken(cscan, 1);
 	*root = row->root;
 	return lsm_columnscan_passes(cscan, slot);
 }
@@ -372,8 +637,11 @@ lsm_columnscan_fetch(LsmColumnScan *cscan, TupleTableSlot *slot, int before, Lsm
 	while (cscan->changed_at < batch->nchanged &&
 		   (before < 0 || batch->changed[cscan->changed_at].row < before))
 	{
-		LsmScanRow	row = {.root = batch->changed[cscan->changed_at++].root,.changed = true,.change = -1};
+		int			at = cscan->changed_at++;
+		LsmScanRow	row = {.root = batch->changed[at].root,.changed = true,.change = -1};
 
+		if (batch->follows)
+			row = scan->rows[at];
 		if (batch->listed)
 			cscan->counters.rows_looked_up++;
 		else
@@ -384,6 +652,13 @@ lsm_columnscan_fetch(LsmColumnScan *cscan, TupleTableSlot *slot, int before, Lsm
 	return false;
 }
 
+void
+lsm_columnscan_fetch_kept(LsmColumnScan *cscan, int number, TupleTableSlot *slot)
+{
+	if (!lsm_scan_deliver((LsmScan) cscan->scan, &cscan->kept[number], slot))
+		elog(ERROR, "a row that was there is gone");
+}
+
 bool
 lsm_columnscan_store(LsmColumnScan *cscan, int row, LsmTid root, TupleTableSlot *slot)
 {
@@ -391,6 +666,17 @@ lsm_columnscan_store(LsmColumnScan *cscan, int row, LsmTid root, TupleTableSlot 
 
 	lsm_scan_store((LsmScan) cscan->scan, &one, slot);
 	return !cscan->recheck || lsm_columnscan_passes(cscan, slot);
+}
+
+bool
+lsm_columnscan_getnextslot(LsmColumnScan *cscan, ScanDirection direction, TupleTableSlot *slot)
+{
+	bool		found;
+
+	lsm_columnscan_asks(cscan);
+	found = lsm_scan_getnextslot(cscan->scan, direction, slot);
+	lsm_columnscan_asked(cscan);
+	return found;
 }
 
 /* ---- parallel plans ---- */
@@ -416,14 +702,18 @@ lsm_columnscan_initialize_worker(LsmColumnScan *cscan, void *coordinate)
 		((char *) coordinate + lsm_columnscan_shared_bytes(cscan->shared->shares.nworkers));
 }
 
-void
-lsm_columnscan_initialize_dsm(LsmColumnScan *cscan, void *coordinate, int nworkers)
+static void
+lsm_columnscan_init_shared(LsmScanShared *shared, int nworkers)
 {
-	LsmScanShared *shared = coordinate;
-
 	for (int i = 0; i < LSM_SCAN_COUNTERS; i++)
 		pg_atomic_init_u64(&shared->counters[i], 0);
 	lsm_scanshare_init(&shared->shares, nworkers);
+}
+
+void
+lsm_columnscan_initialize_dsm(LsmColumnScan *cscan, void *coordinate, int nworkers)
+{
+	lsm_columnscan_init_shared(coordinate, nworkers);
 	lsm_columnscan_initialize_worker(cscan, coordinate);
 	table_parallelscan_initialize(cscan->rel, cscan->pscan, cscan->ps->state->es_snapshot);
 }
@@ -433,6 +723,39 @@ void
 lsm_columnscan_reinitialize_dsm(LsmColumnScan *cscan, void *coordinate)
 {
 	table_parallelscan_reinitialize(cscan->rel, cscan->pscan);
+}
+
+Size
+lsm_columnscan_estimate_bitmap_dsm(int nworkers)
+{
+	return add_size(lsm_columnscan_shared_bytes(nworkers), sizeof(LsmWantedShare));
+}
+
+void
+lsm_columnscan_initialize_bitmap_worker(LsmColumnScan *cscan, void *coordinate)
+{
+	cscan->shared = coordinate;
+	cscan->wanted_share = (LsmWantedShare *)
+		((char *) coordinate + lsm_columnscan_shared_bytes(cscan->shared->shares.nworkers));
+	cscan->dsa = cscan->ps->state->es_query_dsa;
+}
+
+/* Without memory of the query there are no workers, and the bitmap is not shared. */
+void
+lsm_columnscan_initialize_bitmap_dsm(LsmColumnScan *cscan, void *coordinate, int nworkers)
+{
+	if (cscan->ps->state->es_query_dsa == NULL)
+		return;
+	lsm_columnscan_init_shared(coordinate, nworkers);
+	lsm_columnscan_initialize_bitmap_worker(cscan, coordinate);
+	lsm_wantedshare_init(cscan->wanted_share, nworkers + 1);
+}
+
+void
+lsm_columnscan_reinitialize_bitmap_dsm(LsmColumnScan *cscan, void *coordinate)
+{
+	if (cscan->wanted_share != NULL)
+		lsm_wantedshare_reset(cscan->wanted_share, cscan->dsa);
 }
 
 /* Tell what this process has taken, and begin to count anew. */
@@ -483,18 +806,30 @@ lsm_columnscan_shutdown(LsmColumnScan *cscan)
 	cscan->shares = lsm_scanshare_copy(&cscan->shared->shares);
 	MemoryContextSwitchTo(caller);
 	cscan->shared = NULL;
+	cscan->wanted_share = NULL;
+	cscan->dsa = NULL;
 }
 
+/* What stores were asked for, if they were. */
 void
-lsm_columnscan_explain(LsmColumnScan *cscan, ExplainState *es)
+lsm_columnscan_explain_store(uint64 requests, uint64 bytes, ExplainState *es)
 {
-	LsmScanCounters *counters = &cscan->counters;
-
-	if (!es->analyze)
+	if (requests == 0)
 		return;
-	lsm_columnscan_count(cscan);
-	if (cscan->shares != NULL)
-		lsm_scanshare_explain(cscan->shares, es);
+	if (es->format != EXPLAIN_FORMAT_TEXT)
+	{
+		ExplainPropertyInteger("LSM Store Requests", NULL, requests, es);
+		ExplainPropertyInteger("LSM Store Bytes", NULL, bytes, es);
+		return;
+	}
+	appendStringInfoSpaces(es->str, es->indent * 2);
+	appendStringInfo(es->str, "LSM Store: requests=" UINT64_FORMAT " bytes=" UINT64_FORMAT "\n",
+					 requests, bytes);
+}
+
+static void
+lsm_columnscan_explain_blocks(const LsmScanCounters *counters, ExplainState *es)
+{
 	if (es->format != EXPLAIN_FORMAT_TEXT)
 	{
 		ExplainPropertyInteger("LSM Blocks Read", NULL, counters->blocks_read, es);
@@ -519,4 +854,16 @@ lsm_columnscan_explain(LsmColumnScan *cscan, ExplainState *es)
 	if (counters->rows_looked_up > 0)
 		appendStringInfo(es->str, ", rows looked up=" UINT64_FORMAT, counters->rows_looked_up);
 	appendStringInfoChar(es->str, '\n');
+}
+
+void
+lsm_columnscan_explain(LsmColumnScan *cscan, ExplainState *es)
+{
+	if (!es->analyze)
+		return;
+	lsm_columnscan_count(cscan);
+	if (cscan->shares != NULL)
+		lsm_scanshare_explain(cscan->shares, es);
+	lsm_columnscan_explain_blocks(&cscan->counters, es);
+	lsm_columnscan_explain_store(cscan->counters.store_requests, cscan->counters.store_bytes, es);
 }

@@ -13,6 +13,7 @@
 #include "lsm_am.h"
 #include "lsm_predicate.h"
 #include "lsm_scanshare.h"
+#include "lsm_store.h"
 #include "nodes/execnodes.h"
 
 /* What a scan has done; of parallel scans, all processes together. */
@@ -24,9 +25,13 @@ typedef struct LsmScanCounters
 	uint64		rows_fused;		/* rows with other records than in their block */
 	uint64		rows_looked_up; /* bitmap: one by one, as there are few in
 								 * their block */
+	uint64		exact_pages;	/* of the bitmap, as the server counts them */
+	uint64		lossy_pages;
+	uint64		store_requests; /* ranges of objects that were asked for */
+	uint64		store_bytes;
 } LsmScanCounters;
 
-#define LSM_SCAN_COUNTERS		5
+#define LSM_SCAN_COUNTERS		9
 
 StaticAssertDecl(sizeof(LsmScanCounters) == LSM_SCAN_COUNTERS * sizeof(uint64),
 				 "counters are shared as an array");
@@ -63,24 +68,43 @@ struct LsmColumnScan
 	void	   *arg;
 	Bitmapset  *columns;		/* columns that are asked for, besides theirs */
 	bool		system_columns; /* other than ctid and tableoid are asked for */
+	bool		names;			/* rows' names, ctid, may be asked for */
 	/* the scan, when it runs */
 	ParallelTableScanDesc pscan;
 	LsmScanShared *shared;
 	TableScanDesc scan;
 	LsmWanted  *wanted;			/* of a bitmap scan, or NULL */
+	LsmWantedShare *wanted_share;	/* of a parallel one */
+	dsa_area   *dsa;			/* where its bitmap is */
 	LsmBatchScan batch;
+	LsmTouch	asked;			/* what batch->asked points to */
 	/* the unit, if it is a block */
 	bool		simple;			/* columns say all about its rows */
 	bool		recheck;		/* conditions have to be checked by row */
 	int			nselected;		/* rows that are left, or to be checked */
 	int			room;			/* rows that there is memory for */
 	uint16	   *selected;
+
+	/*
+	 * Changed rows among these: what changes have touched is not what the
+	 * block has, all else is.  Only where the owner wants it: no condition,
+	 * and nothing of fixed, is touched.
+	 */
+	bool		keeps;
+	LsmTouch	fixed;
+	int			nkept;
+	int			kept_room;
+	LsmScanRow *kept;
+	int			kept_mask_room;
+	uint8	   *kept_mask;		/* of the block's rows, if nkept is not 0 */
+	int			nidentical;		/* places of it that are known to have their
+								 * own number */
 	/* next row of the unit */
 	int			at;				/* page: of its rows; block: of selected */
 	int			changed_at;
+	LsmStoreAsked store_asked;	/* of stores, before the units that are
+								 * counted */
 	LsmScanCounters counters;
-	uint64		exact_pages;	/* of the bitmap, as the server counts them */
-	uint64		lossy_pages;
 	uint64		rows_taken;		/* of units so far: those that the snapshot
 								 * sees */
 	LsmScanShares *shares;		/* leader of a parallel scan, after it: who
@@ -110,17 +134,34 @@ extern void lsm_columnscan_rescan(LsmColumnScan *cscan);
 extern bool lsm_columnscan_fetch(LsmColumnScan *cscan, TupleTableSlot *slot, int before,
 								 LsmTid *root);
 
+/* One of the kept rows into slot, after it was found to be there. */
+extern void lsm_columnscan_fetch_kept(LsmColumnScan *cscan, int number, TupleTableSlot *slot);
+
 /* Store a row of the block as a whole; false: it does not meet the conditions. */
 extern bool lsm_columnscan_store(LsmColumnScan *cscan, int row, LsmTid root,
 								 TupleTableSlot *slot);
 extern bool lsm_columnscan_passes(LsmColumnScan *cscan, TupleTableSlot *slot);
+
+/* After a stop: the next row of the scan, in either direction, whatever the conditions. */
+extern bool lsm_columnscan_getnextslot(LsmColumnScan *cscan, ScanDirection direction,
+									   TupleTableSlot *slot);
 
 /* Parallel plans, and EXPLAIN. */
 extern Size lsm_columnscan_estimate_dsm(Relation rel, Snapshot snapshot, int nworkers);
 extern void lsm_columnscan_initialize_dsm(LsmColumnScan *cscan, void *coordinate, int nworkers);
 extern void lsm_columnscan_reinitialize_dsm(LsmColumnScan *cscan, void *coordinate);
 extern void lsm_columnscan_initialize_worker(LsmColumnScan *cscan, void *coordinate);
+
+/* Instead of these, for a bitmap scan. */
+extern Size lsm_columnscan_estimate_bitmap_dsm(int nworkers);
+extern void lsm_columnscan_initialize_bitmap_dsm(LsmColumnScan *cscan, void *coordinate,
+												 int nworkers);
+extern void lsm_columnscan_reinitialize_bitmap_dsm(LsmColumnScan *cscan, void *coordinate);
+extern void lsm_columnscan_initialize_bitmap_worker(LsmColumnScan *cscan, void *coordinate);
+
 extern void lsm_columnscan_shutdown(LsmColumnScan *cscan);
+extern void lsm_columnscan_count(LsmColumnScan *cscan);
 extern void lsm_columnscan_explain(LsmColumnScan *cscan, ExplainState *es);
+extern void lsm_columnscan_explain_store(uint64 requests, uint64 bytes, ExplainState *es);
 
 #endif							/* LSM_COLUMNSCAN_H */

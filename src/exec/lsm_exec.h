@@ -40,6 +40,7 @@ extern bool lsm_scanpath_may_lead(RestrictInfo *restriction, Index level);
 extern double lsm_scanpath_correlation(PlannerInfo *root, RelOptInfo *rel, AttrNumber attnum);
 extern CustomPath *lsm_scanpath_make(PlannerInfo *root, RelOptInfo *rel, const LsmScanCost *cost,
 									 Relids required_outer, int workers);
+extern double lsm_scanpath_divisor(int workers);
 extern bool lsm_scanpath_applies(RelOptInfo *rel, RangeTblEntry *rte);
 extern void lsm_scanpath_conditions(PlannerInfo *root, RelOptInfo *rel, List *restrictions,
 									LsmScanCost *cost);
@@ -60,6 +61,7 @@ extern bool lsm_bitmappath_is_charged(const BitmapHeapPath *path);
 /* ---- lsm_bitmapscanpath.c ---- */
 extern Path *lsm_bitmapscanpath_make(PlannerInfo *root, RelOptInfo *rel, BitmapHeapPath *bitmap);
 extern void lsm_bitmapscanpath_replace(PlannerInfo *root, RelOptInfo *rel);
+extern void lsm_bitmapscanpath_replace_partial(PlannerInfo *root, RelOptInfo *rel, List *bitmaps);
 
 /* ---- lsm_coldpath.c ---- */
 extern double lsm_coldpath_scan_waits(PlannerInfo *root, RelOptInfo *rel, double read, int places);

@@ -24,6 +24,7 @@
 #include "access/relscan.h"
 #include "commands/defrem.h"
 #include "lsm_am.h"
+#include "lsm_columnscan.h"
 #include "nodes/execnodes.h"
 
 static int	lsm_explain_id;
@@ -76,12 +77,15 @@ lsm_explain_node(PlanState *planstate, List *ancestors, const char *relationship
 						 " blocks read=" UINT64_FORMAT " ahead=" UINT64_FORMAT "\n",
 						 counters->rows, counters->records, counters->blocks_read,
 						 counters->blocks_ahead);
-		return;
 	}
-	ExplainPropertyUInteger("LSM Rows Fetched", NULL, counters->rows, es);
-	ExplainPropertyUInteger("LSM Records Examined", NULL, counters->records, es);
-	ExplainPropertyUInteger("LSM Blocks Read", NULL, counters->blocks_read, es);
-	ExplainPropertyUInteger("LSM Blocks Read Ahead", NULL, counters->blocks_ahead, es);
+	else
+	{
+		ExplainPropertyUInteger("LSM Rows Fetched", NULL, counters->rows, es);
+		ExplainPropertyUInteger("LSM Records Examined", NULL, counters->records, es);
+		ExplainPropertyUInteger("LSM Blocks Read", NULL, counters->blocks_read, es);
+		ExplainPropertyUInteger("LSM Blocks Read Ahead", NULL, counters->blocks_ahead, es);
+	}
+	lsm_columnscan_explain_store(counters->store_requests, counters->store_bytes, es);
 }
 
 void

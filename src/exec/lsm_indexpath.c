@@ -12,7 +12,9 @@
  *
  * So blocks are charged: as many as the rows lie in, by the correlation of the index
  * with the order of rows, as for the pages; and the less, the more of the table a backend
- * keeps opened.  It is part of what the index says it costs, so bitmap scans are
+ * keeps opened.  How many blocks there are, and what they take when they are opened, the
+ * manifest knows; the planner's pages are another thing, for they stand for what a scan
+ * has to decode, too.  It is part of what the index says it costs, so bitmap scans are
  * charged by the same measure.
  *
  * Only btrees are looked at.
@@ -23,37 +25,52 @@
 
 #include <math.h>
 
+#include "access/table.h"
 #include "catalog/pg_am.h"
 #include "lsm_am.h"
 #include "lsm_exec.h"
 #include "lsm_session.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/plancat.h"
+#include "parser/parsetree.h"
 #include "utils/index_selfuncs.h"
 
 /* What it costs to open a block, of cpu_tuple_cost. */
-#define LSM_OPEN_FACTOR			25.0
+#define LSM_OPEN_FACTOR			50.0
 
-/* Bytes that an opened block takes for each byte that is stored. */
+/*
+ * Pages of the planner's that stand for less than these bytes of what a backend keeps are
+ * few enough: their blocks take no more when they are opened.
+ */
 #define LSM_OPENED_BYTES		2.0
 
 static get_relation_info_hook_type previous_get_relation_info;
 
-/* The part of a table's blocks that a backend which reads here and there has to open. */
-static double
-lsm_indexpath_missing(const RelOptInfo *rel)
+/* Can a backend keep all blocks of a table opened, for all that pages tell? */
+static bool
+lsm_indexpath_fits(const RelOptInfo *rel)
 {
-	double		opened = (double) rel->pages * BLCKSZ * LSM_OPENED_BYTES;
-	double		kept = lsm_session_blocks_limit();
+	return (double) rel->pages * BLCKSZ * LSM_OPENED_BYTES <= lsm_session_blocks_limit();
+}
 
+/* Blocks of a table, and the part of them that a backend which reads here and there opens. */
+static double
+lsm_indexpath_missing(Oid relid, double *blocks)
+{
+	Relation	relation = table_open(relid, NoLock);	/* the planner has
+														 * locked it */
+	double		kept = lsm_session_blocks_limit();
+	double		opened;
+
+	lsm_estimate_opened(relation, blocks, &opened);
+	table_close(relation, NoLock);
 	return opened <= kept ? 0 : 1 - kept / opened;
 }
 
-/* Blocks that the rows of one scan lie in.  A block takes about a page as it is stored. */
+/* Blocks that the rows of one scan lie in. */
 static double
-lsm_indexpath_blocks(const RelOptInfo *rel, double rows, double correlation)
+lsm_indexpath_blocks(const RelOptInfo *rel, double blocks, double rows, double correlation)
 {
-	double		blocks = Max(rel->pages, 1.0);
 	double		scattered = blocks * (1 - exp(-rows / blocks));
 	double		together = blocks * rows / Max(rel->tuples, 1.0);
 
@@ -68,14 +85,17 @@ lsm_indexpath_estimate(PlannerInfo *root, IndexPath *path, double loop_count,
 {
 	RelOptInfo *rel = path->indexinfo->rel;
 	double		rows;
+	double		blocks;
+	double		missing = lsm_indexpath_missing(planner_rt_fetch(rel->relid, root)->relid, &blocks);
 
 	btcostestimate(root, path, loop_count, startup_cost, total_cost, selectivity, correlation,
 				   pages);
 	rows = *selectivity * rel->tuples;
 	if (path->path.pathtype == T_IndexOnlyScan)
 		rows *= 1 - rel->allvisfrac;
-	*total_cost += lsm_indexpath_missing(rel) * cpu_tuple_cost * LSM_OPEN_FACTOR *
-		lsm_indexpath_blocks(rel, rows, *correlation);
+	if (missing > 0)
+		*total_cost += missing * cpu_tuple_cost * LSM_OPEN_FACTOR *
+			lsm_indexpath_blocks(rel, Max(blocks, 1), rows, *correlation);
 }
 
 static void
@@ -85,8 +105,7 @@ lsm_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *
 
 	if (previous_get_relation_info)
 		previous_get_relation_info(root, relid, inhparent, rel);
-	if (inhparent || rel->indexlist == NIL || lsm_indexpath_missing(rel) == 0 ||
-		!lsm_relid_is_lsm(relid))
+	if (inhparent || rel->indexlist == NIL || lsm_indexpath_fits(rel) || !lsm_relid_is_lsm(relid))
 		return;
 	foreach(cell, rel->indexlist)
 	{

@@ -567,6 +567,7 @@ lsm_predicate_start(LsmPredicate *predicate, ExprContext *econtext)
 	bool		typbyval;
 
 	predicate->never = false;
+	predicate->zone.uid = 0;
 	if (predicate->expr == NULL)
 		return;
 	MemoryContextReset(predicate->context);
@@ -648,6 +649,43 @@ lsm_predicate_test(LsmCondition *condition, Datum column)
 	return false;
 }
 
+/* May its range be looked at together with others? */
+static bool
+lsm_predicate_is_range(const LsmPredicate *predicate)
+{
+	const LsmCondition *condition = &predicate->condition;
+
+	return !predicate->never && condition->kind == LSM_COND_RANGE && !condition->outside;
+}
+
+void
+lsm_predicates_join(LsmPredicate **predicates, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		predicates[i]->condition.also = NULL;
+		predicates[i]->joined = false;
+	}
+	for (int i = 0; i < n; i++)
+	{
+		LsmCondition *last = &predicates[i]->condition;
+
+		if (!lsm_predicate_is_range(predicates[i]) || predicates[i]->joined)
+			continue;
+		for (int j = i + 1; j < n; j++)
+		{
+			LsmCondition *other = &predicates[j]->condition;
+
+			if (!lsm_predicate_is_range(predicates[j]) || other->attnum != last->attnum ||
+				other->order != last->order)
+				continue;
+			predicates[j]->joined = true;
+			last->also = other;
+			last = other;
+		}
+	}
+}
+
 int
 lsm_predicate_select(LsmPredicate *predicate, LsmBlock *block, uint8 *mask)
 {
@@ -700,23 +738,22 @@ lsm_predicate_compare_zone(LsmPredicate *predicate, Datum bound, Datum value)
 static bool
 lsm_predicate_zone_overlaps(LsmPredicate *predicate, const LsmZone *zone, Datum value)
 {
-	int			min = lsm_predicate_compare_zone(predicate, zone->min, value);
-	int			max = lsm_predicate_compare_zone(predicate, zone->max, value);
-
 	switch (predicate->strategy)
 	{
 		case BTLessStrategyNumber:
-			return min < 0;
+			return lsm_predicate_compare_zone(predicate, zone->min, value) < 0;
 		case BTLessEqualStrategyNumber:
-			return min <= 0;
+			return lsm_predicate_compare_zone(predicate, zone->min, value) <= 0;
 		case BTEqualStrategyNumber:
-			return min <= 0 && max >= 0;
+			return lsm_predicate_compare_zone(predicate, zone->min, value) <= 0 &&
+				lsm_predicate_compare_zone(predicate, zone->max, value) >= 0;
 		case BTGreaterEqualStrategyNumber:
-			return max >= 0;
+			return lsm_predicate_compare_zone(predicate, zone->max, value) >= 0;
 		case BTGreaterStrategyNumber:
-			return max > 0;
+			return lsm_predicate_compare_zone(predicate, zone->max, value) > 0;
 		default:
-			return min != 0 || max != 0;
+			return lsm_predicate_compare_zone(predicate, zone->min, value) != 0 ||
+				lsm_predicate_compare_zone(predicate, zone->max, value) != 0;
 	}
 }
 
@@ -766,11 +803,15 @@ lsm_predicate_may_match(LsmPredicate *predicate, LsmSegmentReader *reader, uint3
 		return false;
 	if (!predicate->zones || lsm_segment_column_type(reader, attnum) != predicate->coltype)
 		return true;
+	if (lsm_segment_is_zone(reader, blockno, &predicate->zone))
+		return predicate->zone_matches;
 	caller = MemoryContextSwitchTo(predicate->scratch);
 	if (lsm_segment_zone(reader, blockno, attnum, &zone))
 		matches = lsm_predicate_zone_matches(predicate, &zone);
 	MemoryContextSwitchTo(caller);
 	MemoryContextReset(predicate->scratch);
+	predicate->zone = lsm_segment_name_zone(reader, blockno);
+	predicate->zone_matches = matches;
 	return matches;
 }
 

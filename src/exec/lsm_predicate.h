@@ -38,12 +38,15 @@ typedef struct LsmPredicate
 	ExprState  *state;
 	/* set by lsm_predicate_start() */
 	bool		never;			/* no row meets it */
+	bool		joined;			/* another one's condition has it in also */
 	Datum		value;
 	int			nvalues;		/* array: not null ones */
 	Datum	   *values;
 	bool		scaled[LSM_PREDICATE_SCALES];	/* bounds are known */
 	int64		scaled_lo[LSM_PREDICATE_SCALES];
 	int64		scaled_hi[LSM_PREDICATE_SCALES];
+	LsmZoneName zone;			/* that was looked at last, and what it told */
+	bool		zone_matches;
 	MemoryContext context;		/* of the values, reset at each start */
 	MemoryContext scratch;		/* of tests */
 } LsmPredicate;
@@ -58,6 +61,12 @@ extern LsmPredicate *lsm_predicate_make(Expr *clause, Index varno);
 /* Prepare the expression, then, at each scan, evaluate it. */
 extern void lsm_predicate_init(LsmPredicate *predicate, PlanState *parent);
 extern void lsm_predicate_start(LsmPredicate *predicate, ExprContext *econtext);
+
+/*
+ * Of predicates that have been started, let ranges of one column be looked at together:
+ * lsm_predicate_select() of the first of them does what those that are joined would do.
+ */
+extern void lsm_predicates_join(LsmPredicate **predicates, int n);
 
 /* Clear the mask of rows that do not meet it; returns how many are left. */
 extern int	lsm_predicate_select(LsmPredicate *predicate, LsmBlock *block, uint8 *mask);

@@ -15,7 +15,8 @@
  * small table of changed rows never pays for preparing columns.
  * LsmBitmapScan is the same of the rows that a bitmap tells of.  It runs the bitmap's
  * plan itself, and so knows what comes next, which a table access method is not told
- * before 18.  custom_exprs has the conditions that the bitmap stands for, which are
+ * before 18.  In a parallel plan, the first process that comes makes the bitmap, and all
+ * take runs of its pages (lsm_wantedshare.c).  custom_exprs has the conditions that the bitmap stands for, which are
  * checked where it does not say all: for lossy pages, and for rows of EvalPlanQual.
  *
  *-------------------------------------------------------------------------
@@ -30,8 +31,12 @@
 #include "nodes/makefuncs.h"
 #include "utils/ruleutils.h"
 
-/* If fewer than one row in so many is left, values are decoded one by one. */
+/*
+ * If fewer than one row in so many is left, values are decoded one by one; those of columns
+ * whose values have to be built, if fewer than one in so many.
+ */
 #define LSM_SPARSE				8
+#define LSM_SPARSE_BUILT		2
 
 /* A column that the plan asks for. */
 typedef struct LsmScanColumn
@@ -120,6 +125,8 @@ lsm_scannode_begin(CustomScanState *css, EState *estate, int eflags)
 
 	lsm_columnscan_init(&node->cscan, ps, css->ss.ss_currentRelation,
 						list_length(plan->custom_private));
+	/* the target of an UPDATE, or of CURRENT OF */
+	node->cscan.names = true;
 	if (css->ss.ss_ScanTupleSlot->tts_ops != &LsmSlotOps)
 	{
 		/* projection and qual were made for another kind of slot */
@@ -154,6 +161,7 @@ lsm_scannode_decode(LsmScanState *node)
 	LsmColumnScan *cscan = &node->cscan;
 	LsmBlock   *block = cscan->batch.block;
 	bool		whole = cscan->nselected >= cscan->batch.nrows / LSM_SPARSE;
+	bool		build = cscan->nselected >= cscan->batch.nrows / LSM_SPARSE_BUILT;
 
 	if (node->room < cscan->room)
 	{
@@ -170,7 +178,7 @@ lsm_scannode_decode(LsmScanState *node)
 
 		column->absent = column->attnum > lsm_block_natts(block);
 		column->values = NULL;
-		if (whole && !column->absent)
+		if (whole && !column->absent && (build || !lsm_block_column_is_built(block, column->attnum)))
 			lsm_block_column(block, column->attnum, &column->values, &column->isnull);
 	}
 }
@@ -199,7 +207,8 @@ lsm_scannode_store(LsmScanState *node, int row, TupleTableSlot *slot)
 		else if (column->absent)
 			isnull[at] = true;
 		else
-			values[at] = lsm_block_value(block, row, column->attnum, &isnull[at]);
+			values[at] = lsm_block_value_in(block, row, column->attnum, &isnull[at],
+											lsm_slot_room(slot) + at * LSM_BLOCK_VALUE_BYTES);
 	}
 }
 
@@ -263,7 +272,7 @@ lsm_scannode_next_row(LsmScanState *node, ScanDirection direction, TupleTableSlo
 		scan->started = false;
 		node->by_row = true;
 	}
-	while (lsm_scan_getnextslot(node->cscan.scan, direction, slot))
+	while (lsm_columnscan_getnextslot(&node->cscan, direction, slot))
 	{
 		if (lsm_columnscan_passes(&node->cscan, slot))
 			return slot;
@@ -379,6 +388,32 @@ lsm_scannode_initialize_worker(CustomScanState *css, shm_toc *toc, void *coordin
 	lsm_columnscan_initialize_worker(&((LsmScanState *) css)->cscan, coordinate);
 }
 
+static Size
+lsm_scannode_estimate_bitmap_dsm(CustomScanState *css, ParallelContext *pcxt)
+{
+	return lsm_columnscan_estimate_bitmap_dsm(pcxt->nworkers);
+}
+
+static void
+lsm_scannode_initialize_bitmap_dsm(CustomScanState *css, ParallelContext *pcxt, void *coordinate)
+{
+	lsm_columnscan_initialize_bitmap_dsm(&((LsmScanState *) css)->cscan, coordinate,
+										 pcxt->nworkers);
+}
+
+static void
+lsm_scannode_reinitialize_bitmap_dsm(CustomScanState *css, ParallelContext *pcxt,
+									 void *coordinate)
+{
+	lsm_columnscan_reinitialize_bitmap_dsm(&((LsmScanState *) css)->cscan, coordinate);
+}
+
+static void
+lsm_scannode_initialize_bitmap_worker(CustomScanState *css, shm_toc *toc, void *coordinate)
+{
+	lsm_columnscan_initialize_bitmap_worker(&((LsmScanState *) css)->cscan, coordinate);
+}
+
 static void
 lsm_scannode_shutdown(CustomScanState *css)
 {
@@ -397,6 +432,7 @@ lsm_scannode_explain_bitmap(CustomScanState *css, List *ancestors, ExplainState 
 {
 	LsmScanState *node = (LsmScanState *) css;
 	LsmColumnScan *cscan = &node->cscan;
+	const LsmScanCounters *counters = &cscan->counters;
 	CustomScan *plan = (CustomScan *) css->ss.ps.plan;
 	Instrumentation *instrument = css->ss.ps.instrument;
 	List	   *context = set_deparse_context_plan(es->deparse_cxt, &plan->scan.plan, ancestors);
@@ -408,21 +444,20 @@ lsm_scannode_explain_bitmap(CustomScanState *css, List *ancestors, ExplainState 
 		if (instrument != NULL && (instrument->nfiltered2 > 0 || es->format != EXPLAIN_FORMAT_TEXT))
 			ExplainPropertyFloat("Rows Removed by Index Recheck", NULL,
 								 instrument->nfiltered2 / Max(instrument->nloops, 1), 0, es);
-		if (cscan->wanted != NULL)
-			lsm_wanted_pages(cscan->wanted, &cscan->exact_pages, &cscan->lossy_pages);
+		lsm_columnscan_count(cscan);
 		if (es->format != EXPLAIN_FORMAT_TEXT)
 		{
-			ExplainPropertyInteger("Exact Heap Blocks", NULL, cscan->exact_pages, es);
-			ExplainPropertyInteger("Lossy Heap Blocks", NULL, cscan->lossy_pages, es);
+			ExplainPropertyInteger("Exact Heap Blocks", NULL, counters->exact_pages, es);
+			ExplainPropertyInteger("Lossy Heap Blocks", NULL, counters->lossy_pages, es);
 		}
-		else if (cscan->exact_pages > 0 || cscan->lossy_pages > 0)
+		else if (counters->exact_pages > 0 || counters->lossy_pages > 0)
 		{
 			appendStringInfoSpaces(es->str, es->indent * 2);
 			appendStringInfoString(es->str, "Heap Blocks:");
-			if (cscan->exact_pages > 0)
-				appendStringInfo(es->str, " exact=" UINT64_FORMAT, cscan->exact_pages);
-			if (cscan->lossy_pages > 0)
-				appendStringInfo(es->str, " lossy=" UINT64_FORMAT, cscan->lossy_pages);
+			if (counters->exact_pages > 0)
+				appendStringInfo(es->str, " exact=" UINT64_FORMAT, counters->exact_pages);
+			if (counters->lossy_pages > 0)
+				appendStringInfo(es->str, " lossy=" UINT64_FORMAT, counters->lossy_pages);
 			appendStringInfoChar(es->str, '\n');
 		}
 	}
@@ -465,6 +500,11 @@ static const CustomExecMethods lsm_scannode_bitmap_methods = {
 	.ExecCustomScan = lsm_scannode_exec,
 	.EndCustomScan = lsm_scannode_end,
 	.ReScanCustomScan = lsm_scannode_rescan,
+	.EstimateDSMCustomScan = lsm_scannode_estimate_bitmap_dsm,
+	.InitializeDSMCustomScan = lsm_scannode_initialize_bitmap_dsm,
+	.ReInitializeDSMCustomScan = lsm_scannode_reinitialize_bitmap_dsm,
+	.InitializeWorkerCustomScan = lsm_scannode_initialize_bitmap_worker,
+	.ShutdownCustomScan = lsm_scannode_shutdown,
 	.ExplainCustomScan = lsm_scannode_explain_bitmap,
 };
 

@@ -264,6 +264,17 @@ lsm_scanpath_find_cost(RelOptInfo *rel, const LsmScanCost *cost, Cost *disk)
 									cost->batch.per_tuple * LSM_BATCH_FACTOR);
 }
 
+/* Among how many processes work is divided: the leader's part is as the server has it. */
+double
+lsm_scanpath_divisor(int workers)
+{
+	double		divisor = workers;
+
+	if (workers > 0 && parallel_leader_participation)
+		divisor += Max(1.0 - 0.3 * workers, 0);
+	return Max(divisor, 1);
+}
+
 static void
 lsm_scanpath_cost(CustomPath *cpath, PlannerInfo *root, RelOptInfo *rel, const LsmScanCost *cost)
 {
@@ -280,11 +291,8 @@ lsm_scanpath_cost(CustomPath *cpath, PlannerInfo *root, RelOptInfo *rel, const L
 		path->rows * path->pathtarget->cost.per_tuple;
 	if (path->parallel_workers > 0)
 	{
-		double		divisor = path->parallel_workers;
+		double		divisor = lsm_scanpath_divisor(path->parallel_workers);
 
-		/* the leader's part, as the server has it */
-		if (parallel_leader_participation)
-			divisor += Max(1.0 - 0.3 * path->parallel_workers, 0);
 		cpu /= divisor;
 		path->rows = clamp_row_est(path->rows / divisor);
 	}

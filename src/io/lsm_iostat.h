@@ -29,6 +29,7 @@ typedef enum LsmReaderMethod
 	LSM_METHOD_SYNC,
 	LSM_METHOD_URING,
 	LSM_METHOD_BUFFERS,			/* page by page through shared buffers */
+	LSM_METHOD_STORE,			/* ranges of objects */
 	LSM_READER_METHODS			/* how many there are */
 } LsmReaderMethod;
 

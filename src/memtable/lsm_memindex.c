@@ -123,6 +123,7 @@ lsm_memindex_init(LsmMemIndex *index)
 	pg_atomic_init_u32(&index->entries, 0);
 	pg_atomic_init_u32(&index->inserts, 0);
 	pg_atomic_init_u32(&index->ends, 0);
+	lsm_touch_share_init(&index->touched);
 }
 
 /*
@@ -147,6 +148,7 @@ lsm_memindex_reset(LsmMemIndex *index, uint32 state, uint32 generation)
 	pg_atomic_write_u32(&index->entries, 0);
 	pg_atomic_write_u32(&index->inserts, 0);
 	pg_atomic_write_u32(&index->ends, 0);
+	lsm_touch_share_clear(&index->touched);
 	index->counts_inserts = state == LSM_INDEX_READY;	/* else made from
 														 * version pages */
 	index->state = state;

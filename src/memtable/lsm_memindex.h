@@ -9,6 +9,7 @@
 #define LSM_MEMINDEX_H
 
 #include "lsm.h"
+#include "lsm_touch.h"
 
 #include "port/atomics.h"
 #include "storage/spin.h"
@@ -41,6 +42,7 @@ typedef struct LsmMemIndex
 	bool		counts_inserts; /* has been there since the generation began */
 	pg_atomic_uint32 inserts;
 	pg_atomic_uint32 ends;
+	LsmSharedTouch touched;		/* by all its records */
 } LsmMemIndex;
 
 extern Size lsm_memindex_arena_size(int memtable_size_kb);

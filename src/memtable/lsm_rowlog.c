@@ -982,7 +982,7 @@ typedef struct LsmBuildRow
 } LsmBuildRow;
 
 static void
-lsm_build_scan(Relation rel, LsmView *view, uint32 generation, HTAB *rows)
+lsm_build_scan(Relation rel, LsmView *view, uint32 generation, HTAB *rows, LsmTouch *touch)
 {
 	PGAlignedBlock copy;
 
@@ -1007,6 +1007,7 @@ lsm_build_scan(Relation rel, LsmView *view, uint32 generation, HTAB *rows)
 				LsmBuildRow *row;
 				bool		found;
 
+				lsm_touch_add_record(touch, record);
 				row = hash_search(rows, &record->root, HASH_ENTER, &found);
 				if (!found || record->seq > row->seq)
 				{
@@ -1047,6 +1048,7 @@ lsm_rowlog_build_index(Relation rel, LsmTable *table)
 		HTAB	   *rows;
 		HASH_SEQ_STATUS scan;
 		LsmBuildRow *row;
+		LsmTouch	touch;
 
 		if (generation == 0 ||
 			(index->state == LSM_INDEX_READY && index->generation == generation))
@@ -1055,8 +1057,10 @@ lsm_rowlog_build_index(Relation rel, LsmTable *table)
 		ctl.entrysize = sizeof(LsmBuildRow);
 		ctl.hcxt = CurrentMemoryContext;
 		rows = hash_create("lsm index build", 1024, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-		lsm_build_scan(rel, view, generation, rows);
+		lsm_touch_clear(&touch);
+		lsm_build_scan(rel, view, generation, rows, &touch);
 		lsm_memindex_reset(index, LSM_INDEX_ABSENT, 0);
+		lsm_touch_share(&index->touched, &touch);
 		hash_seq_init(&scan, rows);
 		while ((row = hash_seq_search(&scan)) != NULL)
 		{

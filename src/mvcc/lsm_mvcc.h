@@ -17,6 +17,7 @@
 #include "lsm_rowlog.h"
 #include "lsm_segment.h"
 #include "lsm_table.h"
+#include "lsm_touch.h"
 #include "lsm_value.h"
 #include "utils/snapmgr.h"
 
@@ -97,6 +98,11 @@ lsm_version_is_base(const LsmVersion *version, LsmTid base)
 		 !(version->head.info & LSM_REC_DELTA));
 }
 
+/* ---- what an increment has touched (lsm_touched.c) ---- */
+
+extern const LsmTouch *lsm_touched_by(Relation rel, LsmTable *table,
+									  const LsmManifestEntry *entry, bool few);
+
 /* ---- visibility (lsm_visibility.c) ---- */
 
 typedef enum LsmXidState
@@ -137,6 +143,10 @@ extern void lsm_slot_set_inserted(TupleTableSlot *slot, LsmTid tid, uint64 xid, 
 extern void lsm_slot_store_row(TupleTableSlot *slot, Relation rel, LsmCachedBlock *cached,
 							   int row, const LsmRowHead *head, bool whole_columns);
 
+struct IndexScanState;
+extern void lsm_slot_set_index_scan(TupleTableSlot *slot, struct IndexScanState *scan);
+extern struct IndexScanState *lsm_slot_index_scan(TupleTableSlot *slot, const int16 **asked, int *n);
+extern char *lsm_slot_room(TupleTableSlot *slot);
 extern void lsm_slot_begin_columns(TupleTableSlot *slot, Relation rel, LsmTid tid);
 
 /* ---- records (lsm_record.c) ---- */

@@ -48,6 +48,8 @@ typedef struct LsmSlot
 	int			nasked;
 	bool		asked_copies;	/* nor are they in copies */
 	bool		partial;		/* some before tts_nvalid are not */
+	struct IndexScanState *index_scan;	/* whose slot it is, if that is of use */
+	char	   *room;			/* for values that are built of a block, or NULL */
 	/* large values of the full version */
 	bool		large;			/* it has some */
 	Oid			relid;
@@ -84,9 +86,12 @@ lsm_slot_init(TupleTableSlot *slot)
 	lslot->delta_context = NULL;
 	lslot->data = NULL;
 	lslot->pointers = NULL;
+	lslot->room = NULL;
 	lslot->natts = 0;
 	lslot->asked = NULL;
+	lslot->nasked = 0;
 	lslot->asked_copies = false;
+	lslot->index_scan = NULL;
 	lslot->partial = false;
 }
 
@@ -143,6 +148,9 @@ lsm_slot_release_all(TupleTableSlot *slot)
 	if (lslot->pointers != NULL)
 		pfree(lslot->pointers);
 	lslot->pointers = NULL;
+	if (lslot->room != NULL)
+		pfree(lslot->room);
+	lslot->room = NULL;
 	if (lslot->delta_has != NULL)
 		pfree(lslot->delta_values);
 	lslot->delta_has = NULL;
@@ -152,6 +160,18 @@ lsm_slot_release_all(TupleTableSlot *slot)
 	if (lslot->delta_context != NULL)
 		MemoryContextDelete(lslot->delta_context);
 	lslot->delta_context = NULL;
+}
+
+/* Room for values that are built: LSM_BLOCK_VALUE_BYTES for each column. */
+char *
+lsm_slot_room(TupleTableSlot *slot)
+{
+	LsmSlot    *lslot = (LsmSlot *) slot;
+
+	if (unlikely(lslot->room == NULL))
+		lslot->room = MemoryContextAlloc(slot->tts_mcxt, slot->tts_tupleDescriptor->natts *
+										 LSM_BLOCK_VALUE_BYTES);
+	return lslot->room;
 }
 
 /*
@@ -176,6 +196,7 @@ static inline void
 lsm_slot_block_values(TupleTableSlot *slot, LsmBlock *block, int row, int from, int to)
 {
 	TupleDesc	tupdesc = slot->tts_tupleDescriptor;
+	char	   *room = lsm_slot_room(slot);
 
 	while (from < to)
 	{
@@ -183,7 +204,7 @@ lsm_slot_block_values(TupleTableSlot *slot, LsmBlock *block, int row, int from, 
 
 		while (end < to && !TupleDescCompactAttr(tupdesc, end)->attisdropped)
 			end++;
-		lsm_block_values(block, row, from, end, slot->tts_values, slot->tts_isnull);
+		lsm_block_values_in(block, row, from, end, slot->tts_values, slot->tts_isnull, room);
 		for (; end < to && TupleDescCompactAttr(tupdesc, end)->attisdropped; end++)
 		{
 			slot->tts_values[end] = (Datum) 0;
@@ -193,11 +214,15 @@ lsm_slot_block_values(TupleTableSlot *slot, LsmBlock *block, int row, int from, 
 	}
 }
 
-/* Columns from + 1 to to, as far as they are asked for; the others seem null. */
+/*
+ * Columns from + 1 to to, as far as they are asked for, and no DELTA has them; the
+ * others seem null.
+ */
 static void
 lsm_slot_asked_values(LsmSlot *lslot, LsmBlock *block, int from, int to)
 {
 	TupleTableSlot *slot = &lslot->base;
+	char	   *room = lsm_slot_room(slot);
 
 	if (from >= to)
 		return;
@@ -208,7 +233,8 @@ lsm_slot_asked_values(LsmSlot *lslot, LsmBlock *block, int from, int to)
 	{
 		int			at = lslot->asked[i];
 
-		if (at < from)
+		if (at < from ||
+			(lslot->has_delta && at < lslot->delta_natts && lslot->delta_has[at]))
 			continue;
 		if (lslot->whole_columns)
 		{
@@ -220,8 +246,9 @@ lsm_slot_asked_values(LsmSlot *lslot, LsmBlock *block, int from, int to)
 			slot->tts_isnull[at] = isnull[lslot->row];
 		}
 		else
-			slot->tts_values[at] = lsm_block_value(block, lslot->row, at + 1,
-												   &slot->tts_isnull[at]);
+			slot->tts_values[at] = lsm_block_value_in(block, lslot->row, at + 1,
+													  &slot->tts_isnull[at],
+													  room + at * LSM_BLOCK_VALUE_BYTES);
 	}
 }
 
@@ -744,6 +771,24 @@ lsm_slot_ask(TupleTableSlot *slot, const int16 *asked, int n, bool copies)
 	lslot->asked = asked;
 	lslot->nasked = n;
 	lslot->asked_copies = copies;
+}
+
+/* The slot is that of an index scan, of which rows can be foreseen (lsm_foresee.c). */
+void
+lsm_slot_set_index_scan(TupleTableSlot *slot, struct IndexScanState *scan)
+{
+	((LsmSlot *) slot)->index_scan = scan;
+}
+
+/* NULL: it is not.  Also tells which columns are asked for. */
+struct IndexScanState *
+lsm_slot_index_scan(TupleTableSlot *slot, const int16 **asked, int *n)
+{
+	LsmSlot    *lslot = (LsmSlot *) slot;
+
+	*asked = lslot->asked;
+	*n = lslot->nasked;
+	return lslot->index_scan;
 }
 
 /* The full row that was stored is one of many that are read from its block. */

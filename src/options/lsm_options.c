@@ -37,8 +37,6 @@
 #include "utils/memutils.h"
 #include "utils/varlena.h"
 
-#include <zstd.h>
-
 /* What ZSTD_minCLevel() and ZSTD_maxCLevel() say. */
 #define LSM_MIN_ZSTD_LEVEL		(-131072)
 #define LSM_MAX_ZSTD_LEVEL		22
@@ -83,7 +81,7 @@ static const LsmOptionDef option_defs[] = {
 		.name = "compression_level",
 		.type = LSM_OPTION_INT,
 		.field = offsetof(LsmTableOptions, compression_level),
-		.preset = ZSTD_CLEVEL_DEFAULT,
+		.preset = LSM_DEFAULT_LEVEL,
 		.min = LSM_MIN_ZSTD_LEVEL,
 		.max = LSM_MAX_ZSTD_LEVEL
 	},
@@ -526,7 +524,7 @@ lsm_options_writer_level(const LsmTableOptions *options)
 {
 	if (options->compression == LSM_COMPRESSION_NONE)
 		return 0;
-	return options->compression_level != 0 ? options->compression_level : ZSTD_CLEVEL_DEFAULT;
+	return options->compression_level != 0 ? options->compression_level : LSM_DEFAULT_LEVEL;
 }
 
 List *

@@ -21,11 +21,17 @@ typedef enum LsmCompression
 	LSM_COMPRESSION_ZSTD
 } LsmCompression;
 
+/*
+ * Level of zstd.  At 4 lineitem takes 1.7 % less than at zstd's own default, 3, and loading
+ * it 5 % more of the processor; 5 to 7 save 0.4 % more for 30 %.
+ */
+#define LSM_DEFAULT_LEVEL		4
+
 /* The options of a table, those not given at their defaults. */
 typedef struct LsmTableOptions
 {
 	int			compression;	/* LsmCompression */
-	int			compression_level;	/* zstd's; 0: its default */
+	int			compression_level;	/* zstd's; 0: LSM_DEFAULT_LEVEL */
 	int			block_size;		/* raw bytes of rows that end a block */
 	bool		dictionary;		/* do segments get zstd dictionaries? */
 	bool		auto_compact;	/* is it compacted unasked? */

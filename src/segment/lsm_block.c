@@ -10,13 +10,19 @@
  * only root TIDs.
  *
  * A block that was read is an object of its own: it has copies of what it
- * needs of its reader.  Chunks are opened when first asked for.
+ * needs of its reader.  Chunks are opened when first asked for.  One that is borrowed
+ * has only its header and directory at first, and gets the bytes of a chunk, to the same
+ * place, before it opens it: who goes through a table by one column copies little more
+ * than that.
  *
- * Reading rows one by one has to be cheap: what index scans do.  A block whose
- * roots are asked for often gets them decoded into an array, once searching them
- * where they are has cost about as much; and one in which all records have the
- * same head but for the root remembers that.  Both are found out from chunks
- * that have been checked, so that nothing is trusted that was not before.
+ * Reading rows one by one has to be cheap: what index scans do.  Mostly that is a
+ * matter of how many lines of memory are touched which are in no cache.  So a block
+ * remembers its roots as a few runs, as they are in most blocks of tables at rest,
+ * and whether all records have the same head but for the root.  Where there are more
+ * runs, the roots are decoded into an array, once searching them where they are has
+ * cost about as much.  All that is found out from chunks that have been checked, so
+ * that nothing is trusted that was not before.  And what a block takes besides its
+ * bytes is little, for the more blocks a session can keep.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,6 +43,10 @@ static const LsmColumnType lsm_block_system_types[LSM_SYS_CHUNKS] = {
 	{.typlen = 8,.typbyval = true,.typalign = TYPALIGN_DOUBLE}, /* base */
 	{.typlen = -1,.typbyval = false,.typalign = TYPALIGN_INT}	/* cols */
 };
+
+StaticAssertDecl(LSM_BLOCK_VALUE_BYTES >= LSM_NUMERIC_MAX_BYTES &&
+				 LSM_BLOCK_VALUE_BYTES == MAXALIGN(LSM_BLOCK_VALUE_BYTES),
+				 "a numeric that is built fits the room for it");
 
 /* Raw bytes of a row besides its values. */
 #define LSM_BLOCK_ROW_OVERHEAD	8
@@ -255,16 +265,23 @@ typedef enum LsmBlockHeads
 	LSM_HEADS_DIFFER
 } LsmBlockHeads;
 
+/* Roots that are not more runs than these are remembered as such. */
+#define LSM_BLOCK_RUNS			6
+
+/* What the processor fetches at a time. */
+#define LSM_CACHE_LINE			64
+
+/*
+ * What finding a row needs comes first, in one line of cache, then what reading one needs.
+ * Behind the block there are the places of its chunks (lsm_block_new()).
+ */
 struct LsmBlock
 {
-	/* first what reading a row needs, so that it is in few lines of cache */
-	uint32	   *roots;			/* their distance from the first, or NULL */
-	LsmTid		first_root;		/* set with roots */
-	uint64		roots_slope;	/* rows for a distance of 2^32, about */
-	uint32		roots_span;		/* the last of them */
-	int			rows;
-	int			found;			/* by lsm_block_find() last */
+	uint16		nruns;			/* of roots; 0: not known, or too many */
+	uint16		run_ends[LSM_BLOCK_RUNS];	/* rows up to the end of each */
+	LsmTid		run_roots[LSM_BLOCK_RUNS];	/* with which it begins */
 	LsmChunk  **columns;		/* NULL until opened */
+	int			rows;
 	int			natts;
 	uint16		info;			/* of all records, if they are alike */
 	uint16		system;
@@ -272,18 +289,45 @@ struct LsmBlock
 	bool		wide;
 	bool		dictionaries;	/* it holds the segment's */
 	bool		grown;			/* memory is to be asked for again */
-	Size		memory;
+	bool		runs_sought;
+	bool		decompressed;	/* a chunk had to be */
+	bool		costly;			/* see lsm_block_is_costly() */
+	int			found;			/* by lsm_block_find() last */
+	uint32	   *roots;			/* their distance from the first, or NULL */
+	LsmTid		first_root;		/* set with roots */
+	uint64		roots_slope;	/* rows for a distance of 2^32, about */
+	uint32		roots_span;		/* the last of them */
 	int			roots_wait;		/* uses until they are decoded; 0: never */
+	Size		memory;
 	int			chunks_n;
 	LsmChunk  **chunks;			/* system chunks, then columns */
 	int8		system_number[LSM_SYS_CHUNKS];	/* in the directory, or -1 */
+	LsmTid		first;			/* as the segment's index has them */
+	LsmTid		last;
 	uint32		len;
-	uint8	   *data;
+	uint32		room;			/* borrowed: bytes that data has room for */
+	const uint8 *data;
+	LsmBlockLender *lender;		/* of bytes that are not in data yet, or NULL */
 	LsmColumnType *types;
+	MemoryContext home;			/* what this struct lies in; context, or its
+								 * parent */
 	MemoryContext context;
 	LsmSegmentSource source;	/* for messages only; nothing can be read */
 	LsmCodecPlace place;
 };
+
+/* Where the places of its chunks begin. */
+#define LSM_BLOCK_CHUNKS		TYPEALIGN(LSM_CACHE_LINE, sizeof(LsmBlock))
+
+/*
+ * Memory that a block gets at once besides its bytes: enough to open three columns or
+ * so.  Further pieces are a little larger each.
+ */
+#define LSM_BLOCK_FIRST_BYTES	1024
+#define LSM_BLOCK_MOST_BYTES	8192
+
+/* The context itself, which the server does not count, takes less than that. */
+#define LSM_BLOCK_CONTEXT_BYTES	256
 
 /* What a search of the roots counts for, against asking for one of them. */
 #define LSM_ROOTS_SEARCH		4
@@ -332,6 +376,8 @@ lsm_block_open(LsmBlock *block, const LsmBlockEntry *index, int natts)
 		lsm_segment_corrupt(&block->source, block->place.blockno,
 							"The block has the system chunks %04X.", header.system);
 
+	block->first = index->first;
+	block->last = index->last;
 	block->rows = header.rows;
 	block->natts = header.natts;
 	block->system = header.system;
@@ -346,39 +392,93 @@ lsm_block_open(LsmBlock *block, const LsmBlockEntry *index, int natts)
 	if (sizeof(header) + block->chunks_n * entry_bytes > block->len)
 		lsm_segment_corrupt(&block->source, block->place.blockno,
 							"The block is too short for its %d chunks.", block->chunks_n);
-	block->chunks = palloc0(block->chunks_n * sizeof(LsmChunk *));
+	if (block->chunks == NULL)
+		block->chunks = MemoryContextAlloc(block->context, block->chunks_n * sizeof(LsmChunk *));
+	memset(block->chunks, 0, block->chunks_n * sizeof(LsmChunk *));
 	block->columns = block->chunks + (block->chunks_n - natts);
 	block->roots_wait = 2 * LSM_ROOTS_SEARCH + block->rows / 16;
+}
+
+/*
+ * All that is known to be needed is one piece of memory: the block, places for its chunks,
+ * its types, the name of the table, its bytes; or no bytes, if they lie elsewhere.
+ */
+static LsmBlock *
+lsm_block_make(LsmSegmentReader *reader, uint32 blockno, uint32 len, bool elsewhere)
+{
+	int			natts = reader->props.natts;
+	Size		types = LSM_BLOCK_CHUNKS + (LSM_SYS_CHUNKS + natts) * sizeof(LsmChunk *);
+	Size		name = types + MAXALIGN(natts * sizeof(LsmColumnType));
+	Size		data = name + MAXALIGN(strlen(reader->source->relname) + 1);
+	Size		room = elsewhere ? 0 : (Size) len + LSM_CODEC_SLACK;
+	MemoryContext context;
+	LsmBlock   *block;
+	char	   *memory;
+
+	if (blockno >= reader->props.blocks)
+		elog(ERROR, "block %u of a segment of %u blocks", blockno, reader->props.blocks);
+
+	context = GenerationContextCreate(CurrentMemoryContext, "lsm block", LSM_BLOCK_FIRST_BYTES,
+									  LSM_BLOCK_FIRST_BYTES, LSM_BLOCK_MOST_BYTES);
+	memory = MemoryContextAlloc(context, data + room + LSM_CACHE_LINE);
+	memory = (char *) TYPEALIGN(LSM_CACHE_LINE, memory);
+	block = (LsmBlock *) memory;
+	memset(block, 0, sizeof(LsmBlock));
+	block->home = block->context = context;
+	block->types = (LsmColumnType *) (memory + types);
+	memcpy(block->types, reader->types, natts * sizeof(LsmColumnType));
+	block->chunks = (LsmChunk **) (memory + LSM_BLOCK_CHUNKS);
+	block->source.uid = reader->source->uid;
+	block->source.relname = memcpy(memory + name, reader->source->relname,
+								   strlen(reader->source->relname) + 1);
+	block->place.source = &block->source;
+	block->place.blockno = blockno;
+	block->len = len;
+	block->grown = true;
+	if (!elsewhere)
+	{
+		block->data = (uint8 *) (memory + data);
+		memset(memory + data + len, 0, LSM_CODEC_SLACK);
+	}
+	return block;
 }
 
 LsmBlock *
 lsm_block_new(LsmSegmentReader *reader, uint32 blockno, char **bytes)
 {
-	MemoryContext context;
-	MemoryContext old;
-	LsmBlock   *block;
+	LsmBlock   *block = lsm_block_make(reader, blockno, reader->index[blockno].length, false);
 
-	if (blockno >= reader->props.blocks)
-		elog(ERROR, "block %u of a segment of %u blocks", blockno, reader->props.blocks);
-
-	/* one piece of memory has all but the bytes, if few columns are looked at */
-	context = AllocSetContextCreate(CurrentMemoryContext, "lsm block", 0, 6 * 1024, 8 * 1024);
-	old = MemoryContextSwitchTo(context);
-	block = palloc0(sizeof(LsmBlock));
-	block->context = context;
-	block->source.uid = reader->source->uid;
-	block->source.relname = pstrdup(reader->source->relname);
-	block->place.source = &block->source;
-	block->place.blockno = blockno;
-	block->len = reader->index[blockno].length;
-	block->types = palloc(Max(reader->props.natts, 1) * sizeof(LsmColumnType));
-	memcpy(block->types, reader->types, reader->props.natts * sizeof(LsmColumnType));
-	block->grown = true;
-	block->data = palloc((Size) block->len + LSM_CODEC_SLACK);
-	memset(block->data + block->len, 0, LSM_CODEC_SLACK);
-	MemoryContextSwitchTo(old);
-	*bytes = (char *) block->data;
+	*bytes = unconstify(char *, (const char *) block->data);
 	return block;
+}
+
+LsmBlock *
+lsm_block_new_expanded(LsmSegmentReader *reader, uint32 blockno, uint32 len, char **bytes)
+{
+	LsmBlock   *block = lsm_block_make(reader, blockno, len, false);
+
+	*bytes = unconstify(char *, (const char *) block->data);
+	return block;
+}
+
+LsmBlock *
+lsm_block_over_expanded(LsmSegmentReader *reader, uint32 blockno, uint32 len, const char *bytes)
+{
+	LsmBlock   *block = lsm_block_make(reader, blockno, len, true);
+
+	block->data = (const uint8 *) bytes;
+	return block;
+}
+
+static void
+lsm_block_hold_dictionaries(LsmSegmentReader *reader, LsmBlock *block)
+{
+	if (reader->dictionaries == NULL)
+		lsm_segment_corrupt(&block->source, block->place.blockno,
+							"The block needs dictionaries, of which the segment has none.");
+	lsm_dictionaries_hold(reader->dictionaries, block->context);
+	for (int i = 0; i < block->natts; i++)
+		block->types[i].dictionary = lsm_dictionaries_get(reader->dictionaries, i + 1);
 }
 
 void
@@ -398,15 +498,133 @@ lsm_block_begin(LsmSegmentReader *reader, LsmBlock *block, bool proved)
 	}
 	lsm_block_open(block, index, reader->props.natts);
 	if (block->dictionaries)
-	{
-		if (reader->dictionaries == NULL)
-			lsm_segment_corrupt(&block->source, block->place.blockno,
-								"The block needs dictionaries, of which the segment has none.");
-		lsm_dictionaries_hold(reader->dictionaries, block->context);
-		for (int i = 0; i < block->natts; i++)
-			block->types[i].dictionary = lsm_dictionaries_get(reader->dictionaries, i + 1);
-	}
+		lsm_block_hold_dictionaries(reader, block);
 	MemoryContextSwitchTo(old);
+}
+
+static LsmBlock *
+lsm_block_create_borrowed(void)
+{
+	MemoryContext home = AllocSetContextCreate(CurrentMemoryContext, "lsm borrowed block", 0,
+											   2 * 1024, 8 * 1024);
+	LsmBlock   *block = MemoryContextAllocZero(home, sizeof(LsmBlock));
+
+	block->home = home;
+	block->context = AllocSetContextCreate(home, "lsm borrowed chunks", 0, 8 * 1024, 64 * 1024);
+	block->place.source = &block->source;
+	return block;
+}
+
+/* Forget which block it was; what it knows of the segment stays. */
+static void
+lsm_block_reset(LsmBlock *block)
+{
+	LsmBlock	kept = *block;
+
+	MemoryContextReset(block->context);
+	memset(block, 0, sizeof(LsmBlock));
+	block->home = kept.home;
+	block->context = kept.context;
+	block->source = kept.source;
+	block->place.source = &block->source;
+	block->types = kept.types;
+	block->natts = kept.natts;
+	block->data = kept.data;
+	block->room = kept.room;
+
+	/* these pointed to what the context held */
+	for (int i = 0; kept.dictionaries && i < kept.natts; i++)
+		block->types[i].dictionary = NULL;
+}
+
+/* Have what all blocks of a segment need of it. */
+static void
+lsm_block_learn(LsmBlock *block, LsmSegmentReader *reader)
+{
+	int			natts = reader->props.natts;
+
+	if (block->source.relname != NULL && block->source.uid == reader->source->uid)
+		return;
+	if (block->types != NULL)
+		pfree(block->types);
+	if (block->source.relname != NULL)
+		pfree(unconstify(char *, block->source.relname));
+	block->types = NULL;
+	block->source.relname = NULL;
+	block->natts = natts;
+	block->types = MemoryContextAlloc(block->home, Max(natts, 1) * sizeof(LsmColumnType));
+	memcpy(block->types, reader->types, natts * sizeof(LsmColumnType));
+	block->source.uid = reader->source->uid;
+	block->source.relname = MemoryContextStrdup(block->home, reader->source->relname);
+}
+
+static void
+lsm_block_make_room(LsmBlock *block, uint32 len)
+{
+	if (len <= block->room)
+		return;
+	if (block->data != NULL)
+		pfree(unconstify(uint8 *, block->data));
+	block->data = NULL;
+	block->room = 0;
+	block->data = MemoryContextAllocZero(block->home, (Size) len + LSM_CODEC_SLACK);
+	block->room = len;
+}
+
+LsmBlock *
+lsm_block_borrow(LsmBlock *old, LsmSegmentReader *reader, uint32 blockno, LsmBlockLender *lender)
+{
+	const LsmBlockEntry *index = &reader->index[blockno];
+	LsmBlock   *block = old != NULL ? old : lsm_block_create_borrowed();
+	int			chunks = LSM_SYS_CHUNKS + reader->props.natts;
+	uint32		head = sizeof(LsmBlockHeader) + chunks * sizeof(LsmNarrowEntry);
+	LsmBlockHeader header;
+
+	Assert(blockno < reader->props.blocks);
+	lsm_block_reset(block);
+	lsm_block_learn(block, reader);
+	lsm_block_make_room(block, index->length);
+	block->place.blockno = blockno;
+	block->len = index->length;
+	block->grown = true;
+	block->lender = lender;
+	lender->copy(lender, 0, Min(head, block->len), (char *) block->data);
+	memcpy(&header, block->data, sizeof(header));
+	if (header.flags & LSM_BLOCK_WIDE)
+	{
+		head = sizeof(LsmBlockHeader) + chunks * sizeof(LsmWideEntry);
+		lender->copy(lender, 0, Min(head, block->len), (char *) block->data);
+	}
+	lsm_block_open(block, index, reader->props.natts);
+	if (block->dictionaries)
+		lsm_block_hold_dictionaries(reader, block);
+	return block;
+}
+
+void
+lsm_block_complete_bytes(LsmBlock *block)
+{
+	if (block->lender == NULL)
+		return;
+	/* what is there gets the same bytes once more */
+	block->lender->copy(block->lender, 0, block->len, (char *) block->data);
+	block->lender = NULL;
+}
+
+void
+lsm_block_prefetch(const LsmBlock *block)
+{
+	__builtin_prefetch(block);
+	__builtin_prefetch((const char *) block + 64);
+	__builtin_prefetch((const char *) block + 128);
+}
+
+bool
+lsm_block_is_costly(LsmBlock *block)
+{
+	for (int i = 0; i < block->natts && !block->costly; i++)
+		block->costly = block->columns[i] != NULL && block->columns[i]->values != NULL;
+	return block->costly;
 }
 
 LsmBlock *
@@ -423,13 +641,13 @@ lsm_block_read(LsmSegmentReader *reader, uint32 blockno)
 void
 lsm_block_keep(LsmBlock *block, MemoryContext context)
 {
-	MemoryContextSetParent(block->context, context);
+	MemoryContextSetParent(block->home, context);
 }
 
 void
 lsm_block_free(LsmBlock *block)
 {
-	MemoryContextDelete(block->context);
+	MemoryContextDelete(block->home);
 }
 
 Size
@@ -437,7 +655,7 @@ lsm_block_memory(LsmBlock *block)
 {
 	if (block->grown)
 	{
-		block->memory = MemoryContextMemAllocated(block->context, true);
+		block->memory = LSM_BLOCK_CONTEXT_BYTES + MemoryContextMemAllocated(block->home, true);
 		block->grown = false;
 	}
 	return block->memory;
@@ -455,6 +673,12 @@ lsm_block_natts(LsmBlock *block)
 	return block->natts;
 }
 
+static bool
+lsm_block_entry_compressed(const LsmWideEntry *entry)
+{
+	return (entry->flags & LSM_CHUNK_ZSTD) || entry->encoding == LSM_ENC_BODIES;
+}
+
 static pg_noinline LsmChunk *
 lsm_block_open_chunk(LsmBlock *block, int number, const LsmColumnType *type)
 {
@@ -469,16 +693,70 @@ lsm_block_open_chunk(LsmBlock *block, int number, const LsmColumnType *type)
 		lsm_block_entry(block, number + 1, &next);
 		end = next.offset;
 	}
+	if (lsm_block_entry_compressed(&entry))
+		block->decompressed = true;
 	if (entry.reserved != 0 || entry.offset < sizeof(LsmBlockHeader) ||
 		entry.offset > end || end > block->len)
 		lsm_segment_corrupt(&block->source, block->place.blockno,
 							"Chunk %d lies at %u to %u of %u bytes.",
 							number, entry.offset, end, block->len);
+	if (block->lender != NULL)
+		block->lender->copy(block->lender, entry.offset, end - entry.offset,
+							(char *) block->data + entry.offset);
+	block->costly |= (entry.flags & LSM_CHUNK_ZSTD) != 0 || entry.encoding == LSM_ENC_BODIES;
 	block->chunks[number] = lsm_chunk_open(block->context, &block->place, type,
 										   entry.encoding, entry.flags,
 										   block->data + entry.offset,
 										   end - entry.offset, block->rows);
 	return block->chunks[number];
+}
+
+bool
+lsm_block_has_decompressed(const LsmBlock *block)
+{
+	return block->decompressed;
+}
+
+void
+lsm_block_expand(LsmBlock *block, StringInfo out)
+{
+	int			systems = block->chunks_n - block->natts;
+	int			which = -1;
+	LsmBlockHeader header;
+	StringInfoData payload;
+
+	memcpy(&header, block->data, sizeof(header));
+	header.flags = LSM_BLOCK_WIDE;
+	resetStringInfo(out);
+	appendBinaryStringInfo(out, (char *) &header, sizeof(header));
+	enlargeStringInfo(out, block->chunks_n * sizeof(LsmWideEntry) + MAXIMUM_ALIGNOF);
+	memset(out->data + out->len, 0, block->chunks_n * sizeof(LsmWideEntry) + MAXIMUM_ALIGNOF);
+	out->len = MAXALIGN(out->len + block->chunks_n * sizeof(LsmWideEntry));
+	initStringInfo(&payload);
+	for (int i = 0; i < block->chunks_n; i++)
+	{
+		LsmChunk   *chunk = block->chunks[i];
+		LsmWideEntry entry;
+
+		while (i < systems && block->system_number[++which] != i)
+			;
+		if (chunk == NULL)
+			chunk = lsm_block_open_chunk(block, i, i < systems ? &lsm_block_system_types[which] :
+										 &block->types[i - systems]);
+		lsm_block_entry(block, i, &entry);
+		resetStringInfo(&payload);
+		lsm_chunk_expand(chunk, &payload, &entry.encoding, &entry.flags);
+		while ((Size) out->len != MAXALIGN(out->len))
+			appendStringInfoCharMacro(out, '\0');
+		entry.offset = out->len;
+		memcpy(out->data + sizeof(header) + i * sizeof(entry), &entry, sizeof(entry));
+		appendBinaryStringInfo(out, payload.data, payload.len);
+	}
+	pfree(payload.data);
+
+	/* what reads a little more than its bytes must find them */
+	for (int i = 0; i < LSM_CODEC_SLACK; i++)
+		appendStringInfoCharMacro(out, '\0');
 }
 
 /* A system chunk, NULL if every row has the default. */
@@ -514,17 +792,26 @@ lsm_block_chunk(LsmBlock *block, int attnum)
 	if (unlikely(chunk == NULL))
 		chunk = lsm_block_open_chunk(block, block->chunks_n - block->natts + attnum - 1,
 									 &block->types[attnum - 1]);
-
-	/* these are built in memory */
-	if (chunk->kind == LSM_CHUNK_NUMERICS)
-		block->grown = true;
 	return chunk;
 }
 
-/* The roots are used; true if they have been decoded. */
+/* Remember the roots as runs, if they are few; true if they are. */
+static bool
+lsm_block_find_runs(LsmBlock *block)
+{
+	LsmChunk   *chunk = lsm_block_system(block, LSM_SYS_ROOT);
+
+	block->runs_sought = true;
+	block->nruns = lsm_chunk_tid_runs(chunk, LSM_BLOCK_RUNS, block->run_roots, block->run_ends);
+	return block->nruns > 0;
+}
+
+/* The roots are used; true if they have been decoded, or are known as runs now. */
 static bool
 lsm_block_use_roots(LsmBlock *block, int uses)
 {
+	if (!block->runs_sought && lsm_block_find_runs(block))
+		return true;
 	if (block->roots_wait == 0)
 		return false;
 	if (block->roots_wait > uses)
@@ -550,8 +837,26 @@ lsm_block_first_at(const uint32 *roots, int row, uint32 offset)
 	return roots[row] == offset && (row == 0 || roots[row - 1] < offset);
 }
 
-int
-lsm_block_find(LsmBlock *block, LsmTid tid)
+/* lsm_block_find() among runs. */
+static inline int
+lsm_block_find_in_runs(const LsmBlock *block, LsmTid tid)
+{
+	int			row = 0;
+
+	for (int run = 0; run < block->nruns; run++)
+	{
+		if (tid <= block->run_roots[run])
+			return row;
+		if (tid - block->run_roots[run] < (LsmTid) (block->run_ends[run] - row))
+			return row + (int) (tid - block->run_roots[run]);
+		row = block->run_ends[run];
+	}
+	return row;
+}
+
+/* The same in the array of roots. */
+static int
+lsm_block_find_in_array(LsmBlock *block, LsmTid tid)
 {
 	const uint32 *roots = block->roots;
 	uint32		offset;
@@ -559,12 +864,6 @@ lsm_block_find(LsmBlock *block, LsmTid tid)
 	int			low;
 	int			high;
 
-	if (unlikely(roots == NULL))
-	{
-		if (!lsm_block_use_roots(block, LSM_ROOTS_SEARCH))
-			return lsm_chunk_lower_bound(lsm_block_system(block, LSM_SYS_ROOT), tid);
-		roots = block->roots;
-	}
 	if (tid <= block->first_root)
 		return 0;
 	if (tid - block->first_root > block->roots_span)
@@ -629,13 +928,46 @@ lsm_block_find(LsmBlock *block, LsmTid tid)
 	return block->found = high;
 }
 
+int
+lsm_block_find(LsmBlock *block, LsmTid tid)
+{
+	if (likely(block->nruns > 0))
+		return lsm_block_find_in_runs(block, tid);
+	if (block->roots == NULL)
+	{
+		/* of a block that is gone through, roots are not even looked at */
+		if (tid <= block->first)
+			return 0;
+		if (tid > block->last)
+			return block->rows;
+		if (!lsm_block_use_roots(block, LSM_ROOTS_SEARCH))
+			return lsm_chunk_lower_bound(lsm_block_system(block, LSM_SYS_ROOT), tid);
+	}
+	return block->nruns > 0 ? lsm_block_find_in_runs(block, tid) :
+		lsm_block_find_in_array(block, tid);
+}
+
+static inline LsmTid
+lsm_block_root_in_runs(const LsmBlock *block, int row)
+{
+	int			run = 0;
+	int			before = 0;
+
+	while (row >= block->run_ends[run])
+		before = block->run_ends[run++];
+	return block->run_roots[run] + (LsmTid) (row - before);
+}
+
 LsmTid
 lsm_block_root(LsmBlock *block, int row)
 {
 	Assert(row >= 0 && row < block->rows);
-	if (unlikely(block->roots == NULL) && !lsm_block_use_roots(block, 1))
+	if (likely(block->nruns > 0))
+		return lsm_block_root_in_runs(block, row);
+	if (block->roots == NULL && !lsm_block_use_roots(block, 1))
 		return (LsmTid) lsm_chunk_int(lsm_block_system(block, LSM_SYS_ROOT), row);
-	return block->first_root + block->roots[row];
+	return block->nruns > 0 ? lsm_block_root_in_runs(block, row) :
+		block->first_root + block->roots[row];
 }
 
 static inline int64
@@ -706,7 +1038,7 @@ lsm_block_head(LsmBlock *block, int row, LsmRowHead *head)
 	if (cols != NULL)
 	{
 		bool		isnull;
-		Datum		value = lsm_chunk_value(cols, row, &isnull);
+		Datum		value = lsm_chunk_value(cols, row, &isnull, NULL);
 
 		if (!isnull)
 		{
@@ -734,17 +1066,40 @@ lsm_block_all_frozen(LsmBlock *block)
 Datum
 lsm_block_value(LsmBlock *block, int row, int attnum, bool *isnull)
 {
+	LsmChunk   *chunk = lsm_block_chunk(block, attnum);
+
 	Assert(row >= 0 && row < block->rows);
-	return lsm_chunk_value(lsm_block_chunk(block, attnum), row, isnull);
+
+	/* these are built in the block's memory */
+	if (chunk->kind == LSM_CHUNK_NUMERICS)
+		block->grown = true;
+	return lsm_chunk_value(chunk, row, isnull, NULL);
+}
+
+Datum
+lsm_block_value_in(LsmBlock *block, int row, int attnum, bool *isnull, char *room)
+{
+	Assert(row >= 0 && row < block->rows);
+	return lsm_chunk_value(lsm_block_chunk(block, attnum), row, isnull, room);
 }
 
 void
-lsm_block_values(LsmBlock *block, int row, int from, int to, Datum *values, bool *isnull)
+lsm_block_values_in(LsmBlock *block, int row, int from, int to, Datum *values, bool *isnull,
+					char *room)
 {
 	Assert(row >= 0 && row < block->rows);
 	Assert(from >= 0 && to <= block->natts);
 	for (int i = from; i < to; i++)
-		values[i] = lsm_chunk_value(lsm_block_chunk(block, i + 1), row, &isnull[i]);
+		values[i] = lsm_chunk_value(lsm_block_chunk(block, i + 1), row, &isnull[i],
+									room + i * LSM_BLOCK_VALUE_BYTES);
+}
+
+bool
+lsm_block_column_is_built(LsmBlock *block, int attnum)
+{
+	const LsmChunk *chunk = lsm_block_chunk(block, attnum);
+
+	return chunk->kind == LSM_CHUNK_NUMERICS && chunk->values == NULL;
 }
 
 void
@@ -774,6 +1129,68 @@ lsm_block_uniform(LsmBlock *block)
 			return false;
 	}
 	return true;
+}
+
+bool
+lsm_block_alike(LsmBlock *block)
+{
+	static const int which[] = {LSM_SYS_INFO, LSM_SYS_COLS};
+
+	for (int i = 0; i < (int) lengthof(which); i++)
+	{
+		LsmChunk   *chunk = lsm_block_system(block, which[i]);
+
+		if (chunk != NULL && (chunk->present != NULL || chunk->vector.encoding != LSM_ENC_CONST))
+			return false;
+	}
+	return true;
+}
+
+/* Mostly a table has no more columns than the places in these lines. */
+#define LSM_FORESEEN_LINES		2
+
+void
+lsm_block_foresee(const LsmBlock *block)
+{
+	lsm_prefetch(block);
+	lsm_prefetch((const char *) block + LSM_CACHE_LINE);
+	for (int i = 0; i < LSM_FORESEEN_LINES; i++)
+		lsm_prefetch((const char *) block + LSM_BLOCK_CHUNKS + i * LSM_CACHE_LINE);
+}
+
+/* A column that has been opened, else NULL. */
+static inline const LsmChunk *
+lsm_block_opened(const LsmBlock *block, int column)
+{
+	return column < block->natts ? block->columns[column] : NULL;
+}
+
+void
+lsm_block_foresee_columns(const LsmBlock *block, const int16 *asked, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		const char *chunk = (const char *) lsm_block_opened(block, asked[i]);
+
+		for (Size line = 0; chunk != NULL && line < sizeof(LsmChunk); line += LSM_CACHE_LINE)
+			lsm_prefetch(chunk + line);
+	}
+}
+
+void
+lsm_block_foresee_values(const LsmBlock *block, LsmTid root, const int16 *asked, int n)
+{
+	int			row = lsm_block_find_in_runs(block, root);
+
+	if (block->nruns == 0 || row >= block->rows)
+		return;
+	for (int i = 0; i < n; i++)
+	{
+		const LsmChunk *chunk = lsm_block_opened(block, asked[i]);
+
+		if (chunk != NULL)
+			lsm_chunk_foresee(chunk, row);
+	}
 }
 
 /* Does every record know of all columns that the block stores? */

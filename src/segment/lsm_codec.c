@@ -22,6 +22,7 @@
 #include "access/tupmacs.h"
 #include "port/pg_bitutils.h"
 #include "segment/lsm_codec.h"
+#include "segment/lsm_numbers.h"
 #include "utils/memutils.h"
 
 /* Numerics that are built one by one before the whole column is decoded. */
@@ -480,6 +481,8 @@ lsm_chunk_open(MemoryContext context, const LsmCodecPlace *place, const LsmColum
 	chunk->place = place;
 	chunk->context = context;
 	chunk->rows = rows;
+	chunk->payload = payload;
+	chunk->payload_len = len;
 	chunk->typlen = type->typlen;
 	chunk->typalign = type->typalign;
 	if (encoding == LSM_ENC_NULLS)
@@ -505,6 +508,8 @@ lsm_chunk_open(MemoryContext context, const LsmCodecPlace *place, const LsmColum
 		cursor.p = lsm_chunk_decompress(chunk, &cursor, &len);
 		cursor.start = cursor.p;
 		cursor.end = cursor.p + len;
+		chunk->payload = cursor.p;
+		chunk->payload_len = len;
 	}
 	else if ((flags & LSM_CHUNK_ALIGNED) && payload != (const uint8 *) MAXALIGN(payload))
 		lsm_codec_bad(place, "it is not aligned");
@@ -730,8 +735,8 @@ lsm_codec_datum(int64 value, int typlen)
 }
 
 /*
- * Numerics are built in the block's memory.  So that memory stays bounded however
- * often this is called, all are built once, after a few.
+ * Numerics are built in the block's memory, if the caller has no room for one.  So that
+ * memory stays bounded however often this is called, all are built once, after a few.
  */
 static pg_noinline Datum
 lsm_chunk_numeric(LsmChunk *chunk, int row, int i)
@@ -753,7 +758,7 @@ lsm_chunk_numeric(LsmChunk *chunk, int row, int i)
 }
 
 Datum
-lsm_chunk_value(LsmChunk *chunk, int row, bool *isnull)
+lsm_chunk_value(LsmChunk *chunk, int row, bool *isnull, char *room)
 {
 	int			i = row;
 
@@ -777,8 +782,160 @@ lsm_chunk_value(LsmChunk *chunk, int row, bool *isnull)
 		case LSM_CHUNK_INTEGERS:
 			return lsm_codec_datum(lsm_vector_int(chunk, &chunk->vector, i), chunk->typlen);
 		default:
-			return lsm_chunk_numeric(chunk, row, i);
+			if (room == NULL)
+				return lsm_chunk_numeric(chunk, row, i);
+			lsm_numeric_build(lsm_vector_int(chunk, &chunk->vector, i), chunk->scale, room);
+			return PointerGetDatum(room);
 	}
+}
+
+/* Have the processor fetch what the value of a row is made of. */
+void
+lsm_chunk_foresee(const LsmChunk *chunk, int row)
+{
+	const LsmVector *v = &chunk->vector;
+
+	if (chunk->values != NULL)
+		lsm_prefetch(&chunk->values[row]);
+	else if (v->codes != NULL)
+		lsm_prefetch(v->codes + (((Size) row * v->width) >> 3));
+	else if (v->encoding == LSM_ENC_FIXED)
+		lsm_prefetch(v->data + (Size) row * v->stride);
+	else if (v->offsets != NULL)
+		lsm_prefetch(&v->offsets[row]);
+}
+
+/* ---------------------------------------------------------------------
+ * Many codes
+ *
+ * Eight codes take as many bytes as one has bits, so every eighth begins a byte.  They are
+ * taken out of as few words as have them whole, for each width by shifts that are known
+ * when compiling, without branches.  The last word may end 7 bytes behind the codes.
+ * --------------------------------------------------------------------- */
+
+/* Code number code, of the eight that begin at p, out of a word with some of them whole. */
+#define LSM_CODES_WORD(p, width, code) \
+	(lsm_bits_load((p) + ((code) * (width) >> 3)) >> ((code) * (width) & 7))
+#define LSM_CODES_TAKE(word, width, code) \
+	((word) >> (code) * (width) & ((UINT64CONST(1) << (width)) - 1))
+#define LSM_CODES_TWO(out, p, width, code) \
+	do { \
+		uint64		two_ = LSM_CODES_WORD(p, width, code); \
+		(out)[code] = LSM_CODES_TAKE(two_, width, 0); \
+		(out)[(code) + 1] = LSM_CODES_TAKE(two_, width, 1); \
+	} while (0)
+#define LSM_CODES_FOUR(out, p, width, code) \
+	do { \
+		uint64		four_ = LSM_CODES_WORD(p, width, code); \
+		(out)[code] = LSM_CODES_TAKE(four_, width, 0); \
+		(out)[(code) + 1] = LSM_CODES_TAKE(four_, width, 1); \
+		(out)[(code) + 2] = LSM_CODES_TAKE(four_, width, 2); \
+		(out)[(code) + 3] = LSM_CODES_TAKE(four_, width, 3); \
+	} while (0)
+
+/* Up to 15 bits, four fit in a word wherever in its first byte they begin. */
+#define LSM_CODES_UNPACK(width) \
+	for (int i = 0; i + 8 <= n; i += 8, p += (width)) \
+	{ \
+		if ((width) <= 15) \
+		{ \
+			LSM_CODES_FOUR(out + i, p, width, 0); \
+			LSM_CODES_FOUR(out + i, p, width, 4); \
+		} \
+		else \
+		{ \
+			LSM_CODES_TWO(out + i, p, width, 0); \
+			LSM_CODES_TWO(out + i, p, width, 2); \
+			LSM_CODES_TWO(out + i, p, width, 4); \
+			LSM_CODES_TWO(out + i, p, width, 6); \
+		} \
+	}
+
+/* Codes from number from, a multiple of 8, on; none has more than 16 bits. */
+static void
+lsm_codes_unpack16(const LsmVector *v, int from, int n, uint16 *out)
+{
+	const uint8 *p = v->codes + (Size) (from / 8) * v->width;
+
+	Assert(from % 8 == 0 && v->width <= 16);
+	switch (v->width)
+	{
+		case 1:
+			LSM_CODES_UNPACK(1);
+			break;
+		case 2:
+			LSM_CODES_UNPACK(2);
+			break;
+		case 3:
+			LSM_CODES_UNPACK(3);
+			break;
+		case 4:
+			LSM_CODES_UNPACK(4);
+			break;
+		case 5:
+			LSM_CODES_UNPACK(5);
+			break;
+		case 6:
+			LSM_CODES_UNPACK(6);
+			break;
+		case 7:
+			LSM_CODES_UNPACK(7);
+			break;
+		case 8:
+			LSM_CODES_UNPACK(8);
+			break;
+		case 9:
+			LSM_CODES_UNPACK(9);
+			break;
+		case 10:
+			LSM_CODES_UNPACK(10);
+			break;
+		case 11:
+			LSM_CODES_UNPACK(11);
+			break;
+		case 12:
+			LSM_CODES_UNPACK(12);
+			break;
+		case 13:
+			LSM_CODES_UNPACK(13);
+			break;
+		case 14:
+			LSM_CODES_UNPACK(14);
+			break;
+		case 15:
+			LSM_CODES_UNPACK(15);
+			break;
+		case 16:
+			LSM_CODES_UNPACK(16);
+			break;
+		default:
+			memset(out, 0, n * sizeof(uint16));
+			break;
+	}
+	for (int i = n / 8 * 8; i < n; i++)
+		out[i] = (uint16) lsm_bits_get(v->codes, v->width, v->mask, from + i);
+}
+
+/* So many codes are unpacked at a time by who needs no array of all of them. */
+#define LSM_CODES_BATCH			512
+
+/* The codes of a dictionary; each is checked. */
+static void
+lsm_codes_checked(const LsmChunk *chunk, const LsmVector *v, int from, int n, uint16 *codes)
+{
+	uint16		most = 0;
+
+	if (v->width > 16)
+	{
+		for (int i = 0; i < n; i++)
+			codes[i] = (uint16) lsm_vector_code(chunk, v, from + i);
+		return;
+	}
+	lsm_codes_unpack16(v, from, n, codes);
+	for (int i = 0; i < n; i++)
+		most = codes[i] > most ? codes[i] : most;
+	if (most >= v->child->n)
+		lsm_codec_bad(chunk->place, "a code is out of range");
 }
 
 /* ---------------------------------------------------------------------
@@ -817,6 +974,27 @@ lsm_vector_bytes(const LsmVector *v, uint64 *out)
 	return false;
 }
 
+/* The same by way of narrow codes. */
+static bool
+lsm_vector_narrow(const LsmVector *v, uint64 *out)
+{
+	uint16		codes[LSM_CODES_BATCH];
+	uint64		base = v->base;
+	uint32		multiplier = (uint32) v->multiplier;
+
+	if (v->width > 16 || v->multiplier > PG_UINT16_MAX)
+		return false;
+	for (int from = 0; from < v->n; from += LSM_CODES_BATCH)
+	{
+		int			n = Min(v->n - from, LSM_CODES_BATCH);
+
+		lsm_codes_unpack16(v, from, n, codes);
+		for (int i = 0; i < n; i++)
+			out[from + i] = base + multiplier * (uint32) codes[i];
+	}
+	return true;
+}
+
 /* What is in *v is copied: for all the compiler knows, out points to it. */
 static void
 lsm_vector_for(const LsmVector *v, uint64 *out)
@@ -829,7 +1007,7 @@ lsm_vector_for(const LsmVector *v, uint64 *out)
 	uint64		width = v->width;
 	int			n = v->n;
 
-	if (lsm_vector_bytes(v, out))
+	if (lsm_vector_bytes(v, out) || lsm_vector_narrow(v, out))
 		return;
 	if (width == 64)
 	{
@@ -854,25 +1032,52 @@ lsm_vector_for(const LsmVector *v, uint64 *out)
 	}
 }
 
+/* Where runs end, so many of them; each is checked. */
+static void
+lsm_runs_checked(const LsmChunk *chunk, const LsmVector *v, int from, int n, uint16 *ends)
+{
+	uint16		before = from == 0 ? 0 : (uint16) lsm_vector_run_end(chunk, v, from - 1);
+	bool		bad = false;
+
+	if (v->width > 16)
+	{
+		for (int i = 0; i < n; i++)
+			ends[i] = (uint16) lsm_vector_run_end(chunk, v, from + i);
+	}
+	else
+		lsm_codes_unpack16(v, from, n, ends);
+	for (int i = 0; i < n; i++)
+	{
+		bad |= ends[i] < before || ends[i] > v->n;
+		before = ends[i];
+	}
+	if (bad)
+		lsm_codec_bad(chunk->place, "its runs do not add up");
+}
+
 /* Runs of equal numbers, or (step is 1) of numbers that count up. */
 static void
 lsm_vector_all_runs(const LsmChunk *chunk, const LsmVector *v, uint64 step, uint64 *out)
 {
 	uint64	   *values = palloc(v->child->n * sizeof(uint64));
+	uint16		ends[LSM_CODES_BATCH];
 	int			row = 0;
 
 	lsm_vector_all_ints(chunk, v->child, values);
-	for (int run = 0; run < v->child->n; run++)
+	for (int from = 0; from < v->child->n; from += LSM_CODES_BATCH)
 	{
-		uint64		value = values[run];
-		uint64		end = lsm_bits_get(v->codes, v->width, v->mask, run);
+		int			runs = Min(v->child->n - from, LSM_CODES_BATCH);
 
-		if (end > (uint64) v->n || end < (uint64) row)
-			lsm_codec_bad(chunk->place, "its runs do not add up");
-		for (; row < (int) end; row++)
+		lsm_runs_checked(chunk, v, from, runs, ends);
+		for (int run = 0; run < runs; run++)
 		{
-			out[row] = value;
-			value += step;
+			uint64		value = values[from + run];
+
+			for (; row < ends[run]; row++)
+			{
+				out[row] = value;
+				value += step;
+			}
 		}
 	}
 	/* The end of the last run was checked when opening. */
@@ -904,15 +1109,16 @@ lsm_vector_all_ints(const LsmChunk *chunk, const LsmVector *v, uint64 *out)
 		case LSM_ENC_DICT:
 			{
 				uint64	   *values = palloc(v->child->n * sizeof(uint64));
+				uint16		codes[LSM_CODES_BATCH];
 
 				lsm_vector_all_ints(chunk, v->child, values);
-				for (int i = 0; i < v->n; i++)
+				for (int from = 0; from < v->n; from += LSM_CODES_BATCH)
 				{
-					uint64		code = lsm_bits_get(v->codes, v->width, v->mask, i);
+					int			n = Min(v->n - from, LSM_CODES_BATCH);
 
-					if (code >= (uint64) v->child->n)
-						lsm_codec_bad(chunk->place, "a code is out of range");
-					out[i] = values[code];
+					lsm_codes_checked(chunk, v, from, n, codes);
+					for (int i = 0; i < n; i++)
+						out[from + i] = values[codes[i]];
 				}
 				pfree(values);
 				break;
@@ -1136,6 +1342,46 @@ lsm_chunk_lower_bound(LsmChunk *chunk, uint64 key)
 	return low;
 }
 
+/* Does it count up by one, from its base on? */
+static bool
+lsm_vector_counts_up(const LsmVector *v)
+{
+	if (v->encoding == LSM_ENC_LINEAR)
+		return v->multiplier == UINT64CONST(1) << 16 && v->width == 0;
+	return v->n == 1 && v->encoding == LSM_ENC_CONST;
+}
+
+int
+lsm_chunk_tid_runs(LsmChunk *chunk, int max, uint64 *firsts, uint16 *ends)
+{
+	const LsmVector *v = &chunk->vector;
+	uint64		next = 0;
+	int			row = 0;
+
+	Assert(!v->strings && chunk->present == NULL && v->encoding != LSM_ENC_NULLS);
+	if (lsm_vector_counts_up(v))
+	{
+		firsts[0] = v->base;
+		ends[0] = chunk->rows;
+		return 1;
+	}
+	if (v->encoding != LSM_ENC_RUNS || v->child->n > max)
+		return 0;
+	for (int run = 0; run < v->child->n; run++)
+	{
+		int			end = lsm_vector_run_end(chunk, v, run);
+
+		firsts[run] = lsm_vector_plain_int(v->child, run);
+		if (end <= row)
+			lsm_codec_bad(chunk->place, "its runs do not add up");
+		if (firsts[run] < next)
+			return 0;			/* several records of a root */
+		next = firsts[run] + (uint64) (end - row);
+		ends[run] = row = end;
+	}
+	return v->child->n;
+}
+
 /* ---------------------------------------------------------------------
  * By encoding
  * --------------------------------------------------------------------- */
@@ -1194,52 +1440,150 @@ lsm_vector_bounds(const LsmVector *v, int64 *min, int64 *max)
 	}
 }
 
-/* The sum of as many codes as a vector can have. */
+/*
+ * The sum of codes of less than a byte, without taking each out of its word: eight are added
+ * up in two fields that have four times their width, and these over as many words as
+ * they cannot overflow by.
+ */
 static uint64
-lsm_vector_sum_codes(const LsmVector *v)
+lsm_codes_sum_narrow(const LsmVector *v, int n)
 {
-	const uint8 *codes = v->codes;
-	uint64		mask = v->mask;
-	uint64		width = v->width;
-	uint64		bit = 0;
+	const int	width = v->width;
+	const uint64 pair = lsm_bits_mask(2 * width);
+	const uint64 four = lsm_bits_mask(4 * width);
+	const uint64 fourth = v->mask | v->mask << 4 * width;
+	const uint64 even = fourth | fourth << 2 * width;
+	const uint64 halves = pair | pair << 4 * width;
+	const int	words = (int) Min(four / Max(4 * v->mask, 1), LSM_CODES_BATCH);
+	const uint8 *p = v->codes;
 	uint64		sum = 0;
-	int			n = v->n;
 
-	if (width == 8)
+	Assert(width >= 1 && width <= 7 && n % 8 == 0);
+	while (n > 0)
 	{
-		for (int i = 0; i < n; i++)
-			sum += codes[i];
-		return sum;
-	}
-	for (int i = 0; i < n; i++)
-	{
-		sum += lsm_bits_load(codes + (bit >> 3)) >> (bit & 7) & mask;
-		bit += width;
+		uint64		fields = 0;
+
+		for (int i = 0; i < words && n > 0; i++, n -= 8, p += width)
+		{
+			uint64		word = lsm_bits_load(p);
+
+			word = (word & even) + (word >> width & even);
+			fields += (word & halves) + (word >> 2 * width & halves);
+		}
+		sum += (fields & four) + (fields >> 4 * width);
 	}
 	return sum;
 }
 
-static int128
-lsm_vector_sum_runs(const LsmChunk *chunk, const LsmVector *v)
+/* The sum of as many codes as a vector can have. */
+static uint64
+lsm_vector_sum_codes(const LsmVector *v)
+{
+	uint16		codes[LSM_CODES_BATCH];
+	uint64		sum = 0;
+	int			from = 0;
+
+	if (v->width == 0)
+		return 0;
+	if (v->width == 8)
+	{
+		const uint8 *bytes = v->codes;
+
+		for (int i = 0; i < v->n; i++)
+			sum += bytes[i];
+		return sum;
+	}
+	if (v->width < 8)
+	{
+		from = v->n / 8 * 8;
+		sum = lsm_codes_sum_narrow(v, from);
+	}
+	else if (v->width <= 16)
+	{
+		for (; from < v->n; from += LSM_CODES_BATCH)
+		{
+			int			n = Min(v->n - from, LSM_CODES_BATCH);
+			uint32		some = 0;
+
+			lsm_codes_unpack16(v, from, n, codes);
+			for (int i = 0; i < n; i++)
+				some += codes[i];
+			sum += some;
+		}
+		return sum;
+	}
+	for (; from < v->n; from++)
+		sum += lsm_bits_get(v->codes, v->width, v->mask, from);
+	return sum;
+}
+
+/* The sum of values of a dictionary; false: it might not fit in 64 bits. */
+static bool
+lsm_vector_sum_distinct(const LsmChunk *chunk, const LsmVector *v, int128 *sum)
 {
 	int64	   *values = palloc(v->child->n * sizeof(int64));
+	uint16		codes[LSM_CODES_BATCH];
+	int64		total = 0;
+	bool		fits = true;
+
+	lsm_vector_ints(chunk, v->child, values);
+	for (int i = 0; i < v->child->n; i++)
+		fits &= values[i] < PG_INT64_MAX / LSM_BLOCK_MAX_ROWS &&
+			values[i] > -PG_INT64_MAX / LSM_BLOCK_MAX_ROWS;
+	for (int from = 0; from < v->n && fits; from += LSM_CODES_BATCH)
+	{
+		int			n = Min(v->n - from, LSM_CODES_BATCH);
+
+		lsm_codes_checked(chunk, v, from, n, codes);
+		for (int i = 0; i < n; i++)
+			total += values[codes[i]];
+	}
+	pfree(values);
+	*sum = total;
+	return fits;
+}
+
+/* Sums of a block's rows of such numbers do not leave 64 bits. */
+#define LSM_SUM_NEAR			(INT64CONST(1) << 48)
+
+/* The sum of runs; false: a run that counts up passes the greatest number, and wraps around. */
+static bool
+lsm_vector_sum_runs(const LsmChunk *chunk, const LsmVector *v, int128 *sum)
+{
+	int64	   *values = palloc(v->child->n * sizeof(int64));
+	uint16		ends[LSM_CODES_BATCH];
 	bool		count_up = v->encoding == LSM_ENC_RUNS;
-	int128		sum = 0;
+	int64		least;
+	int64		most;
+	bool		near;
+	int64		near_sum = 0;
 	int64		row = 0;
 
 	lsm_vector_ints(chunk, v->child, values);
-	for (int run = 0; run < v->child->n; run++)
+	lsm_numbers_bounds(values, v->child->n, &least, &most);
+	near = least > -LSM_SUM_NEAR && most < LSM_SUM_NEAR;
+	*sum = 0;
+	for (int from = 0; from < v->child->n; from += LSM_CODES_BATCH)
 	{
-		int64		end = lsm_vector_run_end(chunk, v, run);
-		int64		n = end - row;
+		int			runs = Min(v->child->n - from, LSM_CODES_BATCH);
 
-		if (n < 0)
-			lsm_codec_bad(chunk->place, "its runs do not add up");
-		sum += (int128) values[run] * n + (count_up ? n * (n - 1) / 2 : 0);
-		row = end;
+		lsm_runs_checked(chunk, v, from, runs, ends);
+		for (int run = 0; run < runs; run++)
+		{
+			int64		n = ends[run] - row;
+
+			if (near)
+				near_sum += values[from + run] * n;
+			else
+				*sum += (int128) values[from + run] * n;
+			if (count_up)
+				near_sum += n * (n - 1) / 2;
+			row = ends[run];
+		}
 	}
+	*sum += near_sum;
 	pfree(values);
-	return sum;
+	return !count_up || most <= PG_INT64_MAX - v->n;
 }
 
 bool
@@ -1261,14 +1605,10 @@ lsm_vector_sum(const LsmChunk *chunk, const LsmVector *v, int128 *sum)
 				(int128) v->multiplier * lsm_vector_sum_codes(v);
 			return true;
 		case LSM_ENC_RUNS:
-			/* a run that passes the greatest number wraps around */
-			if (!lsm_vector_bounds(v->child, &min, &max) || max > PG_INT64_MAX - v->n)
-				return false;
-			*sum = lsm_vector_sum_runs(chunk, v);
-			return true;
 		case LSM_ENC_RLE:
-			*sum = lsm_vector_sum_runs(chunk, v);
-			return true;
+			return lsm_vector_sum_runs(chunk, v, sum);
+		case LSM_ENC_DICT:
+			return lsm_vector_sum_distinct(chunk, v, sum);
 		default:
 			return false;
 	}
@@ -1285,18 +1625,29 @@ lsm_vector_codes(const LsmVector *v, uint32 *out)
 
 	if (v->encoding != LSM_ENC_FOR || width > 31)
 		return false;
-	if (width == 8)
-	{
-		for (int i = 0; i < n; i++)
-			out[i] = codes[i];
-		return true;
-	}
 	for (int i = 0; i < n; i++)
 	{
 		out[i] = (uint32) (lsm_bits_load(codes + (bit >> 3)) >> (bit & 7) & mask);
 		bit += width;
 	}
 	return true;
+}
+
+bool
+lsm_vector_codes16(const LsmVector *v, uint16 *out)
+{
+	if (v->encoding != LSM_ENC_FOR || v->width > 16)
+		return false;
+	lsm_codes_unpack16(v, 0, v->n, out);
+	return true;
+}
+
+void
+lsm_vector_all_codes(const LsmChunk *chunk, const LsmVector *v, uint16 *out)
+{
+	Assert(v->encoding == LSM_ENC_DICT);
+	for (int from = 0; from < v->n; from += LSM_CODES_BATCH)
+		lsm_codes_checked(chunk, v, from, Min(v->n - from, LSM_CODES_BATCH), out + from);
 }
 
 bool

@@ -188,6 +188,8 @@ extern Size lsm_column_add(LsmColumn *column, Datum value, bool isnull);
 /* Signed numbers in as few bytes as they need. */
 extern int	lsm_encode_signed_bytes(int64 value);
 extern void lsm_encode_signed(StringInfo out, int64 value, int bytes);
+extern int	lsm_encode_width(uint64 max_code);
+extern void lsm_encode_codes(StringInfo out, const uint64 *codes, int n, int width);
 
 /*
  * Append the chunk of a column to out (whose byte 0 is byte 0 of the block);
@@ -252,19 +254,37 @@ typedef struct LsmChunk
 	bool		numeric;
 	uint8		scale;			/* as in the payload */
 	int			built;			/* numerics built one by one */
+	const uint8 *payload;		/* decompressed, if all of it was compressed */
+	Size		payload_len;
 } LsmChunk;
 
 extern LsmChunk *lsm_chunk_open(MemoryContext context, const LsmCodecPlace *place,
 								const LsmColumnType *type, uint8 encoding, uint8 flags,
 								const uint8 *payload, Size len, int rows);
-extern Datum lsm_chunk_value(LsmChunk *chunk, int row, bool *isnull);
+
+/* A row's value is going to be asked for; only a hint. */
+extern void lsm_chunk_foresee(const LsmChunk *chunk, int row);
+
+/* One value; a numeric is built in room (LSM_NUMERIC_MAX_BYTES), or in the block's memory. */
+extern Datum lsm_chunk_value(LsmChunk *chunk, int row, bool *isnull, char *room);
 extern void lsm_chunk_decode(LsmChunk *chunk, Datum **values, bool **isnull);
+
+/* Append the payload of a chunk in which nothing is compressed; adapts encoding and flags. */
+extern void lsm_chunk_expand(const LsmChunk *chunk, StringInfo out, uint8 *encoding,
+							 uint8 *flags);
 
 /* Integer chunks: one value, zero where there is none. */
 extern int64 lsm_chunk_int(LsmChunk *chunk, int row);
 
 /* Chunks of ascending TIDs without nulls: first row whose value is >= key. */
 extern int	lsm_chunk_lower_bound(LsmChunk *chunk, uint64 key);
+
+/*
+ * The same chunks as runs of TIDs that count up, each run behind the one before it: with
+ * which TID a run begins, and how many rows there are up to its end.  How many runs; 0 if
+ * these are more than max, or it is not stored as such.
+ */
+extern int	lsm_chunk_tid_runs(LsmChunk *chunk, int max, uint64 *firsts, uint16 *ends);
 
 /* The same chunks as offsets from the first value; NULL if they do not fit. */
 extern uint32 *lsm_chunk_decode_tids(LsmChunk *chunk, uint64 *first);
@@ -274,7 +294,7 @@ extern uint32 *lsm_chunk_decode_tids(LsmChunk *chunk, uint64 *first);
  * ends, a code of a dictionary, all numbers, bounds of all numbers (false: the
  * encoding does not tell any), one value (numerics that are built are palloc'd).
  * The sum of all numbers, codes of FOR, and numbers at some places, to the same places of
- * out: false if that is no faster than all numbers.
+ * out: false if that is no faster than all numbers.  All codes of a dictionary, checked.
  */
 extern int	lsm_vector_run_end(const LsmChunk *chunk, const LsmVector *v, int run);
 extern int	lsm_vector_code(const LsmChunk *chunk, const LsmVector *v, int i);
@@ -282,6 +302,8 @@ extern void lsm_vector_ints(const LsmChunk *chunk, const LsmVector *v, int64 *ou
 extern bool lsm_vector_bounds(const LsmVector *v, int64 *min, int64 *max);
 extern bool lsm_vector_sum(const LsmChunk *chunk, const LsmVector *v, int128 *sum);
 extern bool lsm_vector_codes(const LsmVector *v, uint32 *codes);
+extern bool lsm_vector_codes16(const LsmVector *v, uint16 *codes);
+extern void lsm_vector_all_codes(const LsmChunk *chunk, const LsmVector *v, uint16 *codes);
 extern bool lsm_vector_some(const LsmVector *v, const uint16 *places, int n, int64 *out);
 extern Datum lsm_vector_datum(const LsmChunk *chunk, const LsmVector *v, int i);
 

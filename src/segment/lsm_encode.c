@@ -234,7 +234,8 @@ lsm_column_add(LsmColumn *column, Datum value, bool isnull)
  * Small pieces of payload
  * --------------------------------------------------------------------- */
 
-static inline int
+/* Bits of the codes up to this one. */
+int
 lsm_encode_width(uint64 max_code)
 {
 	int			width = max_code == 0 ? 0 : pg_leftmost_one_pos64(max_code) + 1;
@@ -268,7 +269,7 @@ lsm_encode_signed(StringInfo out, int64 value, int bytes)
 }
 
 /* Append n codes of the given width. */
-static void
+void
 lsm_encode_codes(StringInfo out, const uint64 *codes, int n, int width)
 {
 	Size		bytes = lsm_bits_bytes(n, width);

@@ -12,6 +12,8 @@
  */
 #include "postgres.h"
 
+#include "port/pg_bitutils.h"
+#include "segment/lsm_codec.h"
 #include "segment/lsm_numbers.h"
 
 /* Differences of numbers from minus this to this, less one, fit in 64 bits. */
@@ -73,6 +75,47 @@ lsm_numbers_codes_inside(const uint32 *codes, int n, uint32 lo, uint32 hi, bool 
 
 	for (int i = 0; i < n; i++)
 		pass[i] = (uint8) (((codes[i] - lo) | (hi - codes[i])) >> 31) ^ flip;
+}
+
+void
+lsm_numbers_codes16_inside(const uint16 *codes, int n, uint16 lo, uint16 hi, bool outside,
+						   uint8 *pass)
+{
+	uint16		span = hi - lo;
+	uint8		flip = outside;
+
+	for (int i = 0; i < n; i++)
+		pass[i] = (uint8) ((uint16) (codes[i] - lo) <= span) ^ flip;
+}
+
+/* Eight rows at a time: mostly there are all of them, or few. */
+int
+lsm_numbers_list(const uint8 *mask, int n, uint16 *rows)
+{
+	const uint64 all = UINT64CONST(0x0101010101010101);
+	int			count = 0;
+	int			row = 0;
+
+	for (; row + 8 <= n; row += 8)
+	{
+		uint64		word = lsm_bits_load(mask + row);
+
+		if (word == all)
+		{
+			for (int i = 0; i < 8; i++)
+				rows[count + i] = row + i;
+			count += 8;
+			continue;
+		}
+		for (; word != 0; word &= word - 1)
+			rows[count++] = row + pg_rightmost_one_pos64(word) / 8;
+	}
+	for (; row < n; row++)
+	{
+		rows[count] = row;
+		count += mask[row];
+	}
+	return count;
 }
 
 void

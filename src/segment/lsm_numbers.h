@@ -24,6 +24,12 @@ extern void lsm_numbers_inside(const int64 *values, int n, int64 lo, int64 hi, b
 extern void lsm_numbers_codes_inside(const uint32 *codes, int n, uint32 lo, uint32 hi,
 									 bool outside, uint8 *pass);
 
+extern void lsm_numbers_codes16_inside(const uint16 *codes, int n, uint16 lo, uint16 hi,
+									   bool outside, uint8 *pass);
+
+/* The rows of a mask, in order; returns how many.  There is room for all rows. */
+extern int	lsm_numbers_list(const uint8 *mask, int n, uint16 *rows);
+
 /* The least and the greatest; n is not 0. */
 extern void lsm_numbers_bounds(const int64 *values, int n, int64 *min, int64 *max);
 

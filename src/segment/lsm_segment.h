@@ -76,8 +76,8 @@ typedef struct LsmSegmentOptions
 	uint64		uid;
 	uint32		block_bytes;	/* raw bytes of rows that end a block: 32 kB */
 	int			compression_level;	/* zstd; 0: none */
-	uint32		dictionary_samples; /* LSM_DICTIONARY_SAMPLES, or less in tests;
-									 * 0: no dictionaries */
+	uint32		dictionary_samples; /* LSM_DICTIONARY_SAMPLES, or less in
+									 * tests; 0: no dictionaries */
 } LsmSegmentOptions;
 
 typedef struct LsmSegmentStats
@@ -195,6 +195,9 @@ extern void lsm_segment_reader_close(LsmSegmentReader *reader);
 extern LsmSegmentKind lsm_segment_reader_kind(LsmSegmentReader *reader);
 extern uint32 lsm_segment_reader_blocks(LsmSegmentReader *reader);
 
+/* A place, zeroed at first, for what its reader learns of a segment. */
+extern void *lsm_segment_reader_note(LsmSegmentReader *reader, Size bytes);
+
 /*
  * Bytes of memory that its dictionaries have, besides what is in the memory context it
  * was opened in; and those of all dictionaries that only blocks hold any more.
@@ -262,6 +265,16 @@ typedef struct LsmZone
 } LsmZone;
 extern bool lsm_segment_zone(LsmSegmentReader *reader, uint32 blockno, int attnum, LsmZone *zone);
 
+/* Which group that is; no group has 0 for uid. */
+typedef struct LsmZoneName
+{
+	uint64		uid;
+	uint32		number;
+} LsmZoneName;
+extern LsmZoneName lsm_segment_name_zone(LsmSegmentReader *reader, uint32 blockno);
+extern bool lsm_segment_is_zone(LsmSegmentReader *reader, uint32 blockno,
+								const LsmZoneName *name);
+
 /* The roots, from first to last, of all blocks of that group. */
 extern void lsm_segment_zone_roots(LsmSegmentReader *reader, uint32 blockno, LsmTid *first,
 								   LsmTid *last);
@@ -280,8 +293,49 @@ extern int	lsm_segment_column_length(LsmSegmentReader *reader, int attnum);
  * checksum is not looked at (lsm_segment_block_good() has been, since they were read).
  */
 extern LsmBlock *lsm_block_read(LsmSegmentReader *reader, uint32 blockno);
+
+/*
+ * Who has the bytes of a block, which are sound, and gives out parts of them as the block
+ * asks for them.  It must be there until all are given (lsm_block_complete_bytes()), or the
+ * block is not used any more.
+ */
+typedef struct LsmBlockLender
+{
+	void		(*copy) (struct LsmBlockLender *lender, uint32 from, uint32 len, char *to);
+} LsmBlockLender;
+
+/*
+ * A block of which only the chunks that are looked at are copied.  An old one, made so
+ * and not used any more, may become the new one: that spares most of the work.
+ */
+extern LsmBlock *lsm_block_borrow(LsmBlock *old, LsmSegmentReader *reader, uint32 blockno,
+								  LsmBlockLender *lender);
+extern void lsm_block_complete_bytes(LsmBlock *block);
+
+/* Have the processor fetch what every use of a block begins with. */
+extern void lsm_block_prefetch(const LsmBlock *block);
+
+/* Has something been decoded that costs more than to copy the block? */
+extern bool lsm_block_is_costly(LsmBlock *block);
 extern LsmBlock *lsm_block_new(LsmSegmentReader *reader, uint32 blockno, char **bytes);
+extern LsmBlock *lsm_block_new_expanded(LsmSegmentReader *reader, uint32 blockno, uint32 len,
+										char **bytes);
 extern void lsm_block_begin(LsmSegmentReader *reader, LsmBlock *block, bool proved);
+
+/*
+ * The bytes of the same block in which nothing is compressed (lsm_expand.c), which a
+ * block of lsm_block_new_expanded() is made of.  They have no checksum.  The other is over
+ * bytes that lie elsewhere, aligned, and stay as long as it is used.
+ */
+extern LsmBlock *lsm_block_over_expanded(LsmSegmentReader *reader, uint32 blockno, uint32 len,
+										 const char *bytes);
+extern void lsm_block_expand(LsmBlock *block, StringInfo out);
+
+/*
+ * Has a chunk had to be decompressed, of those that were looked at so far?  False also if
+ * only distinct values have been.
+ */
+extern bool lsm_block_has_decompressed(const LsmBlock *block);
 extern void lsm_block_keep(LsmBlock *block, MemoryContext context);
 extern void lsm_block_free(LsmBlock *block);
 extern Size lsm_block_memory(LsmBlock *block);
@@ -292,6 +346,17 @@ extern int	lsm_block_natts(LsmBlock *block);	/* columns stored */
 extern int	lsm_block_find(LsmBlock *block, LsmTid tid);
 extern LsmTid lsm_block_root(LsmBlock *block, int row);
 
+/*
+ * Rows are going to be looked at: have the processor fetch, in this order, the place where
+ * the index of the segment has a root; what finds rows in a block; what tells of the columns
+ * of a row (asked, n of them, from 0); its values.  For each of several rows it takes as long
+ * as for one.  Only hints: what they are about need not be there.
+ */
+extern void lsm_segment_foresee(const LsmSegmentReader *reader, LsmTid root);
+extern void lsm_block_foresee(const LsmBlock *block);
+extern void lsm_block_foresee_columns(const LsmBlock *block, const int16 *asked, int n);
+extern void lsm_block_foresee_values(const LsmBlock *block, LsmTid root, const int16 *asked, int n);
+
 /* Everything of a record but its columns. */
 extern void lsm_block_head(LsmBlock *block, int row, LsmRowHead *head);
 
@@ -300,6 +365,9 @@ extern bool lsm_block_all_frozen(LsmBlock *block);
 
 /* Has every record the same xid, command id and info? */
 extern bool lsm_block_uniform(LsmBlock *block);
+
+/* Do all records surely have the same info and the same map of columns? */
+extern bool lsm_block_alike(LsmBlock *block);
 
 /* Does every record know of all columns that the block stores? */
 extern bool lsm_block_complete(LsmBlock *block);
@@ -313,9 +381,23 @@ extern void lsm_block_roots(LsmBlock *block, LsmTid *roots);
  */
 extern Datum lsm_block_value(LsmBlock *block, int row, int attnum, bool *isnull);
 
-/* The same for columns from + 1 to to, which go to the arrays' places from to to - 1. */
-extern void lsm_block_values(LsmBlock *block, int row, int from, int to,
-							 Datum *values, bool *isnull);
+/*
+ * The same; but a value that has to be built may be built in room, which has
+ * LSM_BLOCK_VALUE_BYTES (MAXALIGN'd), and lives as long as that is left alone.  So the
+ * block does not grow by values that are asked for one by one.
+ */
+#define LSM_BLOCK_VALUE_BYTES	24
+extern Datum lsm_block_value_in(LsmBlock *block, int row, int attnum, bool *isnull, char *room);
+
+/*
+ * The same for columns from + 1 to to, which go to the arrays' places from to to - 1; room
+ * is that of an array, too.
+ */
+extern void lsm_block_values_in(LsmBlock *block, int row, int from, int to,
+								Datum *values, bool *isnull, char *room);
+
+/* Have the values of a column to be built, and have not been yet?  (Numerics are.) */
+extern bool lsm_block_column_is_built(LsmBlock *block, int attnum);
 
 /* The whole column, decoded once and kept: arrays of lsm_block_rows entries. */
 extern void lsm_block_column(LsmBlock *block, int attnum, Datum **values, bool **isnull);

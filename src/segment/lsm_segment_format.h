@@ -36,7 +36,8 @@ typedef struct LsmBlockHeader
 StaticAssertDecl(sizeof(LsmBlockHeader) == 12, "block header is part of the disk format");
 
 #define LSM_BLOCK_WIDE			0x01	/* directory has LsmWideEntry */
-#define LSM_BLOCK_DICTIONARY	0x02	/* chunks need the segment's dictionaries */
+#define LSM_BLOCK_DICTIONARY	0x02	/* chunks need the segment's
+										 * dictionaries */
 #define LSM_BLOCK_KNOWN_FLAGS	0x03
 
 /* One chunk in the directory; it ends where the next one begins. */
@@ -271,6 +272,7 @@ typedef struct LsmZoneMap
 /* lsm_zone.c */
 extern uint8 lsm_zone_order(Oid basetype);
 extern bool lsm_zone_order_fits(uint8 order, const LsmColumnType *type);
+
 /* Zones may take this part of the data. */
 #define LSM_ZONE_DIVISOR		64
 #define LSM_ZONE_MIN_BUDGET		1024
@@ -282,6 +284,7 @@ extern void lsm_zone_add(LsmZoneMap *map, int attno, const LsmColumn *column,
 extern void lsm_zone_copy(LsmZoneMap *map, const uint8 *p, const uint8 *end);
 extern void lsm_zone_finish(LsmZoneMap *map, uint64 stored_bytes, StringInfo out);
 extern bool lsm_zone_skip(const uint8 **p, const uint8 *end, uint8 order, int16 typlen);
+extern const uint8 *lsm_zone_step(const uint8 *p);
 extern bool lsm_zone_get(const uint8 *p, uint8 order, const LsmColumnType *type, LsmZone *zone);
 
 /* lsm_filter.c */
@@ -331,6 +334,7 @@ struct LsmSegmentReader
 	uint32		forwards_n;
 	uint64	   *forward_offsets;
 	uint64	   *dead_offsets;
+	void	   *note;			/* NULL: none */
 };
 
 extern const uint8 *lsm_reader_section(LsmSegmentReader *reader, int kind, Size *len);

@@ -520,6 +520,14 @@ lsm_segment_reader_blocks(LsmSegmentReader *reader)
 	return reader->props.blocks;
 }
 
+void *
+lsm_segment_reader_note(LsmSegmentReader *reader, Size bytes)
+{
+	if (reader->note == NULL)
+		reader->note = MemoryContextAllocZero(reader->context, bytes);
+	return reader->note;
+}
+
 Size
 lsm_segment_dictionaries_memory(LsmSegmentReader *reader)
 {
@@ -583,6 +591,23 @@ lsm_segment_value_good(uint64 uid, const LsmSegmentValue *value, const char *byt
  * Blocks
  * --------------------------------------------------------------------- */
 
+/* Where the block of a root would be, which the segment may have, if all were alike. */
+static inline uint32
+lsm_segment_likely_block(const LsmSegmentReader *reader, LsmTid root)
+{
+	uint64		first = LSM_TID_LB(reader->props.first_tid);
+	uint64		lbs = LSM_TID_LB(reader->props.last_tid) - first + 1;
+
+	return (uint32) ((LSM_TID_LB(root) - first) * reader->props.blocks / lbs);
+}
+
+void
+lsm_segment_foresee(const LsmSegmentReader *reader, LsmTid root)
+{
+	if (root > reader->props.first_tid && root <= reader->props.last_tid)
+		lsm_prefetch(&reader->index[lsm_segment_likely_block(reader, root)]);
+}
+
 /*
  * Records of one root may go on in the next block, if that begins with the
  * same root; this finds the first of them.
@@ -602,11 +627,9 @@ lsm_segment_find_block(LsmSegmentReader *reader, LsmTid tid)
 	/* else near the place that it would have if all blocks were alike */
 	if (high > 4 && tid > reader->props.first_tid && tid <= reader->props.last_tid)
 	{
-		uint64		first = LSM_TID_LB(reader->props.first_tid);
-		uint64		lbs = LSM_TID_LB(reader->props.last_tid) - first + 1;
 		uint32		step = 1;
 
-		at = (uint32) ((LSM_TID_LB(tid) - first) * high / lbs);
+		at = lsm_segment_likely_block(reader, tid);
 		if (index[at].last < tid)
 		{
 			low = at + 1;
@@ -924,8 +947,23 @@ lsm_segment_zone(LsmSegmentReader *reader, uint32 blockno, int attnum, LsmZone *
 	if (p == NULL || attnum < 1 || attnum > reader->props.natts)
 		return false;
 	for (int i = 0; i < attnum - 1; i++)
-		(void) lsm_zone_skip(&p, end, reader->columns[i].order, reader->columns[i].typlen);
+		p = lsm_zone_step(p);
 	return lsm_zone_get(p, reader->columns[attnum - 1].order, &reader->types[attnum - 1], zone);
+}
+
+LsmZoneName
+lsm_segment_name_zone(LsmSegmentReader *reader, uint32 blockno)
+{
+	LsmZoneName name = {reader->source->uid, blockno / Max(reader->props.zone_blocks, 1)};
+
+	return name;
+}
+
+bool
+lsm_segment_is_zone(LsmSegmentReader *reader, uint32 blockno, const LsmZoneName *name)
+{
+	return name->uid == reader->source->uid &&
+		name->number == blockno / Max(reader->props.zone_blocks, 1);
 }
 
 void

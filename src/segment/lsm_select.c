@@ -128,8 +128,15 @@ lsm_select_codes_inside(const LsmCondition *condition, const LsmVector *v, uint8
 		return true;
 	}
 	codes = palloc(v->n * sizeof(uint32));
-	(void) lsm_vector_codes(v, codes);
-	lsm_numbers_codes_inside(codes, v->n, (uint32) lo, (uint32) hi, condition->outside, pass);
+	if (lsm_vector_codes16(v, (uint16 *) codes))
+		lsm_numbers_codes16_inside((uint16 *) codes, v->n, (uint16) lo, (uint16) hi,
+								   condition->outside, pass);
+	else
+	{
+		(void) lsm_vector_codes(v, codes);
+		lsm_numbers_codes_inside(codes, v->n, (uint32) lo, (uint32) hi, condition->outside,
+								 pass);
+	}
 	pfree(codes);
 	return true;
 }
@@ -165,6 +172,7 @@ lsm_select_vector(LsmChunk *chunk, const LsmVector *v, LsmCondition *condition, 
 {
 	uint8	   *child_pass;
 	uint8	   *child_wanted;
+	uint16	   *codes;
 	int			i = 0;
 
 	switch (v->encoding)
@@ -185,14 +193,18 @@ lsm_select_vector(LsmChunk *chunk, const LsmVector *v, LsmCondition *condition, 
 			return;
 		case LSM_ENC_DICT:
 			child_pass = palloc(v->child->n);
-			child_wanted = palloc0(v->child->n);
-			for (i = 0; i < v->n; i++)
-				child_wanted[lsm_vector_code(chunk, v, i)] |= wanted == NULL || wanted[i];
+			child_wanted = wanted == NULL ? NULL : palloc0(v->child->n);
+			codes = palloc(v->n * sizeof(uint16));
+			lsm_vector_all_codes(chunk, v, codes);
+			for (i = 0; i < v->n && wanted != NULL; i++)
+				child_wanted[codes[i]] |= wanted[i];
 			lsm_select_vector(chunk, v->child, condition, numbers, child_wanted, child_pass);
 			for (i = 0; i < v->n; i++)
-				pass[i] = child_pass[lsm_vector_code(chunk, v, i)];
+				pass[i] = child_pass[codes[i]];
 			pfree(child_pass);
-			pfree(child_wanted);
+			if (child_wanted != NULL)
+				pfree(child_wanted);
+			pfree(codes);
 			return;
 		case LSM_ENC_CONST:
 			if (v->n > 1)
@@ -225,30 +237,6 @@ lsm_select_vector(LsmChunk *chunk, const LsmVector *v, LsmCondition *condition, 
 }
 
 /* ---- rows ---- */
-
-/* The numbers of a mask's rows. */
-static void
-lsm_select_list(const uint8 *mask, int n, uint16 *rows)
-{
-	int			count = 0;
-	int			row = 0;
-
-	while (row < n)
-	{
-		uint64		word = 0;
-		int			end = Min(row + 8, n);
-
-		memcpy(&word, mask + row, end - row);
-		if (word == 0)
-		{
-			row = end;
-			continue;
-		}
-		for (; row < end; row++)
-			if (mask[row])
-				rows[count++] = row;
-	}
-}
 
 /* Which values belong to rows of the mask? */
 static uint8 *
@@ -307,7 +295,7 @@ static bool
 lsm_select_few(LsmChunk *chunk, LsmCondition *condition, uint8 *mask)
 {
 	LsmVector  *v = &chunk->vector;
-	uint16		rows[LSM_SELECT_MAX_FEW];
+	uint16		rows[LSM_SELECT_MAX_FEW + 8];
 	int64		values[LSM_SELECT_MAX_FEW];
 	uint8		pass[LSM_SELECT_MAX_FEW];
 	int			few = Min(chunk->rows / LSM_SELECT_SPARSE, LSM_SELECT_MAX_FEW);
@@ -315,7 +303,7 @@ lsm_select_few(LsmChunk *chunk, LsmCondition *condition, uint8 *mask)
 
 	if (v->encoding != LSM_ENC_FOR || chunk->present != NULL || n > few)
 		return false;
-	lsm_select_list(mask, chunk->rows, rows);
+	(void) lsm_numbers_list(mask, chunk->rows, rows);
 	for (int i = 0; i < n; i++)
 		values[i] = (int64) (v->base + v->multiplier *
 							 lsm_bits_get(v->codes, v->width, v->mask, rows[i]));
@@ -323,6 +311,40 @@ lsm_select_few(LsmChunk *chunk, LsmCondition *condition, uint8 *mask)
 	for (int i = 0; i < n; i++)
 		mask[rows[i]] = pass[i];
 	return true;
+}
+
+/* What rows with a value must meet of numbers: both ranges at once, if there are two. */
+static LsmCondition
+lsm_select_join(const LsmChunk *chunk, LsmCondition *condition)
+{
+	LsmCondition joined;
+
+	for (LsmCondition *each = condition; each != NULL && chunk->numeric; each = each->also)
+		each->rescale(each, chunk->scale & ~LSM_NUMERIC_LONG_HEADER);
+	joined = *condition;
+	for (LsmCondition *each = condition->also; each != NULL; each = each->also)
+	{
+		joined.lo = Max(joined.lo, each->lo);
+		joined.hi = Min(joined.hi, each->hi);
+	}
+	return joined;
+}
+
+static void
+lsm_select_chunk(LsmChunk *chunk, LsmCondition *condition, bool numbers, uint8 *mask)
+{
+	uint8	   *pass;
+	uint8	   *wanted;
+
+	if (numbers && lsm_select_few(chunk, condition, mask))
+		return;
+	pass = palloc(chunk->vector.n);
+	wanted = numbers ? NULL : lsm_select_wanted(chunk, mask);
+	lsm_select_vector(chunk, &chunk->vector, condition, numbers, wanted, pass);
+	lsm_select_spread(chunk, pass, mask);
+	pfree(pass);
+	if (wanted != NULL)
+		pfree(wanted);
 }
 
 int
@@ -335,23 +357,16 @@ lsm_block_select(LsmBlock *block, LsmCondition *condition, uint8 *mask)
 		lsm_select_nulls(chunk, condition->kind == LSM_COND_NULL, mask);
 	else if (chunk->vector.encoding == LSM_ENC_NULLS)
 		memset(mask, 0, rows);
+	else if (condition->kind != LSM_COND_TEST && !chunk->vector.strings)
+	{
+		LsmCondition joined = lsm_select_join(chunk, condition);
+
+		lsm_select_chunk(chunk, &joined, true, mask);
+	}
 	else
 	{
-		bool		numbers = condition->kind != LSM_COND_TEST && !chunk->vector.strings;
-		uint8	   *pass;
-		uint8	   *wanted;
-
-		if (numbers && chunk->numeric)
-			condition->rescale(condition, chunk->scale & ~LSM_NUMERIC_LONG_HEADER);
-		if (numbers && lsm_select_few(chunk, condition, mask))
-			return lsm_numbers_count(mask, rows);
-		pass = palloc(chunk->vector.n);
-		wanted = numbers ? NULL : lsm_select_wanted(chunk, mask);
-		lsm_select_vector(chunk, &chunk->vector, condition, numbers, wanted, pass);
-		lsm_select_spread(chunk, pass, mask);
-		pfree(pass);
-		if (wanted != NULL)
-			pfree(wanted);
+		for (LsmCondition *each = condition; each != NULL; each = each->also)
+			lsm_select_chunk(chunk, each, false, mask);
 	}
 	return lsm_numbers_count(mask, rows);
 }

@@ -44,6 +44,12 @@ typedef struct LsmCondition
 	int			nset;
 
 	/*
+	 * RANGE: another one, not outside either and of the same column and
+	 * order, that rows must meet as well; or NULL.
+	 */
+	struct LsmCondition *also;
+
+	/*
 	 * SCALED: set lo and hi for numbers of that scale.
 	 */
 	void		(*rescale) (struct LsmCondition *condition, int scale);
@@ -56,7 +62,7 @@ typedef struct LsmCondition
 
 /*
  * Clear mask[row] (0 or 1, one for each row of the block) where a row does not meet
- * the condition.  The column must be one that the block stores.  Returns how many
+ * the condition, or the one that comes with it.  The column must be one that the block stores.  Returns how many
  * are left.
  */
 extern int	lsm_block_select(LsmBlock *block, LsmCondition *condition, uint8 *mask);

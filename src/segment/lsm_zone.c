@@ -498,6 +498,18 @@ lsm_zone_skip(const uint8 **p, const uint8 *end, uint8 order, int16 typlen)
 		lsm_zone_skip_bound(p, end, order, typlen);
 }
 
+/* The same where lsm_zone_skip() has been before, and found them sound. */
+const uint8 *
+lsm_zone_step(const uint8 *p)
+{
+	uint8		flags = *p++;
+
+	if (!(flags & LSM_ZONE_VALUE) || (flags & LSM_ZONE_UNBOUNDED))
+		return p;
+	p += 1 + *p;
+	return p + 1 + *p;
+}
+
 static int64
 lsm_zone_get_number(const uint8 *bytes, uint8 len)
 {

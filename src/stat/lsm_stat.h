@@ -47,6 +47,9 @@ typedef enum LsmStatCounter
 	LSM_STAT_STALLS,
 	LSM_STAT_STALL_US,
 	LSM_STAT_ERRORS,			/* of jobs in the background */
+	/* ranges of objects that were asked for, to read blocks of cold segments */
+	LSM_STAT_STORE_REQUESTS,
+	LSM_STAT_STORE_BYTES_READ,
 	LSM_STAT_COUNTERS			/* how many there are */
 } LsmStatCounter;
 

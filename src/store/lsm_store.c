@@ -16,6 +16,7 @@
 #include "foreign/foreign.h"
 #include "lsm_stop.h"
 #include "lsm_store_impl.h"
+#include "lsm_store_libs3.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/hsearch.h"
@@ -27,6 +28,8 @@
 #define LSM_STORE_VERIFY_READS	4
 
 char	   *lsm_store_allowed_endpoints;
+
+LsmStoreAsked lsm_store_asked;
 
 static List *lsm_stores;		/* in TopMemoryContext */
 static uint32 lsm_store_changes;	/* of servers or mappings, as far as known */
@@ -119,6 +122,10 @@ lsm_store_build(Oid serverid, Oid userid, MemoryContext context)
 		LsmStoreCredentials credentials;
 
 		store->ops = &lsm_store_s3_ops;
+#ifdef LSM_WITH_LIBS3
+		if (store->options.signature_v2)
+			store->ops = lsm_libs3_ops();
+#endif
 		lsm_store_get_credentials(store, &credentials);
 		store->signer.access_key_id = credentials.access_key_id;
 		store->signer.secret_access_key = credentials.secret_access_key;
@@ -368,6 +375,8 @@ lsm_store_error_detail(const LsmStoreError *error)
 			appendStringInfo(&detail, ", request %s", error->request_id);
 		appendStringInfoString(&detail, error->message[0] != '\0' ? ")" : ".");
 	}
+	else if (error->code[0] != '\0')
+		appendStringInfo(&detail, "%s(error %s)", detail.len > 0 ? " " : "", error->code);
 	if (error->attempts > 1)
 		appendStringInfo(&detail, " It was tried %d times.", error->attempts);
 	return detail.data;
@@ -520,6 +529,13 @@ lsm_store_delete(LsmStore *store, const char *const *keys, int nkeys)
 		store->ops->delete(store, keys, nkeys);
 }
 
+void
+lsm_store_clean(LsmStore *store, const char *prefix)
+{
+	if (store->ops->clean != NULL)
+		store->ops->clean(store, prefix);
+}
+
 /* ---- reading ---- */
 
 bool
@@ -642,12 +658,40 @@ lsm_store_reads_add(LsmStoreReads *reads, LsmStoreRead *read)
 	read->missing = false;
 	lsm_store_check_key(read->key);
 	reads->store->ops->reads_add(reads, read);
+	lsm_store_asked.requests++;
+	lsm_store_asked.bytes += read->len;
 }
 
 LsmStoreRead *
 lsm_store_reads_next(LsmStoreReads *reads, bool wait)
 {
 	return reads->store->ops->reads_next(reads, wait);
+}
+
+bool
+lsm_store_reads_wait(LsmStoreReads *reads, LsmStoreRead *read, size_t bytes)
+{
+	const LsmStoreOps *ops = reads->store->ops;
+
+	if (bytes < read->len && ops->reads_arrived != NULL && ops->reads_arrived(read, bytes))
+		return false;
+	(void) lsm_store_reads_next(reads, true);
+	return true;
+}
+
+bool
+lsm_store_reads_pending(LsmStoreReads *reads, LsmStoreRead *read, size_t bytes)
+{
+	const LsmStoreOps *ops = reads->store->ops;
+
+	return ops->reads_pending == NULL || ops->reads_pending(read, bytes);
+}
+
+void
+lsm_store_reads_poke(LsmStoreReads *reads)
+{
+	if (reads->store->ops->reads_poke != NULL)
+		reads->store->ops->reads_poke();
 }
 
 void

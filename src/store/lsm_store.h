@@ -80,6 +80,12 @@ extern void lsm_store_put_bytes(LsmStore *store, const char *key, const char *da
 /* Delete objects, as many at once as the store takes.  Missing ones are no error. */
 extern void lsm_store_delete(LsmStore *store, const char *const *keys, int nkeys);
 
+/*
+ * Remove what puts of processes that died have left, never to be seen, of objects under
+ * a prefix.  The caller knows that nobody is putting such an object.
+ */
+extern void lsm_store_clean(LsmStore *store, const char *prefix);
+
 /* ---- reading ---- */
 
 /* False: there is no such object.  One request, and the trailer is checked. */
@@ -107,6 +113,15 @@ extern bool lsm_store_read_if_exists(LsmStore *store, const char *key, uint64 of
  */
 typedef struct LsmStoreReads LsmStoreReads;
 
+/* Reads that this process has asked for, whatever became of them, and their bytes. */
+typedef struct LsmStoreAsked
+{
+	uint64		requests;
+	uint64		bytes;
+} LsmStoreAsked;
+
+extern LsmStoreAsked lsm_store_asked;
+
 typedef struct LsmStoreRead
 {
 	const char *key;
@@ -116,6 +131,7 @@ typedef struct LsmStoreRead
 	void	   *arg;			/* the caller's */
 	bool		missing_ok;		/* it is no error if there is no such object, */
 	bool		missing;		/* but this tells so */
+	void	   *state;			/* the store's */
 } LsmStoreRead;
 
 extern LsmStoreReads *lsm_store_reads_begin(LsmStore *store);
@@ -123,6 +139,22 @@ extern void lsm_store_reads_add(LsmStoreReads *reads, LsmStoreRead *read);
 
 /* The next that is complete; NULL: none is left, or none is complete yet (!wait). */
 extern LsmStoreRead *lsm_store_reads_next(LsmStoreReads *reads, bool wait);
+
+/*
+ * Of a list with one read: wait until so many of its first bytes have come, or it is
+ * complete.  True: it is, and has been handed back.  Otherwise an error may still come
+ * of it, but the bytes are those that were asked for, as far as the store's word goes.
+ */
+extern bool lsm_store_reads_wait(LsmStoreReads *reads, LsmStoreRead *read, size_t bytes);
+
+/* Would that have to wait? */
+extern bool lsm_store_reads_pending(LsmStoreReads *reads, LsmStoreRead *read, size_t bytes);
+
+/*
+ * Whoever is busy with what has come calls this now and then: what is under way goes on,
+ * of all lists.  It waits for nothing, and costs little if it is called often.
+ */
+extern void lsm_store_reads_poke(LsmStoreReads *reads);
 extern void lsm_store_reads_end(LsmStoreReads *reads);
 
 /* ---- listing ---- */

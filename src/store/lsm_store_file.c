@@ -6,7 +6,8 @@
  * An object is a file, DIRECTORY/PREFIX/KEY.  It is written under another name, which
  * no key can have as it has a tilde, made durable, and then linked to its own name:
  * so it appears as a whole or not at all, and never takes the place of another.  A
- * crash may leave files with a tilde behind.
+ * crash may leave files with a tilde behind, which lsm_store_clean() finds by what
+ * follows it.
  *
  * The directory is made by whoever sets up the server; those below it are made here.
  *
@@ -33,6 +34,9 @@
 /* One system call moves no more, so that interrupts are looked at in between. */
 #define LSM_FILE_PIECE			(1024 * 1024)
 
+/* What has not been written to for so long was left. */
+#define LSM_FILE_LEFT_SECONDS	3600
+
 /* ---- places ---- */
 
 static char *
@@ -51,6 +55,23 @@ lsm_file_path(const LsmStore *store, const char *key)
 
 	pfree(root);
 	return path;
+}
+
+/* The name of a file before it is an object. */
+static char *
+lsm_file_temporary(const char *path)
+{
+	return psprintf("%s~%d.%08x", path, MyProcPid, pg_prng_uint32(&pg_global_prng_state));
+}
+
+static bool
+lsm_file_is_temporary(const char *name)
+{
+	const char *tilde = strrchr(name, '~');
+	int			end = 0;
+
+	return tilde != NULL && sscanf(tilde, "~%*d.%*8[0-9a-f]%n", &end) == 0 && end > 0 &&
+		tilde[end] == '\0';
 }
 
 /*
@@ -210,8 +231,7 @@ static void
 lsm_file_put(LsmStore *store, const char *key, LsmStoreSource *source)
 {
 	char	   *path = lsm_file_path(store, key);
-	char	   *temporary = psprintf("%s~%d.%08x", path, MyProcPid,
-									 pg_prng_uint32(&pg_global_prng_state));
+	char	   *temporary = lsm_file_temporary(path);
 	int64		start = lsm_store_clock_us();
 
 	lsm_file_make_parents(store, path);
@@ -417,6 +437,7 @@ typedef struct LsmFileList
 {
 	LsmStore   *store;
 	char	   *prefix;
+	bool		temporary;		/* temporary files instead of objects */
 	List	   *levels;			/* the innermost comes last */
 	char	   *key;			/* of the last file */
 } LsmFileList;
@@ -462,6 +483,13 @@ lsm_file_list_leave(LsmFileList *list)
 	list->levels = list_delete_last(list->levels);
 }
 
+/* May it be one of the names that are of interest, or that of a directory? */
+static bool
+lsm_file_list_wants(const LsmFileList *list, const char *name)
+{
+	return lsm_store_key_valid(name) || (list->temporary && lsm_file_is_temporary(name));
+}
+
 static bool
 lsm_file_list_next(void *state, LsmStoreListed *listed)
 {
@@ -484,7 +512,7 @@ lsm_file_list_next(void *state, LsmStoreListed *listed)
 			continue;
 		}
 		/* no object of ours, nor a directory of theirs: lost+found, say */
-		if (!lsm_store_key_valid(entry->d_name))
+		if (!lsm_file_list_wants(list, entry->d_name))
 			continue;
 		path = psprintf("%s/%s", level->path, entry->d_name);
 		key = psprintf("%s%s", level->key, entry->d_name);
@@ -502,7 +530,8 @@ lsm_file_list_next(void *state, LsmStoreListed *listed)
 			pfree(key);
 			lsm_file_list_enter(list, path, inner);
 		}
-		else if (S_ISREG(st.st_mode) && strlen(key) >= strlen(list->prefix))
+		else if (S_ISREG(st.st_mode) && strlen(key) >= strlen(list->prefix) &&
+				 lsm_file_is_temporary(entry->d_name) == list->temporary)
 		{
 			pfree(path);
 			if (list->key != NULL)
@@ -512,6 +541,11 @@ lsm_file_list_next(void *state, LsmStoreListed *listed)
 			listed->bytes = st.st_size;
 			listed->modified = st.st_mtime;
 			return true;
+		}
+		else
+		{
+			pfree(path);
+			pfree(key);
 		}
 	}
 	return false;
@@ -528,11 +562,41 @@ lsm_file_list_end(void *state)
 	pfree(list);
 }
 
+/* Temporary files of puts that were broken off a while ago. */
+static void
+lsm_file_clean(LsmStore *store, const char *prefix)
+{
+	LsmFileList *list = lsm_file_list_begin(store, prefix);
+	LsmStoreListed listed;
+
+	list->temporary = true;
+	while (lsm_file_list_next(list, &listed))
+	{
+		char	   *path;
+
+		if (listed.modified + LSM_FILE_LEFT_SECONDS > (int64) time(NULL))
+			continue;
+		path = lsm_file_path(store, listed.key);
+		if (unlink(path) == 0)
+			ereport(LOG,
+					(errmsg("removed file \"%s\" of store \"%s\", which a put had left",
+							path, store->name)));
+		else if (errno != ENOENT)
+			ereport(LOG,
+					(errcode_for_file_access(),
+					 errmsg("could not remove file \"%s\" of store \"%s\": %m", path,
+							store->name)));
+		pfree(path);
+	}
+	lsm_file_list_end(list);
+}
+
 const LsmStoreOps lsm_store_file_ops = {
 	.check = lsm_file_check,
 	.put = lsm_file_put,
 	.tail = lsm_file_tail,
 	.delete = lsm_file_delete,
+	.clean = lsm_file_clean,
 	.reads_begin = lsm_file_reads_begin,
 	.reads_add = lsm_file_reads_add,
 	.reads_next = lsm_file_reads_next,

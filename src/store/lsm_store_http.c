@@ -44,6 +44,7 @@
 
 #include "common/pg_prng.h"
 #include "lsm_store_http.h"
+#include "lsm_store_libs3.h"
 #include "lsm_store_xml.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -58,6 +59,8 @@
 #endif
 
 #define LSM_HTTP_WAIT_MS		100
+#define LSM_HTTP_POKE_US		200 /* what comes meanwhile has room in
+									 * sockets */
 #define LSM_HTTP_CONNECTIONS	64	/* kept alive, by backend */
 #define LSM_HTTP_MAX_ERROR		(16 * 1024) /* bytes of an answer that is an
 											 * error */
@@ -90,11 +93,12 @@ static dlist_head lsm_http_batches = DLIST_STATIC_INIT(lsm_http_batches);
 static CURLM *lsm_http_multi;
 static CURL *lsm_http_idle[LSM_HTTP_IDLE];
 static int	lsm_http_nidle;
+static int64 lsm_http_driven_us;	/* when requests made progress last */
 
 /* ---- calls into curl ---- */
 
 /* Signals are blocked while curl runs, for the sake of the threads that it makes. */
-static void
+void
 lsm_http_enter(sigset_t *saved)
 {
 	sigset_t	all;
@@ -103,7 +107,7 @@ lsm_http_enter(sigset_t *saved)
 	pthread_sigmask(SIG_SETMASK, &all, saved);
 }
 
-static void
+void
 lsm_http_leave(const sigset_t *saved)
 {
 	pthread_sigmask(SIG_SETMASK, saved, NULL);
@@ -311,6 +315,16 @@ lsm_http_add_header(LsmSignHeader *headers, int *n, const char *name, const char
 	(*n)++;
 }
 
+/* The bytes that are wanted of an object, as the header Range has them. */
+static char *
+lsm_http_range(const LsmHttpRequest *request)
+{
+	if (request->suffix)
+		return psprintf("bytes=-%zu", request->len);
+	return psprintf("bytes=" UINT64_FORMAT "-" UINT64_FORMAT, request->offset,
+					request->offset + request->len - 1);
+}
+
 /* Headers, signed now, as lines; palloc'd. */
 static List *
 lsm_http_headers(LsmHttpRequest *request, const char *host)
@@ -330,12 +344,8 @@ lsm_http_headers(LsmHttpRequest *request, const char *host)
 		lsm_http_add_header(headers, &n, "x-amz-security-token", signer->session_token);
 	if (request->conditional && !store->no_conditions)
 		lsm_http_add_header(headers, &n, "if-none-match", "*");
-	if (request->len > 0 && request->suffix)
-		lsm_http_add_header(headers, &n, "range", psprintf("bytes=-%zu", request->len));
-	else if (request->len > 0)
-		lsm_http_add_header(headers, &n, "range",
-							psprintf("bytes=" UINT64_FORMAT "-" UINT64_FORMAT, request->offset,
-									 request->offset + request->len - 1));
+	if (request->len > 0)
+		lsm_http_add_header(headers, &n, "range", lsm_http_range(request));
 	Assert(n <= (int) lengthof(headers));
 	lines = lappend(lines, psprintf("Authorization: %s",
 									lsm_sign(signer, request->method, request->path,
@@ -350,6 +360,40 @@ lsm_http_headers(LsmHttpRequest *request, const char *host)
 	return lines;
 }
 
+#ifdef LSM_WITH_LIBS3
+/* Those of a request whose URL is signed; there are no others that need be. */
+static List *
+lsm_http_plain_headers(const LsmHttpRequest *request)
+{
+	List	   *lines = NIL;
+
+	Assert(strcmp(request->method, "GET") == 0 && request->body == NULL);
+	if (request->len > 0)
+		lines = lappend(lines, psprintf("Range: %s", lsm_http_range(request)));
+	return lappend(lines, "Accept:");
+}
+#endif
+
+/* URL and headers, signed now; palloc'd. */
+static char *
+lsm_http_sign(LsmHttpRequest *request, List **lines)
+{
+	LsmStore   *store = request->batch->store;
+	char	   *host = lsm_http_host(store);
+
+#ifdef LSM_WITH_LIBS3
+	if (store->options.signature_v2)
+	{
+		*lines = lsm_http_plain_headers(request);
+		return lsm_libs3_sign(store, host, request->path, request->query);
+	}
+#endif
+	*lines = lsm_http_headers(request, host);
+	return psprintf("%s://%s%s%s%s", store->options.endpoint.tls ? "https" : "http",
+					host, request->path, request->query[0] != '\0' ? "?" : "",
+					request->query);
+}
+
 /* Options that never differ between requests of a store. */
 static void
 lsm_http_set_store(CURL *easy, const LsmStoreOptions *options)
@@ -361,7 +405,7 @@ lsm_http_set_store(CURL *easy, const LsmStoreOptions *options)
 	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, options->endpoint.tls ? "https" : "http");
 	curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
 	curl_easy_setopt(easy, CURLOPT_NETRC, (long) CURL_NETRC_IGNORED);
-	curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, 512L * 1024);
+	curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, 128L * 1024);
 	curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, 512L * 1024);
 	curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
@@ -414,11 +458,8 @@ lsm_http_start(LsmHttpRequest *request)
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(attempt);
 	LsmHttpTransfer *transfer = MemoryContextAllocZero(batch->context, sizeof(LsmHttpTransfer));
-	char	   *host = lsm_http_host(store);
-	char	   *url = psprintf("%s://%s%s%s%s", store->options.endpoint.tls ? "https" : "http",
-							   host, request->path, request->query[0] != '\0' ? "?" : "",
-							   request->query);
-	List	   *lines = lsm_http_headers(request, host);
+	List	   *lines;
+	char	   *url = lsm_http_sign(request, &lines);
 	ListCell   *cell;
 	bool		failed = false;
 	sigset_t	saved;
@@ -480,6 +521,18 @@ lsm_http_start(LsmHttpRequest *request)
 
 /* ---- and comes back ---- */
 
+/* Note the address that answered. */
+static void
+lsm_http_note_address(LsmHttpRequest *request)
+{
+	LsmStore   *store = request->batch->store;
+	char	   *address;
+
+	if (curl_easy_getinfo(request->transfer->easy, CURLINFO_PRIMARY_IP, &address) == CURLE_OK &&
+		address != NULL)
+		strlcpy(store->address, address, sizeof(store->address));
+}
+
 /* Take a request away from curl, whether it has ended or not.  Raises no error. */
 static void
 lsm_http_remove(LsmHttpRequest *request)
@@ -533,6 +586,15 @@ lsm_http_fail(LsmHttpRequest *request, LsmStoreErrorClass class, const char *mes
 {
 	request->error.class = class;
 	lsm_http_clean(request->error.message, message, sizeof(request->error.message));
+}
+
+/* Does the answer begin to be the range that is wanted? */
+static bool
+lsm_http_is_range(const LsmHttpRequest *request)
+{
+	return request->status >= 200 && request->status < 300 && request->has_range &&
+		!request->suffix && request->range_first == request->offset &&
+		request->range_last == request->offset + request->len - 1;
 }
 
 /* Was the range that came the one that was wanted? */
@@ -619,25 +681,33 @@ lsm_http_judge(LsmHttpRequest *request, CURLcode code)
 }
 
 /*
- * Shall it be tried again?  Then it is, at a time that is drawn at random from ever
+ * How long to wait after so many attempts, in microseconds: drawn at random from ever
  * longer spans, so that those who failed together do not come back together.
  */
+int64
+lsm_http_retry_delay(int attempts)
+{
+	int64		span = LSM_HTTP_FIRST_DELAY_US;
+
+	for (int i = 1; i < attempts && span < LSM_HTTP_LAST_DELAY_US; i++)
+		span *= 2;
+	span = Min(span, LSM_HTTP_LAST_DELAY_US);
+	return span / 2 + (int64) (pg_prng_double(&pg_global_prng_state) * span);
+}
+
+/* Shall it be tried again?  Then it is told when. */
 static bool
 lsm_http_try_again(LsmHttpRequest *request)
 {
 	const LsmStore *store = request->batch->store;
 	int64		now = lsm_store_clock_us();
 	int64		limit = request->first_us + (int64) store->options.request_timeout_ms * 1000;
-	int64		span = LSM_HTTP_FIRST_DELAY_US;
 	int64		delay;
 
 	if (!lsm_store_transient(request->error.class))
 		return false;
-	for (int i = 1; i < request->error.attempts && span < LSM_HTTP_LAST_DELAY_US; i++)
-		span *= 2;
-	span = Min(span, LSM_HTTP_LAST_DELAY_US);
-	delay = span / 2 + (int64) (pg_prng_double(&pg_global_prng_state) * span);
-	delay = Max(delay, (int64) request->retry_after * 1000000);
+	delay = Max(lsm_http_retry_delay(request->error.attempts),
+				(int64) request->retry_after * 1000000);
 	if (now + delay >= limit)
 		return false;
 	request->due_us = now + delay;
@@ -653,6 +723,8 @@ lsm_http_complete(LsmHttpRequest *request, CURLcode code)
 	bool		again;
 
 	lsm_http_judge(request, code);
+	if (code == CURLE_OK && store->options.signature_v2)
+		lsm_http_note_address(request);
 	lsm_http_remove(request);
 	dlist_delete(&request->node);
 	if (request->error.http_status == 501 && request->conditional && !store->no_conditions)
@@ -796,6 +868,7 @@ lsm_http_drive(bool wait)
 	}
 	lsm_http_perform();
 	lsm_http_end_detached();
+	lsm_http_driven_us = lsm_store_clock_us();
 }
 
 /* ---- batches ---- */
@@ -849,6 +922,16 @@ lsm_http_add(LsmHttpRequest *request)
 	dlist_push_tail(&request->batch->waiting, &request->node);
 }
 
+/* One step of whoever waits. */
+static void
+lsm_http_step(bool wait)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (IsUnderPostmaster && !PostmasterIsAlive())
+		proc_exit(1);
+	lsm_http_drive(wait);
+}
+
 LsmHttpRequest *
 lsm_http_next(LsmHttpBatch *batch, bool wait)
 {
@@ -860,12 +943,39 @@ lsm_http_next(LsmHttpBatch *batch, bool wait)
 			return dlist_container(LsmHttpRequest, node, dlist_pop_head_node(&batch->over));
 		if (batch->unfinished == 0 || (driven && !wait))
 			return NULL;
-		CHECK_FOR_INTERRUPTS();
-		if (IsUnderPostmaster && !PostmasterIsAlive())
-			proc_exit(1);
-		lsm_http_drive(wait && driven);
+		lsm_http_step(wait && driven);
 		driven = true;
 	}
+}
+
+bool
+lsm_http_pending(const LsmHttpRequest *request, size_t bytes)
+{
+	Assert(request->len > 0);
+	return request->batch->unfinished > 0 &&
+		!(request->received >= bytes && lsm_http_is_range(request));
+}
+
+bool
+lsm_http_arrived(LsmHttpRequest *request, size_t bytes)
+{
+	LsmHttpBatch *batch = request->batch;
+	bool		driven = false;
+
+	while (lsm_http_pending(request, bytes))
+	{
+		Assert(batch->unfinished == 1);
+		lsm_http_step(driven);
+		driven = true;
+	}
+	return batch->unfinished > 0;
+}
+
+void
+lsm_http_poke(void)
+{
+	if (lsm_store_clock_us() - lsm_http_driven_us >= LSM_HTTP_POKE_US)
+		lsm_http_step(false);
 }
 
 /* Free a request that has been handed back. */

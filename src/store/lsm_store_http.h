@@ -12,6 +12,8 @@
 #ifndef LSM_STORE_HTTP_H
 #define LSM_STORE_HTTP_H
 
+#include <signal.h>
+
 #include "lsm_store_impl.h"
 #include "lib/ilist.h"
 
@@ -76,6 +78,18 @@ extern void lsm_http_add(LsmHttpRequest *request);
 
 /* One that is over, well or not; NULL: none is left, or none is over yet (!wait). */
 extern LsmHttpRequest *lsm_http_next(LsmHttpBatch *batch, bool wait);
+
+/*
+ * Wait until so many bytes of a range have come, of the only request of its batch.  False:
+ * it is over.  (If it is tried again later, the same bytes come to the same place.)
+ */
+extern bool lsm_http_arrived(LsmHttpRequest *request, size_t bytes);
+
+/* Would that have to wait? */
+extern bool lsm_http_pending(const LsmHttpRequest *request, size_t bytes);
+
+/* Let all requests make progress, if they have not for a while.  Waits for nothing. */
+extern void lsm_http_poke(void);
 extern void lsm_http_free(LsmHttpRequest *request);
 extern void lsm_http_end(LsmHttpBatch *batch);
 
@@ -90,6 +104,13 @@ extern void lsm_http_stop_newer(LsmHttpBatch *batch);
  * there is an interrupt, and later while others are waited for.  Raises no interrupts.
  */
 extern void lsm_http_detach(LsmHttpBatch *batch, int wait_ms);
+
+/* Microseconds until the next attempt, after so many. */
+extern int64 lsm_http_retry_delay(int attempts);
+
+/* Around calls into libraries that may make threads: all signals are blocked. */
+extern void lsm_http_enter(sigset_t *saved);
+extern void lsm_http_leave(const sigset_t *saved);
 
 /* Copy text from the network for a message: what is not printable ASCII is replaced. */
 extern void lsm_http_clean(char *to, const char *from, size_t size);

@@ -116,6 +116,7 @@ typedef struct LsmStoreOptions
 	char	   *bucket;
 	char	   *region;
 	bool		virtual_hosted;
+	bool		signature_v2;	/* through libs3 */
 	bool		from_environment;
 	char	   *ca_file;		/* or NULL */
 	char	   *proxy;			/* or NULL */
@@ -173,10 +174,21 @@ typedef struct LsmStoreOps
 	bool		(*tail) (LsmStore *store, const char *key, LsmObjectTrailer *trailer,
 						 uint64 *object_bytes);
 	void		(*delete) (LsmStore *store, const char *const *keys, int nkeys);
+	/* Remove leftovers of puts; NULL: there are none, or others see to them. */
+	void		(*clean) (LsmStore *store, const char *prefix);
 	void		(*reads_begin) (LsmStoreReads *reads);
 	void		(*reads_add) (LsmStoreReads *reads, LsmStoreRead *read);
 	LsmStoreRead *(*reads_next) (LsmStoreReads *reads, bool wait);
 	void		(*reads_end) (LsmStoreReads *reads);
+
+	/*
+	 * Wait for the first bytes of a read; false: it is over.  Would that have
+	 * to wait?  And let all go on.  NULL: reads are done when they are waited
+	 * for.
+	 */
+	bool		(*reads_arrived) (LsmStoreRead *read, size_t bytes);
+	bool		(*reads_pending) (LsmStoreRead *read, size_t bytes);
+	void		(*reads_poke) (void);
 
 	/*
 	 * private state of a listing; the key with the prefix of the server cut
@@ -204,6 +216,8 @@ struct LsmStore
 	int			active;			/* requests that curl has */
 	int			batches;		/* LsmHttpBatch that refer to this */
 	bool		no_conditions;	/* it does not know If-None-Match */
+	char		address[64];	/* that answered last, checked; of signature
+								 * v2 only */
 };
 
 struct LsmStoreReads

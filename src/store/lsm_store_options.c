@@ -135,11 +135,8 @@ lsm_option_check_addressing(const char *value)
 static const char *
 lsm_option_check_signature(const char *value)
 {
-	if (strcmp(value, "v4") == 0)
-		return NULL;
-	if (strcmp(value, "v2") == 0)
-		return "Signatures of version 2 are not supported by this build; it must be v4.";
-	return "It must be v4.";
+	return strcmp(value, "v4") == 0 || strcmp(value, "v2") == 0 ? NULL :
+		"It must be v4 or v2.";
 }
 
 static const char *
@@ -339,6 +336,70 @@ lsm_option_require(List *defs, const char *name, const char *of)
 				 errdetail("%s needs it.", of)));
 }
 
+static bool
+lsm_option_is_v2(List *defs)
+{
+	return strcmp(lsm_option_get(defs, "signature", "v4"), "v2") == 0;
+}
+
+#ifdef LSM_WITH_LIBS3
+pg_noreturn static void
+lsm_option_raise_with_v2(const char *name, const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("option \"%s\" cannot be used so with signature v2", name),
+			 errdetail("%s", detail)));
+}
+
+/* What libs3 cannot do is refused. */
+static void
+lsm_option_check_v2(List *defs)
+{
+	static const struct
+	{
+		const char *name;
+		const char *detail;
+	}			refused[] = {
+		{"ca_file", "There is no encryption."},
+		{"proxy", "libs3 knows no proxies."},
+		{"region", "Signatures of version 2 do not name it."},
+		{"part_size", "Objects are put in one request."}
+	};
+	const char *value = lsm_option_get(defs, "endpoint", NULL);
+	LsmStoreEndpoint endpoint;
+
+	for (int i = 0; i < (int) lengthof(refused); i++)
+		if (lsm_option_get(defs, refused[i].name, NULL) != NULL)
+			lsm_option_raise_with_v2(refused[i].name, refused[i].detail);
+	if (strcmp(lsm_option_get(defs, "addressing", "path"), "path") != 0)
+		lsm_option_raise_with_v2("addressing", "Only path works.");
+	if (value != NULL && lsm_store_endpoint_parse(value, false, &endpoint) == NULL && endpoint.tls)
+		lsm_option_raise_with_v2("endpoint",
+								 "libs3 verifies no certificates; only http works.");
+}
+#else
+static void
+lsm_option_check_v2(List *defs)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("signatures of version 2 are not supported by this build"),
+			 errhint("Build lsm with \"make WITH_LIBS3=1\", or use signature v4.")));
+}
+#endif
+
+/* libs3 follows redirects, and trusts what it parses. */
+static void
+lsm_option_check_v2_right(void)
+{
+	if (!superuser())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to set option \"%s\" to v2", "signature"),
+				 errhint("Only superusers may set it so, and alter servers that have it so.")));
+}
+
 /*
  * lsm_store_validator(text[], oid): options of the wrapper, of a server, or of a user
  * mapping, all of them as they will be.
@@ -374,6 +435,11 @@ lsm_store_validator(PG_FUNCTION_ARGS)
 	{
 		lsm_option_require(defs, "endpoint", "A store of type s3");
 		lsm_option_require(defs, "bucket", "A store of type s3");
+		if (lsm_option_is_v2(defs))
+		{
+			lsm_option_check_v2(defs);
+			lsm_option_check_v2_right();
+		}
 	}
 	else if (where == LSM_FOR_FILE)
 		lsm_option_require(defs, "directory", "A store of type file");
@@ -436,6 +502,9 @@ lsm_store_options_read(LsmStoreOptions *options, List *defs)
 	}
 	lsm_option_require(defs, "endpoint", "A store of type s3");
 	lsm_option_require(defs, "bucket", "A store of type s3");
+	options->signature_v2 = lsm_option_is_v2(defs);
+	if (options->signature_v2)
+		lsm_option_check_v2(defs);
 	options->endpoint_text = lsm_option_copy(defs, "endpoint", NULL);
 	lsm_store_endpoint_parse(options->endpoint_text, false, &options->endpoint);
 	options->bucket = lsm_option_copy(defs, "bucket", NULL);

@@ -27,6 +27,7 @@
 
 /* Parts of one object that are under way at a time, each in memory. */
 #define LSM_S3_PARTS			4
+#define LSM_S3_FILL_BYTES		(128 * 1024)	/* of a part, at a time */
 #define LSM_S3_GIVE_UP_MS		5000
 #define LSM_S3_CANCELLED_MS		100
 #define LSM_S3_MAX_PARTS		10000
@@ -317,6 +318,28 @@ lsm_s3_give_up(LsmS3Upload *upload, bool cancelled)
 	lsm_http_detach(batch, cancelled ? LSM_S3_CANCELLED_MS : LSM_S3_GIVE_UP_MS);
 }
 
+/*
+ * Fill a part.  Those before it are sent meanwhile: where they come from is read, checked
+ * and hashed, which takes about as long.
+ */
+static size_t
+lsm_s3_fill_part(LsmS3Part *part, size_t part_bytes, LsmStoreSource *source)
+{
+	size_t		len = 0;
+
+	while (len < part_bytes)
+	{
+		size_t		step = Min(part_bytes - len, LSM_S3_FILL_BYTES);
+		size_t		filled = lsm_store_source_fill(source, part->buffer + len, step);
+
+		len += filled;
+		if (filled < step)
+			break;
+		lsm_http_poke();
+	}
+	return len;
+}
+
 /* Send the part at hand, and all that the source has. */
 static void
 lsm_s3_send_parts(LsmS3Upload *upload, LsmHttpBatch *batch, LsmS3Part *parts, size_t first_len,
@@ -339,7 +362,7 @@ lsm_s3_send_parts(LsmS3Upload *upload, LsmHttpBatch *batch, LsmS3Part *parts, si
 			;
 		if (part->buffer == NULL)
 			part->buffer = MemoryContextAlloc(lsm_http_context(batch), part_bytes);
-		len = lsm_store_source_fill(source, part->buffer, part_bytes);
+		len = lsm_s3_fill_part(part, part_bytes, source);
 		if (len == 0)
 			break;
 	}
@@ -347,11 +370,41 @@ lsm_s3_send_parts(LsmS3Upload *upload, LsmHttpBatch *batch, LsmS3Part *parts, si
 		lsm_s3_take_part(upload, batch, true);
 }
 
+/* Put an object whose first part is filled in parts. */
+static void
+lsm_s3_put_parts(LsmS3Upload *upload, LsmHttpBatch *batch, LsmS3Part *parts, size_t first_len,
+				 LsmStoreSource *source)
+{
+	MemoryContext old = CurrentMemoryContext;
+
+	upload->etags = MemoryContextAlloc(lsm_http_context(batch),
+									   LSM_S3_MAX_PARTS * sizeof(char *));
+	lsm_s3_begin_upload(upload, batch);
+	PG_TRY();
+	{
+		lsm_s3_send_parts(upload, batch, parts, first_len, source);
+		lsm_s3_complete_upload(upload, batch, source);
+	}
+	PG_CATCH();
+	{
+		MemoryContext errors = MemoryContextSwitchTo(old);
+
+		/* the source may have been reading from a store */
+		lsm_http_stop_newer(batch);
+		lsm_s3_give_up(upload,
+					   ERRCODE_TO_CATEGORY(geterrcode()) == ERRCODE_OPERATOR_INTERVENTION);
+		MemoryContextSwitchTo(errors);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	if (source->conflict.class != LSM_STORE_OK)
+		lsm_s3_give_up(upload, false);
+}
+
 static void
 lsm_s3_put(LsmStore *store, const char *key, LsmStoreSource *source)
 {
 	LsmHttpBatch *batch = lsm_http_begin(store);
-	MemoryContext old = CurrentMemoryContext;
 	size_t		part_bytes = store->options.part_bytes;
 	LsmS3Part	parts[LSM_S3_PARTS] = {0};
 	LsmS3Upload upload = {0};
@@ -360,34 +413,11 @@ lsm_s3_put(LsmStore *store, const char *key, LsmStoreSource *source)
 	upload.store = store;
 	upload.key = key;
 	parts[0].buffer = MemoryContextAlloc(lsm_http_context(batch), part_bytes);
-	len = lsm_store_source_fill(source, parts[0].buffer, part_bytes);
+	len = lsm_s3_fill_part(&parts[0], part_bytes, source);
 	if (len < part_bytes)
 		lsm_s3_put_whole(store, batch, source, key, parts[0].buffer, len);
 	else
-	{
-		upload.etags = MemoryContextAlloc(lsm_http_context(batch),
-										  LSM_S3_MAX_PARTS * sizeof(char *));
-		lsm_s3_begin_upload(&upload, batch);
-		PG_TRY();
-		{
-			lsm_s3_send_parts(&upload, batch, parts, len, source);
-			lsm_s3_complete_upload(&upload, batch, source);
-		}
-		PG_CATCH();
-		{
-			MemoryContext errors = MemoryContextSwitchTo(old);
-
-			/* the source may have been reading from a store */
-			lsm_http_stop_newer(batch);
-			lsm_s3_give_up(&upload,
-						   ERRCODE_TO_CATEGORY(geterrcode()) == ERRCODE_OPERATOR_INTERVENTION);
-			MemoryContextSwitchTo(errors);
-			PG_RE_THROW();
-		}
-		PG_END_TRY();
-		if (source->conflict.class != LSM_STORE_OK)
-			lsm_s3_give_up(&upload, false);
-	}
+		lsm_s3_put_parts(&upload, batch, parts, len, source);
 	lsm_http_end(batch);
 }
 
@@ -465,7 +495,20 @@ lsm_s3_reads_add(LsmStoreReads *reads, LsmStoreRead *read)
 	request->offset = read->offset;
 	request->len = read->len;
 	request->arg = read;
+	read->state = request;
 	lsm_http_add(request);
+}
+
+static bool
+lsm_s3_reads_arrived(LsmStoreRead *read, size_t bytes)
+{
+	return lsm_http_arrived(read->state, bytes);
+}
+
+static bool
+lsm_s3_reads_pending(LsmStoreRead *read, size_t bytes)
+{
+	return lsm_http_pending(read->state, bytes);
 }
 
 static LsmStoreRead *
@@ -509,7 +552,9 @@ typedef struct LsmS3List
 	LsmS3Entry *entries;
 	int			nentries;
 	int			at;
-	char	   *token;			/* of the next page, or NULL */
+	char	   *token;			/* of the next page, or NULL; of stores that
+								 * know signatures of version 2 only, the last
+								 * key */
 	bool		truncated;
 	bool		begun;
 	const char *problem;
@@ -600,12 +645,33 @@ lsm_s3_list_element(void *arg, const char *path, const char *content)
 		list->token = pstrdup(content);
 }
 
-/* The query for the next page; names are sorted. */
+/* The query for the next page, of the first version of listing; names are sorted. */
+static char *
+lsm_s3_old_list_query(const LsmS3List *list)
+{
+	StringInfoData query;
+
+	initStringInfo(&query);
+	appendStringInfoString(&query, "encoding-type=url&");
+	if (list->token != NULL)
+	{
+		appendStringInfoString(&query, "marker=");
+		lsm_sign_encode(&query, list->token, false);
+		appendStringInfoChar(&query, '&');
+	}
+	appendStringInfo(&query, "max-keys=%d&prefix=", LSM_S3_PAGE);
+	lsm_sign_encode(&query, list->prefix, false);
+	return query.data;
+}
+
+/* The same of the second version, which all services know but very old ones. */
 static char *
 lsm_s3_list_query(const LsmS3List *list)
 {
 	StringInfoData query;
 
+	if (list->store->options.signature_v2)
+		return lsm_s3_old_list_query(list);
 	initStringInfo(&query);
 	if (list->token != NULL)
 	{
@@ -653,8 +719,13 @@ lsm_s3_list_page(LsmS3List *list)
 		lsm_xml_parse(request->response, request->response_len, lsm_s3_list_element, list);
 	if (problem != NULL)
 		list->problem = problem;
+	if (store->options.signature_v2)
+		list->token = list->truncated && list->nentries > 0 ?
+			pstrdup(list->entries[list->nentries - 1].key) : NULL;
 	if (list->problem == NULL && list->truncated &&
-		(list->token == NULL || (token != NULL && strcmp(token, list->token) == 0)))
+		(list->token == NULL ||
+		 (token != NULL && (store->options.signature_v2 ? strcmp(token, list->token) >= 0 :
+							strcmp(token, list->token) == 0))))
 		list->problem = "it does not lead on to the next page";
 	MemoryContextSwitchTo(old);
 	if (list->problem != NULL)
@@ -721,6 +792,9 @@ const LsmStoreOps lsm_store_s3_ops = {
 	.reads_add = lsm_s3_reads_add,
 	.reads_next = lsm_s3_reads_next,
 	.reads_end = lsm_s3_reads_end,
+	.reads_arrived = lsm_s3_reads_arrived,
+	.reads_pending = lsm_s3_reads_pending,
+	.reads_poke = lsm_http_poke,
 	.list_begin = lsm_s3_list_begin,
 	.list_next = lsm_s3_list_next,
 	.list_end = lsm_s3_list_end,

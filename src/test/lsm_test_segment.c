@@ -195,11 +195,34 @@ lsm_test_chunk_check(LsmChunk *chunk, const LsmColumnType *type, int n,
 		/* 4999 and the number of rows have no common divisor in the tests. */
 		int			row = (int) (((int64) i * 4999) % n);
 		bool		isnull;
-		Datum		value = lsm_chunk_value(chunk, row, &isnull);
+		Datum		value = lsm_chunk_value(chunk, row, &isnull, NULL);
 
 		if (!lsm_test_same(values[row], nulls[row], value, isnull, type->typbyval, type->typlen))
 			elog(ERROR, "row %d differs, read %s", row, how);
 	}
+}
+
+/* Has the chunk the same values when nothing in it is compressed? */
+static void
+lsm_test_chunk_expand(LsmChunk *chunk, uint8 encoding, uint8 flags, const Datum *values,
+					  const bool *nulls)
+{
+	StringInfoData out;
+	LsmChunk   *expanded;
+	char	   *bytes;
+
+	initStringInfo(&out);
+	lsm_chunk_expand(chunk, &out, &encoding, &flags);
+	if (flags & (LSM_CHUNK_ZSTD | LSM_CHUNK_DICTIONARY))
+		elog(ERROR, "an expanded chunk is compressed");
+	bytes = palloc(out.len + LSM_CODEC_SLACK);
+	memcpy(bytes, out.data, out.len);
+	expanded = lsm_chunk_open(CurrentMemoryContext, chunk->place, chunk->type, encoding, flags,
+							  (uint8 *) bytes, out.len, chunk->rows);
+	if (expanded->vector.offsets != NULL ||
+		(expanded->vector.child != NULL && expanded->vector.child->offsets != NULL))
+		elog(ERROR, "strings of an expanded chunk have no offsets");
+	lsm_test_chunk_check(expanded, chunk->type, chunk->rows, values, nulls, "expanded");
 }
 
 /* Encode an array's elements and read them back; tells how they were encoded. */
@@ -270,6 +293,7 @@ lsm_test_chunk(PG_FUNCTION_ARGS)
 			elog(ERROR, "row %d differs, decoded", i);
 	}
 	lsm_test_chunk_check(chunk, &type, n, values, nulls, "by number after decoding");
+	lsm_test_chunk_expand(chunk, encoding, flags, values, nulls);
 
 	initStringInfo(&result);
 	appendStringInfoString(&result, lsm_encoding_name(encoding));
@@ -643,9 +667,10 @@ lsm_test_check_block(LsmBlock *block, TupleDesc tupdesc, LsmSegmentKind kind, in
 	{
 		Datum	   *row_values = palloc(Max(natts, 1) * sizeof(Datum));
 		bool	   *row_nulls = palloc(Max(natts, 1) * sizeof(bool));
+		char	   *room = palloc(Max(natts, 1) * LSM_BLOCK_VALUE_BYTES);
 		int			from = row % Max(natts, 1);
 
-		lsm_block_values(block, row, from, natts, row_values, row_nulls);
+		lsm_block_values_in(block, row, from, natts, row_values, row_nulls, room);
 		for (int att = from; att < natts; att++)
 		{
 			Form_pg_attribute form = TupleDescAttr(tupdesc, att);
@@ -656,7 +681,31 @@ lsm_test_check_block(LsmBlock *block, TupleDesc tupdesc, LsmSegmentKind kind, in
 		}
 		pfree(row_values);
 		pfree(row_nulls);
+		pfree(room);
 	}
+}
+
+/* The same of the block in which nothing is compressed. */
+static void
+lsm_test_check_expanded(LsmSegmentReader *reader, uint32 blockno, TupleDesc tupdesc,
+						LsmSegmentKind kind, int64 n, const Datum *values, const bool *nulls)
+{
+	LsmBlock   *block = lsm_block_read(reader, blockno);
+	LsmBlock   *expanded;
+	StringInfoData out;
+	char	   *bytes;
+
+	initStringInfo(&out);
+	lsm_block_expand(block, &out);
+	expanded = lsm_block_new_expanded(reader, blockno, out.len, &bytes);
+	memcpy(bytes, out.data, out.len);
+	lsm_block_begin(reader, expanded, true);
+	lsm_test_check_block(expanded, tupdesc, kind, n, values, nulls);
+	if (lsm_block_has_decompressed(expanded))
+		elog(ERROR, "expanded block %u is compressed", blockno);
+	lsm_block_free(block);
+	lsm_block_free(expanded);
+	pfree(out.data);
 }
 
 /*
@@ -831,6 +880,7 @@ lsm_test_segment(PG_FUNCTION_ARGS)
 			}
 		}
 		lsm_test_check_block(block, tupdesc, kind, n, values, nulls);
+		lsm_test_check_expanded(reader, blockno, tupdesc, kind, n, values, nulls);
 		bounded += lsm_test_check_zones(reader, blockno, tupdesc, rows, values, nulls);
 
 		lsm_segment_block_info(reader, blockno, &first, &last, &index_rows, &index_offset,

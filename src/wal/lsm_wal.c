@@ -144,6 +144,7 @@ lsm_redo_append_index(XLogReaderState *record, int block_id, LsmTableShared *sha
 	LsmMemIndex *index = lsm_table_index(shared, append->generation);
 	Size		len;
 	const char *data = XLogRecGetBlockData(record, block_id, &len);
+	LsmTouch	touch;
 
 	if (index->state != LSM_INDEX_READY || index->generation != append->generation)
 		return;
@@ -167,6 +168,9 @@ lsm_redo_append_index(XLogReaderState *record, int block_id, LsmTableShared *sha
 			lsm_memindex_reset(index, LSM_INDEX_ABSENT, 0);
 			return;
 		}
+		lsm_touch_clear(&touch);
+		lsm_touch_add_record(&touch, row);
+		lsm_touch_share(&index->touched, &touch);
 		lsm_memindex_publish(index, node, row->root, LSM_TID(appended->lb, appended->first + i),
 							 LSM_REC_KIND(row->info));
 	}

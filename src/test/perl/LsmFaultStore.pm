@@ -10,6 +10,8 @@
 #	$store->requests('GET');					# lines "METHOD PATH?QUERY", since the last call
 #	$store->stop;
 #
+# Keys with "continue" in them are answered 100 Continue, if that is waited for.
+#
 # A fault is for requests "METHOD PATH?QUERY" that match a pattern.  Kinds:
 #
 #	status:CODE[:NAME]	answers with that error
@@ -251,6 +253,8 @@ sub serve
 		}
 		my $body = '';
 
+		print $client "HTTP/1.1 100 Continue\r\n\r\n"
+		  if ($header{expect} // '') eq '100-continue' && $target =~ /continue/;
 		if (my $left = $header{'content-length'})
 		{
 			read($client, $body, $left) == $left or return;
@@ -341,7 +345,7 @@ sub do_request
 	my %query = map { split(/=/, $_, 2) } split /&/, $query // '';
 	my (undef, $bucket, $key) = split m{/}, $path, 3;
 
-	return $self->do_list(\%query) if $method eq 'GET' && !defined $key;
+	return $self->do_list(\%query) if $method eq 'GET' && ($key // '') eq '';
 	my $file = $self->object_path($key);
 
 	if ($method eq 'POST' && exists $query{uploads})

@@ -15,6 +15,7 @@
 #	my $server = LsmStoreNode::start_s3($dir, [options]);	# or undef, without one
 #	$server->{endpoint}, {key}, {secret}, {dir}				# files lie in {dir}/BUCKET
 #	$server->{stop}->();
+#	my $minio = LsmStoreNode::start_minio($dir);	# the same, of another kind
 
 package LsmStoreNode;
 
@@ -31,6 +32,9 @@ our @ISA = ('LsmNode');
 
 # S3 servers that run, ended with the test whatever happens.
 my @runs;
+
+# Credentials that they know.
+my ($test_key, $test_secret) = ('TESTKEY', 'TESTSECRET');
 
 END
 {
@@ -90,6 +94,49 @@ sub free_port
 	return $socket->sockport;
 }
 
+# Start a program that serves the directory, and wait until it answers.
+sub start_server
+{
+	my ($dir, $port, $endpoint, @command) = @_;
+	my $log = "$dir.log";
+
+	mkdir $dir or die "could not make $dir: $!";
+	my $run = IPC::Run::start([@command], '<', \undef, '>', $log, '2>&1');
+	my $server = {
+		endpoint => $endpoint,
+		key => $test_key,
+		secret => $test_secret,
+		dir => $dir,
+		port => $port,
+		stop => sub { $run->signal('TERM'); $run->finish; }
+	};
+
+	push @runs, $run;
+	for my $try (1 .. 600)
+	{
+		return $server
+		  if IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port);
+		usleep(100_000);
+	}
+	die "the S3 server did not start, see $log";
+}
+
+# The program that LSM_MINIO_SERVER names is MinIO, where a directory made in {dir} is a
+# bucket.  Undef: there is none.
+sub start_minio
+{
+	my ($dir) = @_;
+	my $port = free_port();
+
+	return unless $ENV{LSM_MINIO_SERVER};
+	local $ENV{MINIO_ROOT_USER} = $test_key;
+	local $ENV{MINIO_ROOT_PASSWORD} = $test_secret;
+	local $ENV{MINIO_BROWSER} = 'off';
+	local $ENV{MINIO_UPDATE} = 'off';
+	return start_server($dir, $port, "http://127.0.0.1:$port", $ENV{LSM_MINIO_SERVER},
+		'server', '--address', "127.0.0.1:$port", $dir);
+}
+
 # The program that LSM_S3_SERVER names is versitygw.
 sub start_s3
 {
@@ -102,35 +149,13 @@ sub start_s3
 		return;
 	}
 	my $port = free_port();
-	my $log = "$dir.log";
-	my ($key, $secret) = ('TESTKEY', 'TESTSECRET');
+	my $endpoint =
+	  (grep { $_ eq '--cert' } @options) ? "https://localhost:$port" : "http://127.0.0.1:$port";
 
-	mkdir $dir or die "could not make $dir: $!";
-	my $run = IPC::Run::start(
-		[
-			$program, '-a', $key, '-s', $secret, '-p', "127.0.0.1:$port", '-q',
-			'--keep-alive', '--health', '/healthz', @options, 'posix', $dir
-		],
-		'<', \undef, '>', $log, '2>&1');
-	my $server = {
-		endpoint => (grep { $_ eq '--cert' } @options)
-		? "https://localhost:$port"
-		: "http://127.0.0.1:$port",
-		key => $key,
-		secret => $secret,
-		dir => $dir,
-		port => $port,
-		stop => sub { $run->signal('TERM'); $run->finish; }
-	};
-
-	push @runs, $run;
-	for my $try (1 .. 300)
-	{
-		return $server
-		  if IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port);
-		usleep(100_000);
-	}
-	die "the S3 server did not start, see $log";
+	return start_server(
+		$dir, $port, $endpoint,
+		$program, '-a', $test_key, '-s', $test_secret, '-p', "127.0.0.1:$port", '-q',
+		'--keep-alive', '--health', '/healthz', @options, 'posix', $dir);
 }
 
 1;

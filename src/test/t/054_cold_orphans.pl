@@ -155,6 +155,25 @@ workers(1);
 swept_ok(1, 'and goes when that has gone');
 workers(0);
 
+# Files of puts that a crash has ended: old ones go, if they are of this database.
+{
+	my ($own) = psql(q{SELECT object_key FROM lsm_segments('t')}) =~ m{^(.*)/[^/]*$};
+	my @left = ("$own/0-0~77.0123abcd", "$own/1-1~4711.ffffffff");
+	my @stay = ("$own/2-2~77.0123abcd", "$own/keep~", "1/0/5/0/0-0~77.0123abcd");
+
+	system("mkdir -p $dir/1/0/5/0") == 0 or die;
+	PostgreSQL::Test::Utils::append_to_file("$dir/$_", 'x') foreach @left, @stay;
+	utime 0, time() - 7200, map { "$dir/$_" } grep { !/2-2/ } @left, @stay;
+	workers(1);
+	$node->wait_until('postgres', "SELECT pg_stat_file('$dir/$left[1]', true) IS NULL");
+	workers(0);
+	is(join(' ', grep { -e "$dir/$_" } @left), '', 'old files that puts have left go');
+	is(join(' ', grep { -e "$dir/$_" } @stay),
+		"@stay", 'young ones, others, and those of other clusters do not');
+	unlink "$dir/$_" or die $! foreach @stay;
+	is(psql('SELECT count(DISTINCT a) FROM t'), 3000, 'nor do objects');
+}
+
 # A copy of the database, and a database that is dropped.
 $node->safe_psql('template1', 'CREATE DATABASE copy TEMPLATE postgres');
 $node->safe_psql('copy', q{UPDATE t SET a = 'copy'; SELECT lsm_flush('t'); SELECT lsm_major_compact('t')});

@@ -1,0 +1,93 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_touched.c
+ *	  What the records of an increment have touched.
+ *
+ * A segment's zone maps do not tell a column that was set to null from one that no
+ * DELTA has, so its blocks are asked, once by each backend: most have DELTAs with
+ * one map of columns only, which is told at once.  That reads all of the increment, so who
+ * may need little of it does without: then it may have touched anything.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm_mvcc.h"
+#include "miscadmin.h"
+
+/* So many blocks are soon looked at. */
+#define LSM_TOUCHED_FEW			4
+
+/* What is kept with the reader of a segment. */
+typedef struct LsmTouchNote
+{
+	bool		known;
+	LsmTouch	touch;
+} LsmTouchNote;
+
+static void
+lsm_touched_add_block(LsmTouch *touch, LsmBlock *block)
+{
+	int			rows = lsm_block_alike(block) ? 1 : lsm_block_rows(block);
+
+	for (int row = 0; row < rows; row++)
+	{
+		LsmRowHead	head;
+
+		lsm_block_head(block, row, &head);
+		lsm_touch_add_kind(touch, head.info, head.cols, head.cols_len);
+	}
+}
+
+/* Anything. */
+static const LsmTouch *
+lsm_touched_all(void)
+{
+	static LsmTouch all;
+
+	memset(&all, 0xFF, sizeof(all));
+	return &all;
+}
+
+/*
+ * Good until the next segment is opened; NULL: the view is old.  few: the caller may
+ * soon be done.
+ */
+const LsmTouch *
+lsm_touched_by(Relation rel, LsmTable *table, const LsmManifestEntry *entry, bool few)
+{
+	LsmSegmentReader *reader = lsm_reader_get(rel, table, entry);
+	LsmTouchNote *note;
+	LsmTouch	touch;
+	uint32		blocks;
+
+	if (reader == NULL)
+		return NULL;
+	note = lsm_segment_reader_note(reader, sizeof(LsmTouchNote));
+	if (note->known)
+		return &note->touch;
+	lsm_touch_clear(&touch);
+	blocks = lsm_segment_reader_blocks(reader);
+	if (few && blocks > LSM_TOUCHED_FEW)
+		return lsm_touched_all();
+	for (uint32 blockno = 0; blockno < blocks; blockno++)
+	{
+		LsmCachedBlock *cached;
+
+		CHECK_FOR_INTERRUPTS();
+		cached = lsm_block_pin_for(rel, table, entry, blockno, LSM_READER_SCAN);
+		if (cached == NULL)
+			return NULL;
+		lsm_touched_add_block(&touch, cached->block);
+		lsm_block_unpin(cached, lsm_xact_number);
+	}
+
+	/* it may have been closed and opened meanwhile */
+	reader = lsm_reader_get(rel, table, entry);
+	if (reader == NULL)
+		return NULL;
+	note = lsm_segment_reader_note(reader, sizeof(LsmTouchNote));
+	note->touch = touch;
+	note->known = true;
+	return &note->touch;
+}
