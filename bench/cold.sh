@@ -72,6 +72,7 @@ start_store()
 	mkdir -p "$BENCH_ROOT/s3/bucket"
 	start_job "$program" -a key -s secret -p "127.0.0.1:$port" -q --keep-alive \
 		--health /healthz posix "$BENCH_ROOT/s3"
+	store_pid=$!
 	wait_for_port "$port"
 	start_job python3 "$BENCH_SRC/delay_proxy.py" "$delay" "127.0.0.1:$port" "$BENCH_ROOT/proxy.port"
 	while [ ! -s "$BENCH_ROOT/proxy.port" ]; do sleep 0.1; done
@@ -97,30 +98,54 @@ requests()
 	stat "sum(get_requests)"
 }
 
-# timed SQL: runs it in a session of its own; sets ms (of its last statement), gets and answer.
+# Nanoseconds that the store's process has computed so far, on all its threads.
+store_ns()
+{
+	cat "/proc/$store_pid/task"/*/schedstat 2>/dev/null | awk '{ n += $1 } END { printf "%.0f", n }'
+}
+
+# timed SQL: runs it in a session of its own; sets ms (of its last statement), gets and answer;
+# in milliseconds, what the session computed (cpu) and waited for a processor (queued), and
+# what the store computed meanwhile (store_cpu).
 timed()
 {
-	local before out
+	local before out ns clock="SELECT 'clock ' || pg_read_file('/proc/self/schedstat');"
 
 	before=$(requests)
-	out=$(printf '%s\n' "${prepare:-}" '\timing on' "$1" | bench_psql bench)
+	ns=$(store_ns)
+	out=$(printf '%s\n' "${prepare:-}" "$clock" '\timing on' "$1" '\timing off' "$clock" | bench_psql bench)
+	store_cpu=$(bench_calc %.1f "($(store_ns) - $ns) / 1000000")
+	read -r cpu queued < <(awk '/^clock/ { c = $2 - last_c; q = $3 - last_q; last_c = $2; last_q = $3 }
+		END { printf "%.1f %.1f\n", c / 1000000, q / 1000000 }' <<<"$out")
 	ms=$(sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' <<<"$out" | tail -n 1)
-	answer=$(grep -v '^Time:' <<<"$out" || true)
+	answer=$(grep -Ev '^(Time:|clock|$)' <<<"$out" || true)
 	gets=$(($(requests) - before))
 }
 
-# repeated SQL_FUNCTION ARGUMENT...: rounds times; sets ms and gets to medians.
+# repeated SQL_FUNCTION ARGUMENT...: rounds times; sets what timed sets to medians.
 repeated()
 {
-	local all_ms=() all_gets=() i
+	local all_ms=() all_gets=() all_cpu=() all_queued=() all_store=() i
 
 	for i in $(seq "$rounds"); do
 		timed "$("$@")"
 		all_ms+=("$ms")
 		all_gets+=("$gets")
+		all_cpu+=("$cpu")
+		all_queued+=("$queued")
+		all_store+=("$store_cpu")
 	done
 	ms=$(bench_median "${all_ms[@]}")
 	gets=$(bench_median "${all_gets[@]}")
+	cpu=$(bench_median "${all_cpu[@]}")
+	queued=$(bench_median "${all_queued[@]}")
+	store_cpu=$(bench_median "${all_store[@]}")
+}
+
+# What the time of the last query went into.
+spent()
+{
+	echo "(session $cpu ms, waiting for a processor $queued ms, store $store_cpu ms)"
 }
 
 # at_most NAME LIMIT VALUE; at_least NAME LIMIT VALUE
@@ -192,7 +217,7 @@ part_move()
 		timed "ALTER TABLE $table SET (lsm.cold_store = '$server');"
 		at_most "$server: ALTER TABLE on $(mb "$stored"), ms" 1000 "$ms"
 		timed "SELECT lsm_major_compact('$table');"
-		bench_say "$server: moved in $ms ms, $(mb "$(bench_calc %.0f "$stored / $ms * 1000")") a second"
+		bench_say "$server: moved in $ms ms $(spent), $(mb "$(bench_calc %.0f "$stored / $ms * 1000")") a second"
 		move "$table"
 		after=$(on_disk "$table")
 		bench_say "$server: at home $(mb "$before") before, $(mb "$after") after;" \
@@ -226,7 +251,7 @@ part_points()
 		bench_check "$server: each of 20 rows took one GET" 0 "$wrong"
 		bench_check "$server: read three times in a session, one GET, too" 0 "$again"
 		repeated point_query "cold_$server"
-		bench_say "$server: $ms ms"
+		bench_say "$server: $ms ms $(spent)"
 	done
 }
 
@@ -251,7 +276,7 @@ part_lists()
 		for n in 1 2 4; do
 			repeated list_query "cold_$server" "$n"
 			[ "$n" != 1 ] || first=$ms
-			bench_say "$server: $n keys: $ms ms, $gets GETs, $(bench_calc %.2f "$ms / $first") of one key's time"
+			bench_say "$server: $n keys: $ms ms $(spent), $gets GETs, $(bench_calc %.2f "$ms / $first") of one key's time"
 		done
 		[ "$server" != far ] ||
 			at_most "$server: 600 rows, over the time of 150" 1.5 "$(bench_calc %.2f "$ms / $first")"
@@ -275,11 +300,12 @@ part_ranges()
 		direct=$ms
 		repeated range_query cold_home "$n"
 		base=$ms
+		bench_say "$n rows: $ms ms at home $(spent), $direct ms past the page cache"
 		repeated range_query cold_near "$n"
-		bench_say "$n rows: $base ms at home, $direct ms past the page cache, $ms ms in the store, $gets GETs"
+		bench_say "$n rows: $ms ms in the store $(spent), $gets GETs"
 		[ "$n" != 50000 ] || at_least "50000 rows, speed over that at home" 0.9 "$(bench_calc %.2f "$base / $ms")"
 		repeated range_query cold_far "$n"
-		bench_say "$n rows: $ms ms in the store behind the proxy, $gets GETs"
+		bench_say "$n rows: $ms ms in the store behind the proxy $(spent), $gets GETs"
 	done
 }
 
@@ -292,7 +318,7 @@ objects()
 part_major()
 {
 	local table before after new old base ratio i first=$((rows / 3))
-	local -A all=()
+	local -A all=() last=()
 
 	bench_section "compaction"
 	for i in $(seq "$rounds"); do
@@ -301,12 +327,13 @@ part_major()
 			bench_sql bench "SELECT lsm_flush('$table'); CHECKPOINT" >/dev/null
 			timed "SELECT lsm_major_compact('$table');"
 			all[$table]="${all[$table]:-} $ms"
+			last[$table]=$(spent)
 		done
 	done
 	# shellcheck disable=SC2086
 	for table in cold_home cold_near cold_far; do
 		ms=$(bench_median ${all[$table]})
-		bench_say "${table#cold_}: every tenth row updated, compacted in $ms ms ($(bench_spread ${all[$table]}))"
+		bench_say "${table#cold_}: every tenth row updated, compacted in $ms ms ($(bench_spread ${all[$table]})); the last time ${last[$table]}"
 		[ "$table" != cold_home ] || base=$ms
 		ratio=$(bench_calc %.2f "$ms / $base")
 		[ "$table" != cold_near ] || at_most "near: compaction, over the time at home" 1.25 "$ratio"
@@ -329,37 +356,53 @@ part_major()
 	done
 }
 
-# insert_run TABLE: sets tps
+# insert_run TABLE SECONDS: inserts, while workers look after that table; sets tps.  What was
+# inserted before is flushed first, so that there is something to compact and to move.
 insert_run()
 {
+	bench_sql bench "SELECT lsm_flush('$1'); ALTER TABLE $1 RESET (lsm.auto_compact)" >/dev/null
 	echo "INSERT INTO $1 (k, t) SELECT (random() * 1000000)::int, md5(random()::text) || md5(random()::text)
 		FROM generate_series(1, 20)" >"$BENCH_ROOT/insert.sql"
-	"$PGBIN/pgbench" -n -f "$BENCH_ROOT/insert.sql" -c "$clients" -j 2 -T "$seconds" bench \
+	"$PGBIN/pgbench" -n -f "$BENCH_ROOT/insert.sql" -c "$clients" -j 2 -T "$2" bench \
 		>"$BENCH_ROOT/pgbench.$1" 2>&1 || { cat "$BENCH_ROOT/pgbench.$1"; bench_die "pgbench failed"; }
 	tps=$(bench_pgbench_tps "$BENCH_ROOT/pgbench.$1")
+	bench_sql bench "ALTER TABLE $1 SET (lsm.auto_compact = off)"
+	while [ "$(bench_sql bench "SELECT count(*) FROM lsm_stat_progress_compaction")" != 0 ]; do sleep 0.1; done
 }
 
 part_inserts()
 {
-	local base objects
+	local base objects i
+	local -A all=()
 
-	bench_section "inserts while workers move segments out"
+	bench_section "inserts while workers move segments out, the tables in turn"
 	bench_sql bench "ALTER SYSTEM SET lsm.compaction_workers = 2;
 		ALTER SYSTEM SET lsm.block_cache_size = '64MB'"
 	bench_server_stop fast
 	bench_server_start
 	for table in ins_home ins_near ins_far; do
-		bench_sql bench "CREATE TABLE $table (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, k int, t text) USING lsm"
+		bench_sql bench "CREATE TABLE $table (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, k int, t text)
+			USING lsm WITH (lsm.auto_compact = off)"
 		[ "$table" = ins_home ] || bench_sql bench "ALTER TABLE $table SET (lsm.cold_store = '${table#ins_}')"
-		insert_run "$table"
+		insert_run "$table" "$((seconds / rounds + 1))"
+	done
+	for i in $(seq "$rounds"); do
+		for table in ins_home ins_near ins_far; do
+			insert_run "$table" "$((seconds / rounds + 1))"
+			all[$table]="${all[$table]:-} $tps"
+		done
+	done
+	# shellcheck disable=SC2086
+	for table in ins_home ins_near ins_far; do
+		tps=$(bench_median ${all[$table]})
 		objects=$(bench_sql bench "SELECT count(*) FILTER (WHERE location <> 'local') || ' of ' || count(*) FROM lsm_segments('$table')")
-		bench_say "${table#ins_}: $(bench_calc %.0f "$tps * 20") rows a second; $objects segments in a store at the end"
+		bench_say "${table#ins_}: $(bench_calc %.0f "$tps * 20") rows a second ($(bench_spread ${all[$table]}) times 20);" \
+			"$objects segments in a store at the end, $(bench_sql bench "SELECT major_compactions || ' majors' FROM lsm_stat_tables WHERE relname = '$table'")"
 		[ "$table" != ins_home ] || base=$tps
 		[ "$table" = ins_home ] || [ "${objects%% *}" != 0 ] ||
 			bench_fail "${table#ins_}: no segment was moved: the run was too short to say anything"
 		[ "$table" = ins_home ] ||
 			at_least "${table#ins_}: rows a second, over those at home" 0.95 "$(bench_calc %.2f "$tps / $base")"
-		bench_sql bench "ALTER TABLE $table SET (lsm.auto_compact = off)"
 	done
 }
 

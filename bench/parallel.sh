@@ -9,12 +9,15 @@
 # table of which most rows were deleted, all that is left lies together, and a corner has
 # been changed since: its ranges must be as even.  EXPLAIN (ANALYZE) is shown for both.
 #
+# "Bitmap" is the same of a third of the rows, anywhere, through a bitmap that one process
+# makes: it is printed only.
+#
 # "Cold" is a scan of all columns with nothing cached, beside heap: it must be as fast
 # as heap times half the ratio of their sizes.
 #
 # Environment: see lib.sh, and
 #	  LINEITEM_FILE	rows to load instead of generated ones
-#	  PARTS			which of them to run (workers cold)
+#	  PARTS			which of them to run (workers bitmap cold)
 #	  FLOOR			of two workers over one (1.7)
 
 BENCH_CONF="autovacuum = off
@@ -26,9 +29,9 @@ ${BENCH_CONF:-}"
 
 scale=${1:-5}
 rounds=${2:-5}
-parts=" ${PARTS:-workers cold} "
+parts=" ${PARTS:-workers bitmap cold} "
 floor=${FLOOR:-1.7}
-sum="SELECT sum(l_extendedprice * l_discount + l_tax), count(*) FROM %s"
+sum="SELECT sum(l_extendedprice * l_discount + abs(l_tax)), count(*) FROM %s"
 
 # timed QUERY SETTINGS: milliseconds of the second run in a session.
 timed()
@@ -42,21 +45,31 @@ workers_settings()
 	printf 'SET max_parallel_workers_per_gather = %d; SET parallel_leader_participation = off; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0;' "$1"
 }
 
-# compare_workers TABLE LABEL
+# compare_workers TABLE LABEL NODE [SETTINGS]: leaves how many times as fast two are in ratio.
 compare_workers()
 {
-	local query n round one=() two=() ratio
+	local query plan n round one=() two=()
 
 	# shellcheck disable=SC2059
 	query=$(printf "$sum" "$1")
+	plan=$(bench_psql parallel -c "$(workers_settings 2)${4:-}" -c "EXPLAIN (ANALYZE, COSTS off, TIMING off) $query")
+	grep -E 'LSM|Custom' <<<"$plan"
+	if ! grep -q "Partial Aggregate" <<<"$plan" || ! grep -q "Parallel Custom Scan ($3)" <<<"$plan"; then
+		bench_die "the plan is not the server's aggregate node over $3"
+	fi
 	for ((round = 0; round < rounds; round++)); do
 		for n in 1 2; do
-			if [ $n = 1 ]; then one+=("$(timed "$query" "$(workers_settings 1)")"); else two+=("$(timed "$query" "$(workers_settings 2)")"); fi
+			if [ $n = 1 ]; then one+=("$(timed "$query" "$(workers_settings 1)${4:-}")"); else two+=("$(timed "$query" "$(workers_settings 2)${4:-}")"); fi
 		done
 	done
 	ratio=$(bench_calc %.2f "$(bench_median "${one[@]}") / $(bench_median "${two[@]}")")
-	bench_psql parallel -c "$(workers_settings 2)" -c "EXPLAIN (ANALYZE, COSTS off, TIMING off) $query" | grep -E 'LSM|Custom'
 	bench_say "$2: one worker $(bench_median "${one[@]}") ms, two $(bench_median "${two[@]}") ms"
+}
+
+# judge_workers TABLE LABEL
+judge_workers()
+{
+	compare_workers "$1" "$2" LsmScan
 	if [ "$(bench_calc %d "($ratio >= $floor)")" = 1 ]; then
 		bench_pass "$2: two workers $ratio times as fast, at least $floor"
 	else
@@ -74,7 +87,7 @@ bench_sql parallel "VACUUM ANALYZE lineitem"
 case $parts in
 	*" workers "*)
 		bench_section "workers"
-		compare_workers lineitem even
+		judge_workers lineitem even
 		bench_sql parallel "$(bench_lineitem_ddl skewed lsm)"
 		bench_lineitem_copy parallel skewed "$file"
 		bench_sql parallel "DELETE FROM skewed WHERE l_orderkey < (SELECT max(l_orderkey) * 9 / 10 FROM lineitem)"
@@ -82,7 +95,17 @@ case $parts in
 		bench_sql parallel "UPDATE skewed SET l_quantity = l_quantity + 1 WHERE l_orderkey > (SELECT max(l_orderkey) / 100.0 * 98 FROM lineitem)"
 		bench_sql parallel "SELECT lsm_flush('skewed')" >/dev/null
 		bench_sql parallel "ANALYZE skewed"
-		compare_workers skewed skewed
+		judge_workers skewed skewed
+		;;
+esac
+case $parts in
+	*" bitmap "*)
+		bench_section "bitmap"
+		bench_sql parallel "CREATE INDEX lineitem_partkey ON lineitem (l_partkey)"
+		limit=$(bench_sql parallel "SELECT max(l_partkey) / 3 FROM lineitem")
+		compare_workers "lineitem WHERE l_partkey < $limit" bitmap LsmBitmapScan \
+			" SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off;"
+		bench_say "bitmap: two workers $ratio times as fast"
 		;;
 esac
 case $parts in

@@ -20,7 +20,7 @@ scale=${1:-1}
 rounds=${2:-5}
 
 names=(count "sum of an int" "min and max" Q6 Q1 "1 % range" "LIKE and equality" "all columns" "point reads")
-floors=(50 2 told 3 told 20 told 0.9 0.9)
+floors=(50 8 50 8 3 20 told 0.9 0.9)
 queries=(
 	"SELECT count(*) FROM lineitem"
 	"SELECT sum(l_linenumber) FROM lineitem"
