@@ -1094,9 +1094,9 @@ lsm_block_fetch_expanded(LsmSegmentReader *reader, uint64 uid, uint32 blockno)
 }
 
 /*
- * A block that this backend does not have: expanded, if it is read row by row and somebody
- * has expanded it, or if that is all that is there; *shared: as stored, from shared memory.
- * NULL: the view is not the newest.
+ * A block that this backend does not have: expanded, if single rows of it are wanted (those of
+ * a bitmap, too) and somebody has expanded it, or if that is all that is there; *shared: as
+ * stored, from shared memory.  NULL: the view is not the newest.
  */
 static LsmBlock *
 lsm_block_read_any(Relation rel, LsmTable *table, LsmOpenSegment *open,
@@ -1111,7 +1111,8 @@ lsm_block_read_any(Relation rel, LsmTable *table, LsmOpenSegment *open,
 
 	lsm_shared_opening_release();
 	*shared = false;
-	if (kind == LSM_READER_POINT || !lsm_sharedcache_has(uid, place->blockno))
+	if ((kind != LSM_READER_SCAN && kind != LSM_READER_COMPACTION) ||
+		!lsm_sharedcache_has(uid, place->blockno))
 		block = lsm_block_fetch_expanded(open->reader, uid, place->blockno);
 	if (block != NULL)
 	{

@@ -120,6 +120,9 @@ is($node->safe_psql('postgres', $each), 3000, "rows of all blocks, time $_") for
 is($node->safe_psql('postgres', "SELECT expanded_bytes > $block AND expanded_bytes <= size_bytes / 2 FROM lsm_stat_cache"),
 	't', 'half of the cache at most');
 is($node->safe_psql('postgres', 'SELECT count(DISTINCT t) FROM points'), 60000, 'scans are right after it');
+my $by_bitmap = "SET enable_seqscan = off; SET enable_indexscan = off; SELECT count(*) FROM points WHERE id BETWEEN 20001 AND 20150 AND t = repeat(md5(id::text), 8)";
+like($node->safe_psql('postgres', $by_bitmap =~ s/SELECT/EXPLAIN SELECT/r), qr/LsmBitmapScan/, 'a bitmap scan');
+is($node->safe_psql('postgres', $by_bitmap), 150, 'which takes expanded blocks, too');
 
 # such blocks are read where they are: pins keep them there, whoever wants the room
 my $pinned = 'SELECT pinned_bytes FROM lsm_stat_cache';
