@@ -49,6 +49,9 @@ blkio_enter()
 		return 1
 	fi
 	blkio_bound "$1"
+	# newer kernels count only after the device has been limited once
+	blkio_limit 1000000 100000
+	blkio_limit 0 0
 	BENCH_RUNAS=(bash -c 'echo $$ >"$0/cgroup.procs" && echo $$ >"$1/cgroup.procs" && shift && exec "$@"'
 		"$blkio" "$blkio_memory" "${BENCH_RUNAS[@]}")
 	BENCH_AT_END=blkio_leave
