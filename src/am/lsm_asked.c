@@ -18,7 +18,8 @@
  * The conditions that the index looks at are not among what is read, if it is a btree,
  * which finds no row that has to be checked.
  *
- * A scan of few rows that is run once is not looked at.
+ * A scan of few rows that is run once is not looked at, unless that is cheap because it
+ * projects few columns.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,6 +34,9 @@
 
 /* Fewer rows than these, of a scan that is no join's, are few. */
 #define LSM_ASKED_ROWS			16
+
+/* To look at so many expressions costs less than to decode a column that nobody reads. */
+#define LSM_ASKED_EXPRESSIONS	4
 
 /* Tell the scan's slot its columns, which are given as by pull_varattnos(). */
 static void
@@ -197,8 +201,9 @@ lsm_asked_look(PlanState *planstate)
 			break;
 		case T_IndexScanState:
 			lsm_asked_foresee(planstate);
-			if (planstate->plan->plan_rows >= LSM_ASKED_ROWS && planstate->ps_ProjInfo != NULL &&
-				lsm_asked_scan(planstate) != NULL)
+			if ((planstate->plan->plan_rows >= LSM_ASKED_ROWS ||
+				 list_length(planstate->plan->targetlist) <= LSM_ASKED_EXPRESSIONS) &&
+				planstate->ps_ProjInfo != NULL && lsm_asked_scan(planstate) != NULL)
 				lsm_asked_project((ScanState *) planstate);
 			break;
 		default:
