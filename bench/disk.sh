@@ -27,6 +27,7 @@ autovacuum = off
 lsm.compaction_workers = 0
 lsm.block_cache_size = ${BLOCK_CACHE:-16MB}
 lsm.session_cache_size = 64MB
+maintenance_work_mem = 64MB
 ${BENCH_CONF:-}"
 
 . "$(dirname "$0")/lib.sh"

@@ -1,102 +1,41 @@
 /*-------------------------------------------------------------------------
  *
  * lsm_blockcache.c
- *	  Opened segments and decoded blocks, kept by each backend.
+ *	  Decoded blocks, kept by each backend.
  *
  * Blocks are keyed by segment uid, which is never used twice, so that nothing
- * has to be invalidated.  What is not here may be in shared memory, as it is
- * stored (lsm_sharedcache.c); if not, it is read from the file
- * (lsm_segpages.c), and kept there once its checksum is found right.
+ * has to be invalidated.  What is not here may be in shared memory: expanded
+ * (lsm_blockexpanded.c), as it is stored for scans to borrow (lsm_blockborrow.c), or to copy;
+ * if not, it is read (lsm_blockfetch.c).  Calls go from here to these, and from all of them
+ * to opened segments (lsm_opensegment.c), not back; only reading ahead (lsm_ahead.c) asks
+ * what is here.
  *
- * BORROWED BLOCKS
- *	  A scan that finds a block in shared memory does not copy it: it pins it there, and
- *	  chunks are copied as they are looked at (lsm_block_borrow()).  The memory for that is
- *	  used again for the next block, so that it stays in the processor's caches.  A session
- *	  has a few such blocks at a time; when they are all in use, and where shared memory
- *	  gives no pin, blocks are copied as a whole, as for single rows.  When a block's last
- *	  user has gone, its pin is given back, and it is forgotten; but if chunks had to be
- *	  decompressed, or numerics built, it is completed first, and kept like others.
+ * OWNS
+ *	  The hash table of blocks and their list, what they take, and how many are pinned.
  *
- *	  Pins end with the transaction, as those of decoded blocks do: by an error too.  What a
- *	  failed subtransaction leaves stays pinned until then, but no more than those few.
+ * PINS
+ *	  A block stays while its refcount is above 0; of a block that lies over bytes in shared
+ *	  memory, or is borrowed there, these are pinned as long.  When its last user has gone, a
+ *	  borrowed block is forgotten; but if chunks had to be decompressed, or numerics built, it
+ *	  is completed first, and kept like others.
  *
- * EXPANDED BLOCKS
- *	  A block that is read row by row, and is expanded in shared memory, is copied only as
- *	  long as there is much room here.  Else what is kept here lies over its bytes there,
- *	  which are pinned while the block is.  Who pins it again looks whether they are where
- *	  they were; if not, it is opened anew.
- *
- * The blocks of a cold segment lie in an object of a store (lsm_cold.h).  They are
- * kept in the same places under the same keys; but there are no shared buffers to
- * ask in the end.
- *
- * A page may have been given to somebody else since the view was read.  That is
- * found by its stamps.  Whoever meets it looks, under gen_lock, whether the view
- * is still the newest: if so the page is damaged, if not the caller starts again.
+ *	  Pins end with the transaction: by an error too.  Those of a failed subtransaction last
+ *	  until then.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "pgstat.h"
 #include "lsm_ahead.h"
+#include "lsm_blockborrow.h"
 #include "lsm_blockcache.h"
-#include "lsm_cold.h"
+#include "lsm_blockexpanded.h"
+#include "lsm_blockfetch.h"
+#include "lsm_opensegment.h"
 #include "lsm_session.h"
 #include "lsm_sharedcache.h"
 #include "lsm_stop.h"
-#include "storage/lwlock.h"
 #include "utils/memutils.h"
-
-/*
- * Opened segments take so much memory at most, and no more than the session's share, if
- * they are more than a few: the least recently used is closed for another one.
- */
-int			lsm_debug_reader_memory = LSM_SESSION_READERS_KB;
-
-#define LSM_LEAST_READERS		16
-
-StaticAssertDecl(LSM_LOCAL_TAIL >= LSM_READER_TAIL, "the end of a stream is read to open it");
-
-/* What metadata of a segment goes by in the block cache, if it is not too long for that. */
-#define LSM_META_BLOCKNO		PG_UINT32_MAX
-
-/* An opened segment of one table. */
-typedef struct LsmOpenSegment
-{
-	uint64		uid;			/* hash key */
-	LsmSegmentReader *reader;
-	struct LsmSource *source;
-	LsmSegmentReader *roots;	/* cold: list of its roots, NULL: not opened */
-	struct LsmSource *roots_source;
-	MemoryContext context;
-	LsmTable   *table;
-	Size		memory;
-	dlist_node	lru;
-
-	/*
-	 * Where scans have last met each block in the cache of decoded blocks, or
-	 * NULL.  As with recent blocks, what is there may be another one by now.
-	 */
-	LsmCachedBlock **met;
-} LsmOpenSegment;
-
-/* Where the bytes of an opened segment come from. */
-typedef struct LsmSource
-{
-	LsmSegmentSource source;	/* must be first */
-	Relation	rel;			/* set for the length of a call */
-	LsmManifestEntry entry;
-	uint64		base;			/* where the stream begins among the pages */
-	char	   *ahead;			/* bytes read before the reader asks, or NULL */
-	uint64		ahead_offset;
-	Size		ahead_bytes;
-	char	   *preloaded;		/* a block's bytes, in the segment's context */
-	Size		preloaded_room;
-	uint64		preloaded_offset;
-	Size		preloaded_bytes;	/* 0: none */
-	bool		preloaded_proved;
-} LsmSource;
 
 typedef struct LsmBlockKey
 {
@@ -106,23 +45,14 @@ typedef struct LsmBlockKey
 } LsmBlockKey;
 
 /*
- * What was used before is likely to be used next: places where an opened segment and
- * a cached block are looked for before their hash tables are searched.  What is in
- * a place may have gone meanwhile, but entries of hash tables are never unmapped:
- * those that have gone have no reader and no block, or another key.
+ * What was used before is likely to be used next: places where a cached block is looked for
+ * before the hash table is searched.  What is in a place may have gone meanwhile, but
+ * entries of hash tables are never unmapped: those that have gone have no block, or another
+ * key.
  */
-#define LSM_RECENT_SEGMENTS		64
 #define LSM_RECENT_BLOCKS		65536
 
-static LsmOpenSegment *lsm_recent_segments[LSM_RECENT_SEGMENTS];
 static LsmCachedBlock *lsm_recent_blocks[LSM_RECENT_BLOCKS];
-
-static dlist_head lsm_readers_lru = DLIST_STATIC_INIT(lsm_readers_lru);
-static Size lsm_readers_bytes;
-static int	lsm_readers_open;
-
-/* The one that a block is read of, which may open others to read ahead. */
-static LsmOpenSegment *lsm_segment_in_use;
 
 static HTAB *lsm_blocks;
 static MemoryContext lsm_blocks_context;
@@ -147,361 +77,7 @@ static Size lsm_blocks_bytes;
 #define LSM_EXPANDED_COPIES		2
 
 static uint32 lsm_passing_blocks;
-
-/* A block that is pinned in shared memory. */
-typedef struct LsmBorrowedBlock
-{
-	LsmCachedBlock cached;		/* must be first; in use while refcount > 0 */
-	LsmBlockLender lender;
-	LsmCachePin pin;
-	bool		pinned;
-} LsmBorrowedBlock;
-
-/* (Its block stays when it is not in use, for the next one to be made of.) */
-
-/* Which parts of the last one were copied: those of the next one will lie about there. */
-#define LSM_BORROWED_SPANS		6
-
-static LsmCacheSpan lsm_borrowed_spans[LSM_BORROWED_SPANS];
-static int	lsm_borrowed_nspans;
-
-/* A session has so many at a time, of so many bytes at most. */
-#define LSM_BORROWED_BLOCKS		8
-#define LSM_BORROWED_BYTES		(256 * 1024)
-
-static LsmBorrowedBlock lsm_borrowed[LSM_BORROWED_BLOCKS];
 static int	lsm_pinned_blocks;	/* blocks with refcount > 0 */
-
-/* Bytes in shared memory that a block is being opened over; an error may leave them. */
-static struct
-{
-	const char *bytes;			/* NULL: none */
-	LsmCachePin pin;
-} lsm_shared_opening;
-
-static void
-lsm_source_read(LsmSegmentSource *base, uint64 offset, Size len, void *buf)
-{
-	LsmSource  *source = (LsmSource *) base;
-
-	if (source->ahead != NULL && offset >= source->ahead_offset &&
-		offset + len <= source->ahead_offset + source->ahead_bytes)
-	{
-		memcpy(buf, source->ahead + (offset - source->ahead_offset), len);
-		return;
-	}
-	if (offset == source->preloaded_offset && len == source->preloaded_bytes)
-	{
-		memcpy(buf, source->preloaded, len);
-		return;
-	}
-	if (!lsm_segpages_read(source->rel, &source->entry, source->base + offset, len, buf))
-		lsm_segment_corrupt(base, -1, "a page between bytes " UINT64_FORMAT " and "
-							UINT64_FORMAT " is not the segment's",
-							offset, offset + len);
-}
-
-void
-lsm_segment_corrupt_entry(Relation rel, const LsmManifestEntry *entry, const char *what)
-{
-	LsmSegmentSource source = {NULL, entry->stored_bytes, entry->uid, RelationGetRelationName(rel)};
-
-	lsm_segment_corrupt(&source, -1, "%s", what);
-}
-
-/* Close segments until there is room for another one of that size. */
-static void
-lsm_readers_evict(Size need)
-{
-	Size		limit = Min((Size) lsm_debug_reader_memory * 1024, lsm_session_readers_limit());
-
-	while (lsm_readers_bytes + need > limit && lsm_readers_open >= LSM_LEAST_READERS)
-	{
-		LsmOpenSegment *old = dlist_tail_element(LsmOpenSegment, lru, &lsm_readers_lru);
-
-		dlist_delete(&old->lru);
-		if (old == lsm_segment_in_use)
-		{
-			dlist_push_head(&lsm_readers_lru, &old->lru);
-			continue;
-		}
-		lsm_readers_bytes -= old->memory;
-		lsm_readers_open--;
-		MemoryContextDelete(old->context);
-		old->reader = NULL;
-		hash_search(old->table->readers, &old->uid, HASH_REMOVE, NULL);
-	}
-}
-
-/*
- * Read the metadata of a segment past shared buffers, as a rule by one request, for
- * its reader to find.  What does not prove is left to shared buffers.
- *
- * A view may be old by now, and the pages somebody else's; but then they do not
- * prove, so that no lock is needed.
- */
-static void
-lsm_source_read_meta(LsmSource *source)
-{
-	const LsmManifestEntry *entry = &source->entry;
-	uint64		total = entry->stored_bytes;
-	LsmSegmentFacts facts = {(LsmSegmentKind) entry->kind, total, entry->versions,
-		entry->forwards + entry->dead, entry->blocks, entry->nunresolved,
-	lsm_entry_dictionaries(entry)};
-	uint64		bytes = lsm_segment_meta_estimate(&facts);
-	uint64		needed;
-
-	if (!lsm_segpages_are_direct(source->rel))
-		return;
-	lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_WANTED, 1);
-	needed = lsm_sharedcache_length(entry->uid, LSM_META_BLOCKNO);
-	if (needed > 0 && needed <= total)
-	{
-		source->ahead = MemoryContextAllocHuge(CurrentMemoryContext, needed);
-		source->ahead_offset = total - needed;
-		source->ahead_bytes = needed;
-		if (lsm_sharedcache_get(entry->uid, LSM_META_BLOCKNO, (uint32) needed, source->ahead,
-								LSM_TOUCH_POINT))
-		{
-			lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_HIT, 1);
-			lsm_segpages_count(source->rel, lsm_segpages_span(source->ahead_offset, needed),
-							   true);
-			return;
-		}
-		pfree(source->ahead);
-	}
-
-	/* all of the first page is as easy to have */
-	bytes += (total - bytes) % LSM_PAGE_PAYLOAD;
-	if (lsm_entry_is_cold(entry))
-		bytes = total - (uint64) lsm_entry_first_page(entry) * LSM_PAGE_PAYLOAD;
-	for (int i = 0; i < 2; i++)
-	{
-		source->ahead = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
-		source->ahead_offset = total - bytes;
-		source->ahead_bytes = bytes;
-		needed = 0;
-		if (lsm_segpages_read_direct(source->rel, entry, LSM_READER_METADATA,
-									 source->ahead_offset, bytes, source->ahead))
-			needed = lsm_segment_meta_bytes(entry->uid, total, source->ahead, bytes);
-		if (needed <= bytes)
-			break;
-		pfree(source->ahead);
-		bytes = needed;
-	}
-	if (needed > 0 && lsm_segment_meta_good(entry->uid, total,
-											source->ahead + (bytes - needed), needed))
-	{
-		lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_BYTES_WANTED, needed);
-		if (needed <= PG_UINT32_MAX)
-			lsm_sharedcache_put(entry->uid, LSM_META_BLOCKNO, (uint32) needed,
-								source->ahead + (bytes - needed), LSM_TOUCH_POINT);
-		return;
-	}
-	pfree(source->ahead);
-	source->ahead = NULL;
-}
-
-/* Get an opened segment ready for use, for this relation. */
-static inline LsmOpenSegment *
-lsm_segment_use(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
-				LsmOpenSegment *open)
-{
-	lsm_stat_count(&table->stat, LSM_STAT_INDEX_HIT);
-	open->source->rel = rel;
-	open->source->ahead = NULL; /* an error may have left it */
-	dlist_move_head(&lsm_readers_lru, &open->lru);
-
-	/* VACUUM may have moved it, or a part of it */
-	if (unlikely(memcmp(open->source->entry.extents, entry->extents,
-						sizeof(entry->extents)) != 0))
-		open->source->entry = *entry;
-	return open;
-}
-
-static pg_noinline LsmOpenSegment *
-lsm_segment_find(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
-{
-	LsmOpenSegment *open;
-	LsmSource  *source;
-	MemoryContext context;
-	MemoryContext caller;
-	LsmSegmentReader *reader;
-	Size		memory;
-
-	if (table->readers == NULL)
-	{
-		HASHCTL		ctl;
-
-		ctl.keysize = sizeof(uint64);
-		ctl.entrysize = sizeof(LsmOpenSegment);
-		ctl.hcxt = CacheMemoryContext;
-		table->readers = hash_create("lsm segments", 32, &ctl,
-									 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	}
-	open = hash_search(table->readers, &entry->uid, HASH_FIND, NULL);
-	if (open != NULL)
-		return lsm_segment_use(rel, table, entry, open);
-
-	context = AllocSetContextCreate(CurrentMemoryContext, "lsm segment", ALLOCSET_SMALL_SIZES);
-	caller = MemoryContextSwitchTo(context);
-	source = palloc0(sizeof(LsmSource));
-	source->entry = *entry;
-	source->source.read = lsm_source_read;
-	source->source.total_bytes = entry->stored_bytes;
-	source->source.uid = entry->uid;
-	source->source.relname = pstrdup(RelationGetRelationName(rel));
-	source->rel = rel;
-	lsm_source_read_meta(source);
-
-	/* while this is held, no page of a segment of the newest view is reused */
-	LWLockAcquire(&table->shared->gen_lock, LW_SHARED);
-	if (!lsm_view_current(table))
-	{
-		LWLockRelease(&table->shared->gen_lock);
-		MemoryContextSwitchTo(caller);
-		MemoryContextDelete(context);
-		return NULL;
-	}
-	reader = lsm_segment_reader_open(&source->source);
-	LWLockRelease(&table->shared->gen_lock);
-	MemoryContextSwitchTo(caller);
-	if (source->ahead != NULL)
-		pfree(source->ahead);
-	source->ahead = NULL;
-
-	lsm_stat_count(&table->stat, LSM_STAT_INDEX_READ);
-	memory = MemoryContextMemAllocated(context, true) + lsm_segment_dictionaries_memory(reader);
-	lsm_readers_evict(memory);
-	MemoryContextSetParent(context, CacheMemoryContext);
-	open = hash_search(table->readers, &entry->uid, HASH_ENTER, NULL);
-	open->context = context;
-	open->table = table;
-	open->memory = memory;
-	lsm_readers_bytes += open->memory;
-	lsm_readers_open++;
-	dlist_push_head(&lsm_readers_lru, &open->lru);
-	open->source = source;
-	open->reader = reader;
-	open->roots = NULL;
-	open->met = NULL;
-	return open;
-}
-
-static inline LsmOpenSegment *
-lsm_segment_get(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
-{
-	LsmOpenSegment **recent = &lsm_recent_segments[entry->uid % LSM_RECENT_SEGMENTS];
-	LsmOpenSegment *open = *recent;
-
-	if (likely(open != NULL && open->uid == entry->uid && open->reader != NULL &&
-			   open->table == table))
-		return lsm_segment_use(rel, table, entry, open);
-	open = lsm_segment_find(rel, table, entry);
-	if (open != NULL)
-		*recent = open;
-	return open;
-}
-
-LsmSegmentReader *
-lsm_reader_get(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
-{
-	LsmOpenSegment *open = lsm_segment_get(rel, table, entry);
-
-	return open == NULL ? NULL : open->reader;
-}
-
-LsmSegmentReader *
-lsm_reader_find(Relation rel, LsmTable *table, uint64 uid, bool newest, LsmManifestEntry *entry)
-{
-	LsmOpenSegment *open = NULL;
-
-	if (table->readers != NULL && !newest)
-		open = hash_search(table->readers, &uid, HASH_FIND, NULL);
-	while (open == NULL)
-	{
-		LsmView    *view = lsm_view_get(rel, table);
-		int			i;
-
-		for (i = 0; i < view->nentries; i++)
-			if (view->entries[i].uid == uid &&
-				(view->entries[i].type == LSM_ENTRY_SEGMENT ||
-				 view->entries[i].type == LSM_ENTRY_RETIRED))
-				break;
-		if (i >= view->nentries)
-			return NULL;
-		open = lsm_segment_get(rel, table, &view->entries[i]);
-	}
-	*entry = open->source->entry;
-	return open->reader;
-}
-
-/*
- * The list of a cold segment's roots, opened if need be, with gen_lock held shared:
- * until that is released its pages are not reused.  NULL: the view is not the newest.
- */
-static LsmSegmentReader *
-lsm_roots_lock(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
-{
-	LsmOpenSegment *open = lsm_segment_get(rel, table, entry);
-	LsmSource  *source;
-	MemoryContext caller;
-
-	if (open == NULL)
-		return NULL;
-	LWLockAcquire(&table->shared->gen_lock, LW_SHARED);
-	if (!lsm_view_current(table))
-	{
-		LWLockRelease(&table->shared->gen_lock);
-		return NULL;
-	}
-	if (open->roots == NULL)
-	{
-		caller = MemoryContextSwitchTo(open->context);
-		source = palloc0(sizeof(LsmSource));
-		source->source.read = lsm_source_read;
-		source->source.total_bytes = lsm_entry_object(entry)->roots_bytes;
-		source->source.uid = entry->uid;
-		source->source.relname = open->source->source.relname;
-		source->base = (uint64) lsm_entry_roots_page(entry) * LSM_PAGE_PAYLOAD;
-		source->entry = *entry;
-		source->rel = rel;
-		open->roots_source = source;
-		open->roots = lsm_segment_reader_open(&source->source);
-		MemoryContextSwitchTo(caller);
-	}
-	open->roots_source->rel = rel;
-	open->roots_source->entry = *entry;
-	return open->roots;
-}
-
-bool
-lsm_reader_has_root(Relation rel, LsmTable *table, const LsmManifestEntry *entry, LsmTid root,
-					bool *stale)
-{
-	LsmSegmentReader *roots = lsm_roots_lock(rel, table, entry);
-	bool		found;
-
-	*stale = roots == NULL;
-	if (*stale)
-		return false;
-	found = lsm_segment_has_dead(roots, root);
-	LWLockRelease(&table->shared->gen_lock);
-	return found;
-}
-
-LsmTid *
-lsm_reader_roots(Relation rel, LsmTable *table, const LsmManifestEntry *entry, uint64 *n)
-{
-	LsmSegmentReader *roots = lsm_roots_lock(rel, table, entry);
-	LsmTid	   *tids;
-
-	if (roots == NULL)
-		return NULL;
-	tids = lsm_segment_read_dead(roots, n);
-	LWLockRelease(&table->shared->gen_lock);
-	return tids;
-}
 
 /* Forget a block that is not pinned. */
 static void
@@ -539,67 +115,33 @@ lsm_block_evict(Size need)
 	}
 }
 
-/* ---- blocks that scans meet again ---- */
-
-/* The array of blocks that scans have met of a segment. */
-static LsmCachedBlock **
-lsm_segment_met(LsmOpenSegment *open)
+/* How much an expanded block may take to be copied. */
+static Size
+lsm_blocks_room_to_copy(void)
 {
-	Size		size = Max(lsm_segment_reader_blocks(open->reader), 1) * sizeof(LsmCachedBlock *);
+	Size		most = lsm_session_blocks_limit() / LSM_EXPANDED_COPIES;
 
-	if (open->met == NULL)
-	{
-		open->met = MemoryContextAllocZero(open->context, size);
-		open->memory += size;
-		lsm_readers_bytes += size;
-	}
-	return open->met;
+	return most > lsm_blocks_bytes ? most - lsm_blocks_bytes : 0;
 }
+
+/* ---- blocks that scans meet again ---- */
 
 /* Scans will find this block, if its segment is at hand. */
 static void
 lsm_block_note_met(LsmCachedBlock *cached)
 {
-	LsmOpenSegment *open = lsm_recent_segments[cached->uid % LSM_RECENT_SEGMENTS];
+	LsmOpenSegment *open = lsm_segment_at_hand(cached->uid);
 
-	if (open != NULL && open->uid == cached->uid && open->reader != NULL)
+	if (open != NULL)
 		lsm_segment_met(open)[cached->blockno] = cached;
 }
 
-/* ---- borrowed blocks ---- */
-
-static void
-lsm_borrowed_copy(LsmBlockLender *lender, uint32 from, uint32 len, char *to)
-{
-	char	   *start = (char *) lender - offsetof(LsmBorrowedBlock, lender);
-	LsmBorrowedBlock *borrowed = (LsmBorrowedBlock *) start;
-
-	Assert(borrowed->pinned);
-	if (lsm_borrowed_nspans < LSM_BORROWED_SPANS)
-	{
-		lsm_borrowed_spans[lsm_borrowed_nspans].from = from;
-		lsm_borrowed_spans[lsm_borrowed_nspans++].len = len;
-	}
-	lsm_sharedcache_copy(&borrowed->pin, from, len, to);
-}
-
-/* The block is not used any more: its memory may serve for another one. */
-static void
-lsm_borrowed_release(LsmBorrowedBlock *borrowed)
-{
-	if (borrowed->pinned)
-	{
-		lsm_sharedcache_unpin(&borrowed->pin);
-		borrowed->pinned = false;
-	}
-	borrowed->cached.refcount = 0;
-}
+/* ---- borrowed blocks whose last user has gone ---- */
 
 /* Have what was decoded of a block in the cache, as if it had been read. */
 static void
-lsm_borrowed_keep(LsmBorrowedBlock *borrowed)
+lsm_borrowed_keep(LsmCachedBlock *cached)
 {
-	LsmCachedBlock *cached = &borrowed->cached;
 	LsmBlockKey key = {cached->uid, cached->blockno, 0};
 	LsmCachedBlock *kept;
 	bool		found;
@@ -626,82 +168,24 @@ lsm_borrowed_keep(LsmBorrowedBlock *borrowed)
 
 /* Is it to be kept?  By the same rule as what scans go through. */
 static bool
-lsm_borrowed_is_wanted(LsmBorrowedBlock *borrowed)
+lsm_borrowed_is_wanted(LsmCachedBlock *cached)
 {
-	return lsm_block_is_costly(borrowed->cached.block) &&
+	return lsm_block_is_costly(cached->block) &&
 		(lsm_blocks_bytes <= lsm_session_blocks_limit() / 8 * 7 ||
 		 ++lsm_passing_blocks % LSM_PASSING_KEPT == 0);
 }
 
 static void
-lsm_borrowed_end(LsmBorrowedBlock *borrowed)
+lsm_borrowed_end(LsmCachedBlock *cached)
 {
-	if (lsm_borrowed_is_wanted(borrowed))
+	if (lsm_borrowed_is_wanted(cached))
 	{
-		lsm_borrowed_keep(borrowed);
-		lsm_borrowed_release(borrowed);
+		lsm_borrowed_keep(cached);
+		lsm_borrowed_release(cached);
 		lsm_block_evict(0);
 	}
 	else
-		lsm_borrowed_release(borrowed);
-}
-
-static LsmBorrowedBlock *
-lsm_borrowed_find_unused(void)
-{
-	for (int i = 0; i < LSM_BORROWED_BLOCKS; i++)
-		if (lsm_borrowed[i].cached.refcount == 0 && !lsm_borrowed[i].pinned)
-			return &lsm_borrowed[i];
-	return NULL;
-}
-
-/* A block was found in shared memory. */
-static void
-lsm_block_count_hit(Relation rel, LsmTable *table, const LsmAheadPlace *place, LsmReaderKind kind)
-{
-	LsmReaderMethod method = lsm_entry_is_cold(place->entry) ? LSM_METHOD_STORE : LSM_METHOD_SYNC;
-
-	lsm_iostat_add(kind, method, LSM_IO_WANTED, 1);
-	lsm_iostat_add(kind, method, LSM_IO_HIT, 1);
-	lsm_segpages_count(rel, lsm_segpages_span(place->offset, place->len), true);
-	lsm_stat_count(&table->stat, LSM_STAT_DATA_HIT);
-}
-
-/* Pin a block where it is in shared memory; NULL: it has to be copied. */
-static LsmCachedBlock *
-lsm_block_borrow_shared(Relation rel, LsmTable *table, LsmSegmentReader *reader,
-						const LsmAheadPlace *place, LsmReaderKind kind)
-{
-	const LsmManifestEntry *entry = place->entry;
-	LsmBorrowedBlock *borrowed = lsm_borrowed_find_unused();
-	LsmCachedBlock *cached;
-	MemoryContext caller;
-
-	if (borrowed == NULL || place->len > LSM_BORROWED_BYTES ||
-		!(lsm_segpages_are_direct(rel) || lsm_entry_is_cold(entry)) ||
-		!lsm_sharedcache_pin(entry->uid, place->blockno, place->len, LSM_TOUCH_SCAN,
-							 &borrowed->pin))
-		return NULL;
-	lsm_borrowed_nspans = 0;
-	cached = &borrowed->cached;
-	borrowed->pinned = true;
-	borrowed->lender.copy = lsm_borrowed_copy;
-	cached->refcount = 1;
-	cached->xact = lsm_xact_number;
-	lsm_pinned_blocks++;
-
-	caller = MemoryContextSwitchTo(lsm_blocks_context);
-	cached->block = lsm_block_borrow(cached->block, reader, place->blockno, &borrowed->lender);
-	MemoryContextSwitchTo(caller);
-	cached->uid = entry->uid;
-	cached->blockno = place->blockno;
-	cached->borrowed = true;
-	cached->passing = true;
-	cached->npages = lsm_segpages_span(place->offset, place->len);
-	cached->nextents = entry->nextents;
-	memcpy(cached->extents, entry->extents, sizeof(cached->extents));
-	lsm_block_count_hit(rel, table, place, kind);
-	return cached;
+		lsm_borrowed_release(cached);
 }
 
 /* ---- blocks ---- */
@@ -726,19 +210,6 @@ LsmCachedBlock *
 lsm_block_repin(LsmCachedBlock *cached)
 {
 	return lsm_block_take(cached);
-}
-
-/* Pin the bytes of a block where they were; false: they are not there any more. */
-static bool
-lsm_block_pin_shared(LsmCachedBlock *cached)
-{
-	uint32		len;
-	const char *bytes = lsm_sharedcache_pin_expanded(cached->uid, cached->blockno, &len,
-													 &cached->pin);
-
-	if (bytes != NULL && bytes != cached->shared)
-		lsm_sharedcache_unpin(&cached->pin);
-	return bytes == cached->shared;
 }
 
 /* Pin a block that is in the cache; NULL: it had to be forgotten. */
@@ -789,308 +260,12 @@ lsm_block_find_local(Relation rel, LsmTable *table, const LsmManifestEntry *entr
 	return cached == NULL ? NULL : lsm_block_use(rel, table, entry, cached);
 }
 
-/* What the block cache is told of a reader. */
-static LsmCacheTouch
-lsm_block_touch(LsmReaderKind kind)
-{
-	switch (kind)
-	{
-		case LSM_READER_POINT:
-			return LSM_TOUCH_POINT;
-		case LSM_READER_COMPACTION:
-			return LSM_TOUCH_NONE;
-		default:
-			return LSM_TOUCH_SCAN;
-	}
-}
-
-/*
- * Get the bytes of a block from shared memory, or past shared buffers, and prove
- * them.  False: shared buffers have to be asked.
- *
- * Without a block cache, what is read for one row had better be kept in shared
- * buffers.
- */
-static bool
-lsm_block_fetch_direct(Relation rel, LsmTable *table, LsmSegmentReader *reader,
-					   const LsmAheadPlace *place, LsmReaderKind kind, LsmAheadFeed *feed,
-					   char *buf, bool *shared)
-{
-	const LsmManifestEntry *entry = place->entry;
-	LsmCacheTouch touch = lsm_block_touch(kind);
-
-	if (!lsm_segpages_are_direct(rel))
-		return false;
-	lsm_iostat_add(kind, LSM_METHOD_SYNC, LSM_IO_WANTED, 1);
-	if (lsm_sharedcache_get(entry->uid, place->blockno, place->len, buf, touch))
-	{
-		*shared = true;
-		lsm_iostat_add(kind, LSM_METHOD_SYNC, LSM_IO_HIT, 1);
-		lsm_segpages_count(rel, lsm_segpages_span(place->offset, place->len), true);
-		lsm_stat_count(&table->stat, LSM_STAT_DATA_HIT);
-		return true;
-	}
-	if (kind == LSM_READER_POINT && lsm_block_cache_size == 0)
-		return false;
-	lsm_iostat_add(kind, LSM_METHOD_SYNC, LSM_IO_BYTES_WANTED, place->len);
-	if (!(feed != NULL && lsm_ahead_take(rel, table, feed, place, buf)) &&
-		!lsm_segpages_read_direct(rel, entry, kind, place->offset, place->len, buf))
-		return false;
-	if (!lsm_segment_block_good(reader, place->blockno, buf))
-		return false;
-	lsm_sharedcache_put(entry->uid, place->blockno, place->len, buf, touch);
-	lsm_stat_count(&table->stat, LSM_STAT_DATA_READ);
-	return true;
-}
-
-/* Is the view that was read the newest? */
-static bool
-lsm_block_view_current(LsmTable *table)
-{
-	bool		current;
-
-	LWLockAcquire(&table->shared->gen_lock, LW_SHARED);
-	current = lsm_view_current(table);
-	LWLockRelease(&table->shared->gen_lock);
-	return current;
-}
-
-LsmStoreCacheUse
-lsm_block_disk_use(LsmReaderKind kind)
-{
-	switch (lsm_block_touch(kind))
-	{
-		case LSM_TOUCH_POINT:
-			return LSM_STORE_CACHE_POINT;
-		case LSM_TOUCH_SCAN:
-			return LSM_STORE_CACHE_SCAN;
-		default:
-			return LSM_STORE_CACHE_PASS;
-	}
-}
-
-/* Count what has been asked of stores meanwhile. */
-static void
-lsm_block_count_asked(LsmTable *table, LsmReaderKind kind, const LsmStoreAsked *before)
-{
-	uint64		requests = lsm_store_asked.requests - before->requests;
-	uint64		bytes = lsm_store_asked.bytes - before->bytes;
-
-	if (requests == 0)
-		return;
-	lsm_iostat_add(kind, LSM_METHOD_STORE, LSM_IO_REQUESTS, requests);
-	lsm_iostat_add(kind, LSM_METHOD_STORE, LSM_IO_BYTES_READ, bytes);
-	table->stat.counts[LSM_STAT_STORE_REQUESTS] += requests;
-	table->stat.counts[LSM_STAT_STORE_BYTES_READ] += bytes;
-}
-
-/* Ask for what reading ahead tells of, or for the block alone; false: it is not there. */
-static bool
-lsm_block_ask_store(Relation rel, LsmTable *table, const LsmAheadPlace *place,
-					LsmReaderKind kind, LsmAheadFeed *feed, char *buf)
-{
-	LsmStoreAsked before = lsm_store_asked;
-	bool		found;
-
-	found = (feed != NULL && lsm_ahead_take(rel, table, feed, place, buf)) ||
-		lsm_cold_read(rel, place->entry, place->offset, place->len, buf);
-	lsm_block_count_asked(table, kind, &before);
-	return found;
-}
-
-/*
- * The same for a cold segment, from shared memory, the disk cache or its store.  False:
- * there is no such object any more, as the view is not the newest.
- */
-static bool
-lsm_block_fetch_cold(Relation rel, LsmTable *table, LsmOpenSegment *open,
-					 const LsmAheadPlace *place, LsmReaderKind kind, LsmAheadFeed *feed,
-					 char *buf, bool *shared)
-{
-	const LsmManifestEntry *entry = place->entry;
-	LsmCacheTouch touch = lsm_block_touch(kind);
-	LsmStoreCacheUse use = lsm_block_disk_use(kind);
-
-	lsm_iostat_add(kind, LSM_METHOD_STORE, LSM_IO_WANTED, 1);
-	if (lsm_sharedcache_get(entry->uid, place->blockno, place->len, buf, touch))
-	{
-		*shared = true;
-		lsm_iostat_add(kind, LSM_METHOD_STORE, LSM_IO_HIT, 1);
-		lsm_segpages_count(rel, lsm_segpages_span(place->offset, place->len), true);
-		lsm_stat_count(&table->stat, LSM_STAT_DATA_HIT);
-		return true;
-	}
-	if (lsm_cold_held_off())
-		elog(ERROR, "a block of a store is wanted where nobody can wait for it");
-	if (lsm_cold_cache_get(rel, entry, place->offset, place->len, buf, use) &&
-		lsm_segment_block_good(open->reader, place->blockno, buf))
-	{
-		lsm_segpages_count(rel, lsm_segpages_span(place->offset, place->len), false);
-		lsm_sharedcache_put(entry->uid, place->blockno, place->len, buf, touch);
-		lsm_stat_count(&table->stat, LSM_STAT_DATA_READ);
-		return true;
-	}
-	lsm_iostat_add(kind, LSM_METHOD_STORE, LSM_IO_BYTES_WANTED, place->len);
-	lsm_segpages_count(rel, lsm_segpages_span(place->offset, place->len), false);
-	if (!lsm_block_ask_store(rel, table, place, kind, feed, buf))
-	{
-		if (lsm_block_view_current(table))
-			lsm_cold_raise_missing(entry);
-		return false;
-	}
-	if (!lsm_segment_block_good(open->reader, place->blockno, buf))
-		lsm_cold_raise_damaged(rel, entry, place->blockno);
-	lsm_cold_cache_put(entry, place->offset, place->len, buf, use);
-	lsm_sharedcache_put(entry->uid, place->blockno, place->len, buf, touch);
-	lsm_stat_count(&table->stat, LSM_STAT_DATA_READ);
-	return true;
-}
-
-/* What is known of the bytes of a block. */
-typedef struct LsmFetched
-{
-	bool		proved;			/* their checksum has been looked at */
-	bool		shared;			/* they were in shared memory */
-} LsmFetched;
-
-/* Get the bytes of a block of an opened segment; false: the view is not the newest. */
-static bool
-lsm_block_fetch(Relation rel, LsmTable *table, LsmOpenSegment *open,
-				const LsmAheadPlace *place, LsmReaderKind kind, LsmAheadFeed *feed, char *buf,
-				LsmFetched *fetched)
-{
-	uint32		span = lsm_segpages_span(place->offset, place->len);
-
-	lsm_segment_in_use = open;
-	fetched->proved = true;
-	fetched->shared = false;
-	if (lsm_entry_is_cold(place->entry))
-		return lsm_block_fetch_cold(rel, table, open, place, kind, feed, buf, &fetched->shared);
-	if (lsm_block_fetch_direct(rel, table, open->reader, place, kind, feed, buf,
-							   &fetched->shared))
-		return true;
-	fetched->proved = false;
-	if (lsm_segpages_read(rel, place->entry, place->offset, place->len, buf))
-	{
-		lsm_iostat_add(kind, LSM_METHOD_BUFFERS, LSM_IO_REQUESTS, span);
-		lsm_iostat_add(kind, LSM_METHOD_BUFFERS, LSM_IO_BYTES_READ, (uint64) span * BLCKSZ);
-		lsm_stat_count(&table->stat, LSM_STAT_DATA_READ);
-		return true;
-	}
-	if (lsm_block_view_current(table))
-		lsm_segment_corrupt(&open->source->source, place->blockno,
-							"a page of the block is not the segment's");
-	return false;
-}
-
-/* Where a block lies in its segment. */
-static void
-lsm_block_locate(LsmOpenSegment *open, uint32 blockno, LsmAheadPlace *place)
-{
-	LsmTid		first;
-	LsmTid		last;
-	uint32		rows;
-
-	place->entry = &open->source->entry;
-	place->blockno = blockno;
-	lsm_segment_block_info(open->reader, blockno, &first, &last, &rows, &place->offset,
-						   &place->len);
-}
-
 bool
 lsm_block_is_local(uint64 uid, uint32 blockno)
 {
 	LsmBlockKey key = {uid, blockno, 0};
 
 	return lsm_blocks != NULL && hash_search(lsm_blocks, &key, HASH_FIND, NULL) != NULL;
-}
-
-bool
-lsm_block_preload(Relation rel, LsmTable *table, const LsmManifestEntry *entry, uint32 blockno,
-				  LsmAheadFeed *feed)
-{
-	LsmOpenSegment *open = lsm_segment_get(rel, table, entry);
-	LsmSource  *source;
-	LsmAheadPlace place;
-	LsmFetched	fetched;
-
-	if (open == NULL)
-		return false;
-	source = open->source;
-	lsm_block_locate(open, blockno, &place);
-	if (source->preloaded_bytes == place.len && source->preloaded_offset == place.offset)
-		return true;
-	source->preloaded_bytes = 0;
-	if (source->preloaded_room < place.len)
-	{
-		if (source->preloaded != NULL)
-			pfree(source->preloaded);
-		source->preloaded_room = 0;
-		source->preloaded = NULL;
-		source->preloaded = MemoryContextAlloc(open->context, place.len);
-		source->preloaded_room = place.len;
-	}
-	if (!lsm_block_fetch(rel, table, open, &place, feed->kind, feed, source->preloaded, &fetched))
-		return false;
-	source->preloaded_proved = fetched.proved;
-	source->preloaded_offset = place.offset;
-	source->preloaded_bytes = place.len;
-	return true;
-}
-
-/* Copy an expanded block, as too much is pinned; NULL: it is not there. */
-static LsmBlock *
-lsm_block_copy_expanded(LsmSegmentReader *reader, uint64 uid, uint32 blockno)
-{
-	uint32		len = lsm_sharedcache_expanded_length(uid, blockno);
-	LsmBlock   *block;
-	char	   *bytes;
-
-	if (len == 0)
-		return NULL;
-	block = lsm_block_new_expanded(reader, blockno, len, &bytes);
-	if (lsm_sharedcache_get_expanded(uid, blockno, len, bytes))
-		return block;
-	lsm_block_free(block);
-	return NULL;
-}
-
-static void
-lsm_shared_opening_release(void)
-{
-	if (lsm_shared_opening.bytes != NULL)
-		lsm_sharedcache_unpin(&lsm_shared_opening.pin);
-	lsm_shared_opening.bytes = NULL;
-}
-
-/*
- * An expanded block from shared memory: a copy of it as long as there is much room for blocks
- * here, else over its bytes there, which are pinned (lsm_shared_opening), if that is possible.
- * NULL: there is none.
- */
-static LsmBlock *
-lsm_block_fetch_expanded(LsmSegmentReader *reader, uint64 uid, uint32 blockno)
-{
-	LsmBlock   *block;
-	uint32		len;
-	char	   *bytes;
-
-	Assert(lsm_shared_opening.bytes == NULL);
-	lsm_shared_opening.bytes = lsm_sharedcache_pin_expanded(uid, blockno, &len,
-															&lsm_shared_opening.pin);
-	if (lsm_shared_opening.bytes == NULL)
-		block = lsm_block_copy_expanded(reader, uid, blockno);
-	else if (lsm_blocks_bytes + len > lsm_session_blocks_limit() / LSM_EXPANDED_COPIES)
-		block = lsm_block_over_expanded(reader, blockno, len, lsm_shared_opening.bytes);
-	else
-	{
-		block = lsm_block_new_expanded(reader, blockno, len, &bytes);
-		memcpy(bytes, lsm_shared_opening.bytes, len);
-		lsm_shared_opening_release();
-	}
-	if (block != NULL)
-		lsm_block_begin(reader, block, true);
-	return block;
 }
 
 /*
@@ -1103,17 +278,17 @@ lsm_block_read_any(Relation rel, LsmTable *table, LsmOpenSegment *open,
 				   const LsmAheadPlace *place, LsmReaderKind kind, LsmAheadFeed *feed,
 				   bool *shared)
 {
-	LsmSource  *source = open->source;
 	uint64		uid = place->entry->uid;
 	LsmBlock   *block = NULL;
-	LsmFetched	fetched = {false, false};
+	LsmFetched	fetched;
 	char	   *bytes;
 
 	lsm_shared_opening_release();
 	*shared = false;
 	if ((kind != LSM_READER_SCAN && kind != LSM_READER_COMPACTION) ||
 		!lsm_sharedcache_has(uid, place->blockno))
-		block = lsm_block_fetch_expanded(open->reader, uid, place->blockno);
+		block = lsm_block_fetch_expanded(open->reader, uid, place->blockno,
+										 lsm_blocks_room_to_copy());
 	if (block != NULL)
 	{
 		lsm_block_count_hit(rel, table, place, kind);
@@ -1121,12 +296,7 @@ lsm_block_read_any(Relation rel, LsmTable *table, LsmOpenSegment *open,
 	}
 
 	block = lsm_block_new(open->reader, place->blockno, &bytes);
-	if (source->preloaded_bytes == place->len && source->preloaded_offset == place->offset)
-	{
-		memcpy(bytes, source->preloaded, place->len);
-		fetched.proved = source->preloaded_proved;
-	}
-	else if (!lsm_block_fetch(rel, table, open, place, kind, feed, bytes, &fetched))
+	if (!lsm_block_get_bytes(rel, table, open, place, kind, feed, bytes, &fetched))
 	{
 		lsm_block_free(block);
 		return NULL;
@@ -1152,8 +322,7 @@ lsm_block_meet(Relation rel, LsmTable *table, const LsmManifestEntry *entry, Lsm
 	if (left > 1 && met[1] != NULL && met[1]->block != NULL)
 		lsm_block_prefetch(met[1]->block);
 	else if (left > 1)
-		lsm_sharedcache_prefetch(entry->uid, blockno + 1, lsm_borrowed_spans,
-								 lsm_borrowed_nspans);
+		lsm_borrowed_prefetch(entry->uid, blockno + 1);
 	if (met[0] == NULL || met[0]->uid != entry->uid || met[0]->blockno != blockno ||
 		met[0]->block == NULL)
 		return NULL;
@@ -1178,9 +347,12 @@ lsm_block_pin_scanned(Relation rel, LsmTable *table, const LsmManifestEntry *ent
 	if (cached != NULL)
 		return cached;
 	lsm_block_locate(open, blockno, &place);
-	cached = lsm_block_borrow_shared(rel, table, open->reader, &place, kind);
-	if (cached != NULL)
-		LSM_STOP("block-borrowed");
+	cached = lsm_block_borrow_shared(rel, table, open->reader, &place, kind,
+									 lsm_blocks_context);
+	if (cached == NULL)
+		return NULL;
+	lsm_pinned_blocks++;
+	LSM_STOP("block-borrowed");
 	return cached;
 }
 
@@ -1222,9 +394,7 @@ lsm_block_find_or_read(Relation rel, LsmTable *table, const LsmManifestEntry *en
 	lsm_block_keep(block, lsm_blocks_context);
 	cached->block = block;
 	cached->borrowed = false;
-	cached->shared = lsm_shared_opening.bytes;
-	cached->pin = lsm_shared_opening.pin;
-	lsm_shared_opening.bytes = NULL;
+	lsm_shared_opening_give(cached);
 	cached->passing = kind != LSM_READER_POINT;
 	cached->expands = shared && kind == LSM_READER_POINT;
 	cached->used = false;
@@ -1304,9 +474,8 @@ lsm_foresee_segments(LsmTable *table, const LsmTid *roots, int nroots, LsmForese
 
 		if (at >= view->nbase)
 			continue;
-		open = lsm_recent_segments[view->base[at]->uid % LSM_RECENT_SEGMENTS];
-		if (open == NULL || open->uid != view->base[at]->uid || open->reader == NULL ||
-			open->table != table)
+		open = lsm_segment_at_hand(view->base[at]->uid);
+		if (open == NULL || open->table != table)
 			continue;
 		rows[n].root = roots[i];
 		rows[n].uid = open->uid;
@@ -1396,39 +565,6 @@ lsm_block_pass(LsmCachedBlock *cached)
 	dlist_push_tail(&lsm_blocks_lru, &cached->lru);
 }
 
-/*
- * Of a block that is read row by row a chunk had to be decompressed.  Have it expanded, for
- * all sessions, now that nobody here uses it.  (Before that is known it is not worth while:
- * an expanded block takes twice the memory, or more.)
- */
-static pg_noinline void
-lsm_block_to_expanded(LsmCachedBlock *cached)
-{
-	LsmOpenSegment *open = lsm_recent_segments[cached->uid % LSM_RECENT_SEGMENTS];
-	StringInfoData bytes;
-	LsmBlock   *block;
-
-	if (open == NULL || open->uid != cached->uid || open->reader == NULL ||
-		!lsm_sharedcache_expands(cached->uid, cached->blockno))
-		return;
-	cached->expands = false;
-	initStringInfo(&bytes);
-	lsm_block_expand(cached->block, &bytes);
-	lsm_sharedcache_put_expanded(cached->uid, cached->blockno, bytes.len, bytes.data);
-	pfree(bytes.data);
-	lsm_shared_opening_release();
-	block = lsm_block_fetch_expanded(open->reader, cached->uid, cached->blockno);
-	if (block == NULL)
-		return;
-	lsm_block_keep(block, lsm_blocks_context);
-	lsm_block_free(cached->block);
-	cached->block = block;
-
-	/* nobody uses it now */
-	cached->shared = lsm_shared_opening.bytes;
-	lsm_shared_opening_release();
-}
-
 void
 lsm_block_unpin(LsmCachedBlock *cached, uint64 xact)
 {
@@ -1442,13 +578,13 @@ lsm_block_unpin(LsmCachedBlock *cached, uint64 xact)
 	lsm_pinned_blocks--;
 	if (cached->borrowed)
 	{
-		lsm_borrowed_end((LsmBorrowedBlock *) cached);
+		lsm_borrowed_end(cached);
 		return;
 	}
 	if (cached->shared != NULL)
 		lsm_sharedcache_unpin(&cached->pin);
 	else if (unlikely(cached->expands) && lsm_block_has_decompressed(cached->block))
-		lsm_block_to_expanded(cached);
+		lsm_block_to_expanded(cached, lsm_blocks_room_to_copy(), lsm_blocks_context);
 	memory = lsm_block_memory(cached->block);
 	if (cached->passing)
 		lsm_block_pass(cached);
@@ -1482,10 +618,7 @@ lsm_blockcache_xact_end(void)
 		}
 	}
 
-	/* pinned without being in use: keeping it has failed */
-	for (int i = 0; i < LSM_BORROWED_BLOCKS; i++)
-		if (lsm_borrowed[i].cached.refcount > 0 || lsm_borrowed[i].pinned)
-			lsm_borrowed_release(&lsm_borrowed[i]);
+	lsm_borrowed_release_all();
 
 	/* the session's share may have become less */
 	if (!dlist_is_empty(&lsm_blocks_lru))

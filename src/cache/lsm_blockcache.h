@@ -19,32 +19,10 @@
 #include "lsm_table.h"
 #include "storage/buf.h"
 
+/* ---- opened segments (lsm_opensegment.c) ---- */
+
 /* Memory of opened segments (kB); settable for tests. */
 extern int	lsm_debug_reader_memory;
-
-/* A block in the cache; pinned while refcount > 0. */
-typedef struct LsmCachedBlock
-{
-	uint64		uid;			/* hash key: segment */
-	uint32		blockno;		/* hash key: block */
-	uint32		pad;
-	/* first what every use looks at, so that it is in few lines of cache */
-	LsmBlock   *block;
-	int			refcount;
-	uint32		npages;			/* that the block lies on */
-	uint64		xact;			/* lsm_xact_number of the pins */
-	const char *shared;			/* where its bytes are in shared memory, or
-								 * NULL */
-	LsmCachePin pin;			/* of those, while refcount > 0 */
-	bool		used;			/* since it was looked at in the list last */
-	bool		passing;		/* only scans have asked for it */
-	bool		borrowed;		/* in no hash table, see lsm_blockcache.c */
-	bool		expands;		/* if chunks are decompressed, for all sessions */
-	int			nextents;		/* of the segment: where its large values are */
-	Size		memory;
-	LsmExtent	extents[LSM_SEGMENT_EXTENTS];
-	dlist_node	lru;
-} LsmCachedBlock;
 
 /*
  * The reader of a segment that the newest view has, opened if need be.  NULL:
@@ -62,23 +40,6 @@ extern LsmSegmentReader *lsm_reader_get(Relation rel, LsmTable *table,
 extern LsmSegmentReader *lsm_reader_find(Relation rel, LsmTable *table, uint64 uid, bool newest,
 										 LsmManifestEntry *entry);
 
-/* Pin a block, reading it if need be, for the sake of one row.  NULL as above. */
-extern LsmCachedBlock *lsm_block_pin(Relation rel, LsmTable *table,
-									 const LsmManifestEntry *entry, uint32 blockno);
-
-/* The same by who goes through many, and tells of the next ones. */
-struct LsmAheadFeed;
-extern LsmCachedBlock *lsm_block_pin_ahead(Relation rel, LsmTable *table,
-										   const LsmManifestEntry *entry, uint32 blockno,
-										   struct LsmAheadFeed *feed);
-
-/*
- * Read the bytes of a block, for the segment's reader to copy or decode next.  False:
- * the view is no longer the newest.
- */
-extern bool lsm_block_preload(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
-							  uint32 blockno, struct LsmAheadFeed *feed);
-
 /*
  * Has a cold segment the row with that root?  Decided by what is local.  False also
  * if *stale: the view is no longer the newest.
@@ -90,16 +51,55 @@ extern bool lsm_reader_has_root(Relation rel, LsmTable *table, const LsmManifest
 extern LsmTid *lsm_reader_roots(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
 								uint64 *n);
 
-/* Does this backend have it decoded? */
-extern bool lsm_block_is_local(uint64 uid, uint32 blockno);
+/* Raise that a segment is damaged, where its reader did not find it. */
+pg_noreturn extern void lsm_segment_corrupt_entry(Relation rel, const LsmManifestEntry *entry,
+												  const char *what);
 
-/* How blocks of cold segments are looked for in the disk cache. */
-extern LsmStoreCacheUse lsm_block_disk_use(LsmReaderKind kind);
+/* ---- decoded blocks (lsm_blockcache.c) ---- */
+
+/* A block in the cache; pinned while refcount > 0. */
+typedef struct LsmCachedBlock
+{
+	uint64		uid;			/* hash key: segment */
+	uint32		blockno;		/* hash key: block */
+	uint32		pad;
+	/* first what every use looks at, so that it is in few lines of cache */
+	LsmBlock   *block;
+	int			refcount;
+	uint32		npages;			/* that the block lies on */
+	uint64		xact;			/* lsm_xact_number of the pins */
+	const char *shared;			/* where its bytes are in shared memory, or
+								 * NULL */
+	LsmCachePin pin;			/* of those, while refcount > 0 */
+	bool		used;			/* since it was looked at in the list last */
+	bool		passing;		/* only scans have asked for it */
+	bool		borrowed;		/* in no hash table, see lsm_blockborrow.c */
+	bool		expands;		/* if chunks are decompressed, for all sessions */
+	int			nextents;		/* of the segment: where its large values are */
+	Size		memory;
+	LsmExtent	extents[LSM_SEGMENT_EXTENTS];
+	dlist_node	lru;
+} LsmCachedBlock;
+
+/* Pin a block, reading it if need be, for the sake of one row.  NULL as above. */
+extern LsmCachedBlock *lsm_block_pin(Relation rel, LsmTable *table,
+									 const LsmManifestEntry *entry, uint32 blockno);
 
 /* The same for another purpose. */
 extern LsmCachedBlock *lsm_block_pin_for(Relation rel, LsmTable *table,
 										 const LsmManifestEntry *entry, uint32 blockno,
 										 LsmReaderKind kind);
+
+/* The same by who goes through many, and tells of the next ones. */
+struct LsmAheadFeed;
+extern LsmCachedBlock *lsm_block_pin_ahead(Relation rel, LsmTable *table,
+										   const LsmManifestEntry *entry, uint32 blockno,
+										   struct LsmAheadFeed *feed);
+
+/* Does this backend have it decoded? */
+extern bool lsm_block_is_local(uint64 uid, uint32 blockno);
+
+/* Pin one that is pinned once more. */
 extern LsmCachedBlock *lsm_block_repin(LsmCachedBlock *cached);
 
 /*
@@ -114,9 +114,17 @@ extern void lsm_blocks_foresee(LsmTable *table, const LsmTid *roots, int nroots,
 extern void lsm_block_unpin(LsmCachedBlock *cached, uint64 xact);
 extern void lsm_blockcache_xact_end(void);
 
-/* Raise that a segment is damaged, where its reader did not find it. */
-pg_noreturn extern void lsm_segment_corrupt_entry(Relation rel, const LsmManifestEntry *entry,
-												  const char *what);
+/* ---- bytes of blocks (lsm_blockfetch.c) ---- */
+
+/*
+ * Read the bytes of a block, for the segment's reader to copy or decode next.  False:
+ * the view is no longer the newest.
+ */
+extern bool lsm_block_preload(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
+							  uint32 blockno, struct LsmAheadFeed *feed);
+
+/* How blocks of cold segments are looked for in the disk cache. */
+extern LsmStoreCacheUse lsm_block_disk_use(LsmReaderKind kind);
 
 /* ---- pages of segments (lsm_segpages.c) ---- */
 

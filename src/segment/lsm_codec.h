@@ -10,7 +10,9 @@
  *
  * INTERFACE
  *	  writing: lsm_column_add, lsm_chunk_encode	(lsm_encode.c)
- *	  reading: lsm_chunk_open, lsm_chunk_value, lsm_chunk_decode (lsm_codec.c)
+ *	  reading: lsm_chunk_open (lsm_codec.c), lsm_chunk_value (lsm_chunk_value.c),
+ *	  lsm_chunk_decode (lsm_decode.c; lsm_codes.c: codes), lsm_vector_sum
+ *	  (lsm_vector_sum.c)
  *	  numerics: lsm_numeric_parse, lsm_numeric_build (lsm_numeric.c)
  *
  * Reading trusts nothing: a chunk whose checksum is right may still have been

@@ -3,19 +3,13 @@
  * lsm_test_segment.c
  *	  Tests of src/segment, called from sql/segment.sql and sql/formats.sql.
  *
- * Segments are written to and read from memory.  The functions here are not
- * part of the extension's SQL: the test declares them itself.
+ * Segments are written to and read from memory, here and in lsm_test_increment.c and
+ * lsm_test_damage.c.  The functions here are not part of the extension's SQL: the test
+ * declares them itself.
  *
- *	  lsm_test_chunk(anyarray, text, int)	one column chunk and back
  *	  lsm_test_segment(regclass, ...)	a table's rows to a segment and back
  *	  lsm_test_bytes(regclass, text)	the bytes of a segment
  *	  lsm_test_rows(bytea)				rows of a segment given as bytes
- *	  lsm_test_digest(bytea)			a number made of all that it holds
- *	  lsm_test_fixed(bytea)				the same with right checksums
- *	  lsm_test_increment(...)			records of all kinds, lists, filter
- *	  lsm_test_damage(regclass, ...)	damaged bytes give errors, never a crash
- *	  lsm_test_tids(bigint[])			searching a chunk of TIDs
- *	  lsm_test_roots(regclass, ...)		damaged roots, by each way to ask for them
  *	  lsm_test_measure(regclass, ...)	sizes and speed
  *
  *-------------------------------------------------------------------------
@@ -25,36 +19,22 @@
 #include "access/detoast.h"
 #include "access/table.h"
 #include "access/tableam.h"
-#include "access/toast_internals.h"
 #include "catalog/pg_type.h"
-#include "common/hashfn.h"
 #include "fmgr.h"
-#include "funcapi.h"
+#include "lsm_test_segment.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
-#include "segment/lsm_segment_format.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/typcache.h"
 
-PG_FUNCTION_INFO_V1(lsm_test_chunk);
 PG_FUNCTION_INFO_V1(lsm_test_segment);
 PG_FUNCTION_INFO_V1(lsm_test_bytes);
 PG_FUNCTION_INFO_V1(lsm_test_rows);
-PG_FUNCTION_INFO_V1(lsm_test_digest);
-PG_FUNCTION_INFO_V1(lsm_test_fixed);
-PG_FUNCTION_INFO_V1(lsm_test_increment);
-PG_FUNCTION_INFO_V1(lsm_test_damage);
-PG_FUNCTION_INFO_V1(lsm_test_tids);
-PG_FUNCTION_INFO_V1(lsm_test_roots);
 PG_FUNCTION_INFO_V1(lsm_test_measure);
-
-#define LSM_TEST_UID	UINT64CONST(0x123456789ABCDEF0)
 
 /* What dictionaries are made from here: less than in tables. */
 #define LSM_TEST_SAMPLES	(16 * 1024)
@@ -62,20 +42,6 @@ PG_FUNCTION_INFO_V1(lsm_test_measure);
 /* ---------------------------------------------------------------------
  * Segments in memory
  * --------------------------------------------------------------------- */
-
-typedef struct LsmTestSink
-{
-	LsmSegmentSink sink;
-	char	   *data;
-	Size		len;
-	Size		max;
-} LsmTestSink;
-
-typedef struct LsmTestSource
-{
-	LsmSegmentSource source;
-	const char *data;
-} LsmTestSource;
 
 static void
 lsm_test_append(LsmSegmentSink *sink, const void *data, Size len)
@@ -91,7 +57,7 @@ lsm_test_append(LsmSegmentSink *sink, const void *data, Size len)
 	test->len += len;
 }
 
-static LsmTestSink *
+LsmTestSink *
 lsm_test_sink(void)
 {
 	LsmTestSink *test = palloc0(sizeof(LsmTestSink));
@@ -112,7 +78,7 @@ lsm_test_read(LsmSegmentSource *source, uint64 offset, Size len, void *buf)
 	memcpy(buf, test->data + offset, len);
 }
 
-static void
+void
 lsm_test_source(LsmTestSource *test, const char *data, Size len)
 {
 	test->source.read = lsm_test_read;
@@ -122,21 +88,7 @@ lsm_test_source(LsmTestSource *test, const char *data, Size len)
 	test->data = data;
 }
 
-/* Numbers that are the same on every machine. */
-static uint64
-lsm_test_random(uint64 *state)
-{
-	uint64		x = *state;
-
-	x ^= x << 13;
-	x ^= x >> 7;
-	x ^= x << 17;
-	*state = x;
-	return x * UINT64CONST(0x2545F4914F6CDD1D);
-}
-
-/* Are two Datums the same bits? */
-static bool
+bool
 lsm_test_same(Datum a, bool a_null, Datum b, bool b_null, bool byval, int typlen)
 {
 	if (a_null || b_null)
@@ -156,223 +108,10 @@ lsm_test_same(Datum a, bool a_null, Datum b, bool b_null, bool byval, int typlen
 }
 
 /* ---------------------------------------------------------------------
- * One chunk
- * --------------------------------------------------------------------- */
-
-/* Bring a varlena to another header, as a tuple might have it. */
-static Datum
-lsm_test_form(Datum value, const char *form, int i)
-{
-	struct varlena *v = (struct varlena *) DatumGetPointer(value);
-	bool		make_short = strcmp(form, "short") == 0 ||
-	(strcmp(form, "mixed") == 0 && i % 2 == 0);
-
-	if (make_short && VARATT_CAN_MAKE_SHORT(v))
-	{
-		Size		len = VARATT_CONVERTED_SHORT_SIZE(v);
-		char	   *result = palloc(len);
-
-		SET_VARSIZE_SHORT(result, len);
-		memcpy(result + 1, VARDATA(v), len - 1);
-		return PointerGetDatum(result);
-	}
-	if (strcmp(form, "compressed") == 0)
-	{
-		Datum		compressed = toast_compress_datum(value, TOAST_PGLZ_COMPRESSION);
-
-		if (DatumGetPointer(compressed) != NULL)
-			return compressed;
-	}
-	return value;
-}
-
-static void
-lsm_test_chunk_check(LsmChunk *chunk, const LsmColumnType *type, int n,
-					 const Datum *values, const bool *nulls, const char *how)
-{
-	for (int i = 0; i < n; i++)
-	{
-		/* 4999 and the number of rows have no common divisor in the tests. */
-		int			row = (int) (((int64) i * 4999) % n);
-		bool		isnull;
-		Datum		value = lsm_chunk_value(chunk, row, &isnull, NULL);
-
-		if (!lsm_test_same(values[row], nulls[row], value, isnull, type->typbyval, type->typlen))
-			elog(ERROR, "row %d differs, read %s", row, how);
-	}
-}
-
-/* Has the chunk the same values when nothing in it is compressed? */
-static void
-lsm_test_chunk_expand(LsmChunk *chunk, uint8 encoding, uint8 flags, const Datum *values,
-					  const bool *nulls)
-{
-	StringInfoData out;
-	LsmChunk   *expanded;
-	char	   *bytes;
-
-	initStringInfo(&out);
-	lsm_chunk_expand(chunk, &out, &encoding, &flags);
-	if (flags & (LSM_CHUNK_ZSTD | LSM_CHUNK_DICTIONARY))
-		elog(ERROR, "an expanded chunk is compressed");
-	bytes = palloc(out.len + LSM_CODEC_SLACK);
-	memcpy(bytes, out.data, out.len);
-	expanded = lsm_chunk_open(CurrentMemoryContext, chunk->place, chunk->type, encoding, flags,
-							  (uint8 *) bytes, out.len, chunk->rows);
-	if (expanded->vector.offsets != NULL ||
-		(expanded->vector.child != NULL && expanded->vector.child->offsets != NULL))
-		elog(ERROR, "strings of an expanded chunk have no offsets");
-	lsm_test_chunk_check(expanded, chunk->type, chunk->rows, values, nulls, "expanded");
-}
-
-/* Encode an array's elements and read them back; tells how they were encoded. */
-Datum
-lsm_test_chunk(PG_FUNCTION_ARGS)
-{
-	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(0);
-	char	   *form = text_to_cstring(PG_GETARG_TEXT_PP(1));
-	int			level = PG_GETARG_INT32(2);
-	LsmColumnType type;
-	LsmTestSource source;
-	LsmCodecPlace place;
-	LsmEncoder *encoder = lsm_encoder_create(level);
-	LsmColumn  *column;
-	LsmChunkFacts facts;
-	LsmChunk   *chunk;
-	StringInfoData out;
-	StringInfoData result;
-	Datum	   *values;
-	Datum	   *decoded;
-	bool	   *nulls;
-	bool	   *decoded_nulls;
-	int			n;
-	uint8		encoding;
-	uint8		flags;
-	uint32		offset;
-	uint8	   *bytes;
-
-	memset(&type, 0, sizeof(type));
-	type.typid = ARR_ELEMTYPE(array);
-	get_typlenbyvalalign(type.typid, &type.typlen, &type.typbyval, &type.typalign);
-	deconstruct_array(array, type.typid, type.typlen, type.typbyval, type.typalign,
-					  &values, &nulls, &n);
-	if (n == 0 || n > LSM_BLOCK_MAX_ROWS)
-		elog(ERROR, "%d values are no chunk", n);
-
-	column = lsm_column_create(&type, type.typid == NUMERICOID);
-	initStringInfo(&out);
-	appendStringInfoString(&out, "abc");	/* chunks begin anywhere */
-	for (int round = 0; round < 2; round++)
-	{
-		for (int i = 0; i < n; i++)
-		{
-			if (round == 0 && type.typlen == -1 && !nulls[i])
-				values[i] = lsm_test_form(values[i], form, i);
-			lsm_column_add(column, values[i], nulls[i]);
-		}
-		out.len = 3;
-		lsm_chunk_encode(encoder, column, &out, &encoding, &flags, &offset, &facts);
-		lsm_column_reset(column);
-	}
-
-	bytes = palloc(out.len + LSM_CODEC_SLACK);
-	memcpy(bytes, out.data, out.len);
-	lsm_test_source(&source, NULL, 0);
-	place.source = &source.source;
-	place.blockno = 7;
-	chunk = lsm_chunk_open(CurrentMemoryContext, &place, &type, encoding, flags,
-						   bytes + offset, out.len - offset, n);
-	lsm_test_chunk_check(chunk, &type, n, values, nulls, "by number");
-	chunk = lsm_chunk_open(CurrentMemoryContext, &place, &type, encoding, flags,
-						   bytes + offset, out.len - offset, n);
-	lsm_chunk_decode(chunk, &decoded, &decoded_nulls);
-	for (int i = 0; i < n; i++)
-	{
-		if (!lsm_test_same(values[i], nulls[i], decoded[i], decoded_nulls[i],
-						   type.typbyval, type.typlen))
-			elog(ERROR, "row %d differs, decoded", i);
-	}
-	lsm_test_chunk_check(chunk, &type, n, values, nulls, "by number after decoding");
-	lsm_test_chunk_expand(chunk, encoding, flags, values, nulls);
-
-	initStringInfo(&result);
-	appendStringInfoString(&result, lsm_encoding_name(encoding));
-	if (chunk->vector.child != NULL)
-		appendStringInfo(&result, " of %s", lsm_encoding_name(chunk->vector.child->encoding));
-	if (flags & LSM_CHUNK_NUMERIC)
-		appendStringInfo(&result, ", scale %d", chunk->scale & ~LSM_NUMERIC_LONG_HEADER);
-	if (flags & LSM_CHUNK_NULLS)
-		appendStringInfoString(&result, ", nulls");
-	if (flags & LSM_CHUNK_ZSTD)
-		appendStringInfoString(&result, ", zstd");
-	PG_RETURN_TEXT_P(cstring_to_text(result.data));
-}
-
-/*
- * Search a chunk of these TIDs for each of them and its neighbours; then decode it
- * for searching.
- */
-Datum
-lsm_test_tids(PG_FUNCTION_ARGS)
-{
-	const LsmColumnType type = {
-		.typid = INT8OID,.typlen = 8,.typbyval = true,.typalign = TYPALIGN_DOUBLE
-	};
-	LsmColumn  *column = lsm_column_create(&type, false);
-	LsmEncoder *encoder = lsm_encoder_create(3);
-	LsmTestSource source;
-	LsmCodecPlace place;
-	LsmChunkFacts facts;
-	LsmChunk   *chunk;
-	StringInfoData out;
-	Datum	   *tids;
-	bool	   *nulls;
-	int			n;
-	uint8		encoding;
-	uint8		flags;
-	uint32		offset;
-	uint64		first;
-	uint32	   *offsets;
-
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), INT8OID, 8, true, TYPALIGN_DOUBLE,
-					  &tids, &nulls, &n);
-	for (int i = 0; i < n; i++)
-		lsm_column_add(column, tids[i], false);
-	initStringInfo(&out);
-	lsm_chunk_encode(encoder, column, &out, &encoding, &flags, &offset, &facts);
-	enlargeStringInfo(&out, LSM_CODEC_SLACK);
-	lsm_test_source(&source, NULL, 0);
-	place.source = &source.source;
-	place.blockno = 7;
-	chunk = lsm_chunk_open(CurrentMemoryContext, &place, &type, encoding, flags,
-						   (uint8 *) out.data + offset, out.len - offset, n);
-
-	offsets = lsm_chunk_decode_tids(chunk, &first);
-	for (int i = 0; i < n; i++)
-	{
-		if (offsets != NULL && first + offsets[i] != DatumGetUInt64(tids[i]))
-			elog(ERROR, "TID %d differs", i);
-		for (int step = -1; step <= 1; step++)
-		{
-			uint64		key = DatumGetUInt64(tids[i]) + step;
-			int			expected = 0;
-
-			while (expected < n && DatumGetUInt64(tids[expected]) < key)
-				expected++;
-			if (lsm_chunk_lower_bound(chunk, key) != expected)
-				elog(ERROR, "TID " UINT64_FORMAT " is not found", key);
-		}
-	}
-	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s, %s", lsm_encoding_name(encoding),
-											  offsets == NULL ? "wide" : "narrow")));
-}
-
-/* ---------------------------------------------------------------------
  * Segments of a table's rows
  * --------------------------------------------------------------------- */
 
-/* A kind, and perhaps "trained": with dictionaries. */
-static LsmSegmentKind
+LsmSegmentKind
 lsm_test_kind(text *name, uint32 *samples)
 {
 	char	   *kind = text_to_cstring(name);
@@ -391,8 +130,7 @@ lsm_test_kind(text *name, uint32 *samples)
 	elog(ERROR, "kind \"%s\"", kind);
 }
 
-/* Root TID of the n-th row: logical blocks of 50 rows, some left out. */
-static LsmTid
+LsmTid
 lsm_test_root(int64 n)
 {
 	return LSM_TID((n / 50) + (n / 5000) * 7 + 3, n % 50 + 1);
@@ -431,8 +169,7 @@ lsm_test_add_lists(LsmSegmentWriter *writer, int64 n)
 	}
 }
 
-/* Write all rows of a table; returns what the writer said. */
-static void
+void
 lsm_test_write(Relation rel, LsmSegmentKind kind, int block_bytes, int level, uint32 samples,
 			   LsmSegmentSink *sink, LsmSegmentStats *stats)
 {
@@ -940,9 +677,6 @@ lsm_test_segment(PG_FUNCTION_ARGS)
 											  n, stats.blocks, bounded)));
 }
 
-static void lsm_test_write_increment(int roots, int natts, uint64 seed, int block_bytes, int level,
-									 LsmSegmentSink *sink, LsmSegmentStats *stats);
-
 /*
  * The bytes of a segment of a table's rows, compressed only with dictionaries; or of an
  * increment.
@@ -1008,687 +742,6 @@ lsm_test_rows(PG_FUNCTION_ARGS)
 	}
 	lsm_segment_reader_close(reader);
 	PG_RETURN_TEXT_P(cstring_to_text_with_len(result.data, result.len));
-}
-
-/* ---------------------------------------------------------------------
- * Increments
- * --------------------------------------------------------------------- */
-
-/* A record of an increment, made from its number alone. */
-static void
-lsm_test_record(uint64 root_number, int version, int versions, int natts, uint64 seed,
-				LsmRowHead *head, bits8 *cols, Datum *values, bool *isnull)
-{
-	uint64		state = seed ^ (root_number * 1000003 + version) * UINT64CONST(0x9E3779B97F4A7C15);
-	static const uint16 kinds[] = {
-		LSM_REC_UPDATE, LSM_REC_UPDATE | LSM_REC_DELTA, LSM_REC_UPDATE | LSM_REC_DELTA,
-		LSM_REC_DELETE, LSM_REC_MOVED, LSM_REC_LOCK
-	};
-
-	state |= 1;
-	lsm_test_random(&state);
-	memset(head, 0, sizeof(*head));
-	head->root = LSM_TID(root_number * 3 + 5, root_number % 200 + 1);
-	head->vtid = LSM_TID(LSM_FIRST_VERSION_LB + (uint32) root_number, versions - version);
-	head->xid = lsm_test_random(&state) % 4 == 0 ? 0 : 1000 + lsm_test_random(&state) % 500;
-	head->cid = lsm_test_random(&state) % 3;
-	head->info = kinds[lsm_test_random(&state) % lengthof(kinds)];
-	if (lsm_test_random(&state) % 2)
-		head->info |= LSM_REC_COMMITTED;
-	head->info |= (lsm_test_random(&state) % 4) << LSM_REC_STRENGTH_SHIFT;
-	head->natts = lsm_test_random(&state) % 10 == 0 ? natts / 2 : natts;
-	if (LSM_REC_KIND(head->info) == LSM_REC_MOVED)
-		head->base = LSM_TID(root_number + 1000000, 1);
-	if (head->info & LSM_REC_DELTA)
-	{
-		head->base = LSM_TID(LSM_FIRST_VERSION_LB + (uint32) root_number, versions - version - 1);
-		head->cols_len = (head->natts + 7) / 8;
-		head->cols = cols;
-		memset(cols, 0, head->cols_len);
-	}
-	for (int i = 0; i < head->natts; i++)
-	{
-		if (head->info & LSM_REC_DELTA)
-		{
-			if (lsm_test_random(&state) % 3 != 0)
-				continue;
-			cols[i >> 3] |= 1 << (i & 7);
-		}
-		isnull[i] = lsm_test_random(&state) % 5 == 0;
-		if (i % 2 == 0)
-			values[i] = Int32GetDatum((int32) lsm_test_random(&state));
-		else
-			values[i] = PointerGetDatum(cstring_to_text(psprintf("value %u",
-																 (unsigned) (lsm_test_random(&state) % 1000))));
-	}
-}
-
-static TupleDesc
-lsm_test_increment_desc(int natts)
-{
-	TupleDesc	tupdesc = CreateTemplateTupleDesc(natts);
-
-	for (int i = 0; i < natts; i++)
-		TupleDescInitEntry(tupdesc, i + 1, psprintf("c%d", i + 1),
-						   i % 2 == 0 ? INT4OID : TEXTOID, -1, 0);
-	return tupdesc;
-}
-
-static int
-lsm_test_versions(uint64 root_number)
-{
-	/* One row is hot: its records fill several blocks. */
-	return root_number == 11 ? 600 : 1 + root_number % 4;
-}
-
-static void
-lsm_test_write_increment(int roots, int natts, uint64 seed, int block_bytes, int level,
-						 LsmSegmentSink *sink, LsmSegmentStats *stats)
-{
-	LsmSegmentOptions options;
-	LsmSegmentWriter *writer;
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "record",
-												  ALLOCSET_DEFAULT_SIZES);
-	Datum	   *values = palloc0(natts * sizeof(Datum));
-	bool	   *isnull = palloc0(natts * sizeof(bool));
-	bits8		cols[MaxHeapAttributeNumber / 8 + 1];
-
-	options.kind = LSM_SEGKIND_INCREMENT;
-	options.uid = LSM_TEST_UID;
-	options.block_bytes = block_bytes;
-	options.compression_level = level;
-	options.dictionary_samples = 0;
-	writer = lsm_segment_writer_create(lsm_test_increment_desc(natts), &options, sink);
-	for (int root = 0; root < roots; root++)
-	{
-		int			versions = lsm_test_versions(root);
-
-		for (int version = 0; version < versions; version++)
-		{
-			LsmRowHead	head;
-			MemoryContext old = MemoryContextSwitchTo(context);
-			bool		without;
-
-			lsm_test_record(root, version, versions, natts, seed, &head, cols, values, isnull);
-			without = LSM_REC_KIND(head.info) != LSM_REC_UPDATE;
-			lsm_segment_writer_add(writer, &head, without ? NULL : values,
-								   without ? NULL : isnull);
-			if (version < versions - 1)
-				lsm_segment_writer_add_forward(writer, head.vtid, head.root);
-			MemoryContextSwitchTo(old);
-			MemoryContextReset(context);
-		}
-	}
-	lsm_segment_writer_finish(writer, stats);
-}
-
-/* Write an increment of made-up records, read it and compare. */
-Datum
-lsm_test_increment(PG_FUNCTION_ARGS)
-{
-	int			roots = PG_GETARG_INT32(0);
-	int			natts = PG_GETARG_INT32(1);
-	uint64		seed = PG_GETARG_INT32(2);
-	int			block_bytes = PG_GETARG_INT32(3);
-	int			level = PG_GETARG_INT32(4);
-	LsmTestSink *sink = lsm_test_sink();
-	LsmTestSource source;
-	LsmSegmentStats stats;
-	LsmSegmentReader *reader;
-	LsmBlock   *block = NULL;
-	uint32		blockno = 0;
-	int			row = 0;
-	int64		versions_n = 0;
-	int			false_positives = 0;
-	Datum	   *values = palloc0(natts * sizeof(Datum));
-	bool	   *isnull = palloc0(natts * sizeof(bool));
-	bits8		cols[MaxHeapAttributeNumber / 8 + 1];
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "record",
-												  ALLOCSET_DEFAULT_SIZES);
-
-	lsm_test_write_increment(roots, natts, seed, block_bytes, level, &sink->sink, &stats);
-	lsm_test_source(&source, sink->data, sink->len);
-	reader = lsm_segment_reader_open(&source.source);
-	for (int root = 0; root < roots; root++)
-	{
-		int			versions = lsm_test_versions(root);
-
-		for (int version = 0; version < versions; version++)
-		{
-			LsmRowHead	head;
-			LsmRowHead	got;
-			MemoryContext old = MemoryContextSwitchTo(context);
-
-			lsm_test_record(root, version, versions, natts, seed, &head, cols, values, isnull);
-			MemoryContextSwitchTo(old);
-			if (block == NULL || row == lsm_block_rows(block))
-			{
-				if (block != NULL)
-					lsm_block_free(block);
-				block = lsm_block_read(reader, blockno++);
-				row = 0;
-			}
-			lsm_block_head(block, row, &got);
-			if (got.root != head.root || got.xid != head.xid || got.cid != head.cid ||
-				got.info != head.info || got.natts != head.natts || got.vtid != head.vtid ||
-				got.base != head.base || got.cols_len != head.cols_len ||
-				(head.cols_len > 0 && memcmp(got.cols, head.cols, head.cols_len) != 0))
-				elog(ERROR, "record %d of root %d differs", version, root);
-			for (int i = 0; i < natts; i++)
-			{
-				bool		null;
-				Datum		value = lsm_block_value(block, row, i + 1, &null);
-				bool		there = i < head.natts && LSM_REC_KIND(head.info) == LSM_REC_UPDATE &&
-				(!(head.info & LSM_REC_DELTA) || (cols[i >> 3] & (1 << (i & 7))));
-
-				if (!lsm_test_same(values[i], there ? isnull[i] : true, value, null,
-								   i % 2 == 0, i % 2 == 0 ? 4 : -1))
-					elog(ERROR, "column %d of record %d of root %d differs", i + 1, version, root);
-			}
-			if (version == 0)
-			{
-				uint32		found = lsm_segment_find_block(reader, head.root);
-
-				if (found != blockno - 1 || lsm_block_find(block, head.root) != row)
-					elog(ERROR, "root %d is not found", root);
-				if (!lsm_segment_may_contain(reader, head.root))
-					elog(ERROR, "root %d is denied", root);
-			}
-			if (lsm_segment_forward(reader, head.vtid) !=
-				(version < versions - 1 ? head.root : LSM_INVALID_TID))
-				elog(ERROR, "forward entry of root %d differs", root);
-			row++;
-			versions_n++;
-			MemoryContextReset(context);
-		}
-	}
-	if (block == NULL || row != lsm_block_rows(block) || blockno != stats.blocks ||
-		stats.versions != (uint64) versions_n || stats.rows != (uint64) roots)
-		elog(ERROR, "statistics differ");
-
-	/* Roots between those that are there: the filter should know most. */
-	for (int root = 0; root < roots - 1; root++)
-		false_positives += lsm_segment_may_contain(reader, LSM_TID(root * 3 + 6, 1));
-	if (false_positives > roots / 50 + 2)
-		elog(ERROR, "filter passes %d of %d", false_positives, roots);
-	PG_RETURN_TEXT_P(cstring_to_text(psprintf(INT64_FORMAT " records of %d roots, least uncommitted xid " UINT64_FORMAT ", greatest xid " UINT64_FORMAT,
-											  versions_n, roots, stats.min_uncommitted_xid,
-											  stats.max_xid)));
-}
-
-/* ---------------------------------------------------------------------
- * Damage
- * --------------------------------------------------------------------- */
-
-static uint64
-lsm_test_hash(uint64 digest, const void *data, Size len)
-{
-	return hash_bytes_extended((const unsigned char *) data, (int) len, digest);
-}
-
-static uint64
-lsm_test_hash_datum(uint64 digest, Datum value, bool isnull, const LsmColumnType *type)
-{
-	if (isnull)
-		return digest * 31 + 1;
-	if (type->typbyval)
-		return lsm_test_hash(digest, &value, sizeof(value));
-	if (type->typlen == -1)
-		return lsm_test_hash(digest, DatumGetPointer(value), VARSIZE_ANY(DatumGetPointer(value)));
-	if (type->typlen == -2)
-		return lsm_test_hash(digest, DatumGetCString(value), strlen(DatumGetCString(value)) + 1);
-	return lsm_test_hash(digest, DatumGetPointer(value), type->typlen);
-}
-
-/* Read all that a segment has, in every way; returns a hash of it. */
-static uint64
-lsm_test_read_all(const char *data, Size len)
-{
-	LsmTestSource source;
-	LsmSegmentReader *reader;
-	LsmForward *forwards;
-	LsmTid	   *dead;
-	uint64	   *unresolved;
-	uint64		n;
-	uint32		n32;
-	uint64		digest = 0;
-
-	lsm_test_source(&source, data, len);
-	reader = lsm_segment_reader_open(&source.source);
-	digest = lsm_test_hash(digest, &reader->props, offsetof(LsmProperties, zone_blocks));
-	forwards = lsm_segment_read_forwards(reader, &n);
-	if (n > 0)
-		digest = lsm_test_hash(digest, forwards, n * sizeof(LsmForward));
-	for (uint64 i = 0; i < n; i += 100)
-		lsm_segment_forward(reader, forwards[i].vtid);
-	dead = lsm_segment_read_dead(reader, &n);
-	if (n > 0)
-		digest = lsm_test_hash(digest, dead, n * sizeof(LsmTid));
-	unresolved = lsm_segment_unresolved(reader, &n32);
-	if (n32 > 0)
-		digest = lsm_test_hash(digest, unresolved, n32 * sizeof(uint64));
-	for (uint32 blockno = 0; blockno < lsm_segment_reader_blocks(reader); blockno++)
-	{
-		LsmBlock   *block = lsm_block_read(reader, blockno);
-		LsmTid		first;
-
-		lsm_segment_block_info(reader, blockno, &first, NULL, NULL, NULL, NULL);
-		digest += lsm_segment_may_contain(reader, first);
-		for (int row = 0; row < lsm_block_rows(block); row++)
-		{
-			LsmRowHead	head;
-			int			found;
-
-			lsm_block_head(block, row, &head);
-			digest = lsm_test_hash(digest, &head,
-								   offsetof(LsmRowHead, cols_len) + sizeof(head.cols_len));
-			if (head.cols_len > 0)
-				digest = lsm_test_hash(digest, head.cols, head.cols_len);
-			found = lsm_block_find(block, head.root);
-			if (found < 0 || found > lsm_block_rows(block))
-				elog(ERROR, "row " INT64_FORMAT " was found", (int64) found);
-		}
-		for (int att = 1; att <= lsm_block_natts(block); att++)
-		{
-			const LsmColumnType *type = &reader->types[att - 1];
-			Datum	   *values;
-			bool	   *nulls;
-			LsmZone		zone;
-
-			for (int row = 0; row < lsm_block_rows(block); row++)
-			{
-				bool		isnull;
-				Datum		value = lsm_block_value(block, row, att, &isnull);
-
-				digest = lsm_test_hash_datum(digest, value, isnull, type);
-			}
-			lsm_block_column(block, att, &values, &nulls);
-			for (int row = 0; row < lsm_block_rows(block); row++)
-				digest = lsm_test_hash_datum(digest, values[row], nulls[row], type);
-			if (lsm_segment_zone(reader, blockno, att, &zone) && zone.has_value)
-			{
-				digest = lsm_test_hash_datum(digest, zone.min, false, type);
-				digest = lsm_test_hash_datum(digest, zone.max, false, type);
-			}
-		}
-		lsm_block_free(block);
-	}
-	lsm_segment_reader_close(reader);
-	return digest;
-}
-
-/* All that a segment given as bytes holds, as one number. */
-Datum
-lsm_test_digest(PG_FUNCTION_ARGS)
-{
-	bytea	   *bytes = PG_GETARG_BYTEA_PP(0);
-
-	PG_RETURN_INT64((int64) lsm_test_read_all(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)));
-}
-
-/* Where checksums are in a sound segment. */
-typedef struct LsmTestLayout
-{
-	LsmSegmentTrailer trailer;
-	LsmSectionEntry sections[LSM_SECTION_LAST + 1];
-	uint64		entry_offsets[LSM_SECTION_LAST + 1];
-	uint64		footer_offset;
-} LsmTestLayout;
-
-static void
-lsm_test_layout(const char *data, Size len, LsmTestLayout *layout)
-{
-	memset(layout, 0, sizeof(*layout));
-	memcpy(&layout->trailer, data + len - sizeof(LsmSegmentTrailer), sizeof(LsmSegmentTrailer));
-	layout->footer_offset = len - sizeof(LsmSegmentTrailer) -
-		layout->trailer.sections * sizeof(LsmSectionEntry);
-	for (uint32 i = 0; i < layout->trailer.sections; i++)
-	{
-		uint64		offset = layout->footer_offset + i * sizeof(LsmSectionEntry);
-		LsmSectionEntry section;
-
-		memcpy(&section, data + offset, sizeof(section));
-		if (section.kind > LSM_SECTION_LAST)
-			continue;
-		layout->sections[section.kind] = section;
-		layout->entry_offsets[section.kind] = offset;
-	}
-}
-
-static void
-lsm_test_put_crc(char *data, uint64 at, uint64 start, uint64 len)
-{
-	pg_crc32c	crc = lsm_segment_crc(LSM_TEST_UID, data + start, len);
-
-	memcpy(data + at, &crc, sizeof(crc));
-}
-
-/*
- * Make all checksums of a damaged segment right again, the places of which
- * are taken from the sound one.
- */
-static void
-lsm_test_fix(char *data, Size len, const char *sound, const LsmTestLayout *layout)
-{
-	const LsmSectionEntry *section = &layout->sections[LSM_SECTION_BLOCK_INDEX];
-	uint64		offset = 0;
-	pg_crc32c	crc;
-
-	for (uint64 at = section->offset; at < section->offset + section->length;
-		 at += sizeof(LsmBlockEntry))
-	{
-		LsmBlockEntry entry;
-
-		memcpy(&entry, sound + at, sizeof(entry));
-		lsm_test_put_crc(data, at + offsetof(LsmBlockEntry, crc), offset, entry.length);
-		offset += entry.length;
-	}
-	for (int i = 0; i < 2; i++)
-	{
-		section = &layout->sections[i == 0 ? LSM_SECTION_FORWARD_INDEX : LSM_SECTION_DEAD_INDEX];
-		offset = layout->sections[i == 0 ? LSM_SECTION_FORWARD_DATA : LSM_SECTION_DEAD_DATA].offset;
-		for (uint64 at = section->offset; at < section->offset + section->length;
-			 at += sizeof(LsmListEntry))
-		{
-			LsmListEntry entry;
-
-			memcpy(&entry, sound + at, sizeof(entry));
-			lsm_test_put_crc(data, at + offsetof(LsmListEntry, crc), offset, entry.length);
-			offset += entry.length;
-		}
-	}
-	for (int kind = LSM_SECTION_BLOCK_INDEX; kind <= LSM_SECTION_LAST; kind++)
-	{
-		section = &layout->sections[kind];
-		if (section->kind != 0)
-			lsm_test_put_crc(data, layout->entry_offsets[kind] + offsetof(LsmSectionEntry, crc),
-							 section->offset, section->length);
-	}
-	INIT_CRC32C(crc);
-	offset = LSM_TEST_UID;
-	COMP_CRC32C(crc, &offset, sizeof(offset));
-	COMP_CRC32C(crc, data + layout->footer_offset,
-				len - sizeof(LsmSegmentTrailer) - layout->footer_offset +
-				offsetof(LsmSegmentTrailer, crc));
-	FIN_CRC32C(crc);
-	memcpy(data + len - sizeof(LsmSegmentTrailer) + offsetof(LsmSegmentTrailer, crc), &crc,
-		   sizeof(crc));
-}
-
-/* A segment that was changed, but not in its layout, with right checksums. */
-Datum
-lsm_test_fixed(PG_FUNCTION_ARGS)
-{
-	bytea	   *bytes = PG_GETARG_BYTEA_P_COPY(0);
-	Size		len = VARSIZE_ANY_EXHDR(bytes);
-	LsmTestLayout layout;
-
-	lsm_test_layout(VARDATA_ANY(bytes), len, &layout);
-	lsm_test_fix(VARDATA_ANY(bytes), len, VARDATA_ANY(bytes), &layout);
-	PG_RETURN_BYTEA_P(bytes);
-}
-
-/* Damage some bytes; returns the length that is left. */
-static Size
-lsm_test_damage_bytes(char *data, Size len, const LsmTestLayout *layout, bool fix,
-					  uint64 *state)
-{
-	int			places = 1 + lsm_test_random(state) % 4;
-
-	for (int i = 0; i < places; i++)
-	{
-		uint64		start = 0;
-		uint64		at;
-
-		switch (lsm_test_random(state) % 4)
-		{
-			case 0:				/* metadata */
-				start = layout->trailer.meta_offset;
-				break;
-			case 1:				/* the last sections and the footer */
-				start = layout->sections[LSM_SECTION_PROPERTIES].offset;
-				break;
-			case 2:				/* the beginning of a block */
-				{
-					const LsmSectionEntry *section = &layout->sections[LSM_SECTION_BLOCK_INDEX];
-					uint64		blocks = section->length / sizeof(LsmBlockEntry);
-					uint64		target = blocks > 0 ? lsm_test_random(state) % blocks : 0;
-
-					for (uint64 j = 0; j < target; j++)
-					{
-						uint32		block_len;
-
-						memcpy(&block_len, data + section->offset + j * sizeof(LsmBlockEntry) +
-							   offsetof(LsmBlockEntry, length), sizeof(block_len));
-						start += block_len;
-					}
-					start += lsm_test_random(state) % 300;
-					data[Min(start, len - 1)] = (char) lsm_test_random(state);
-					continue;
-				}
-			default:			/* anywhere */
-				break;
-		}
-		at = start + lsm_test_random(state) % (len - start);
-		switch (lsm_test_random(state) % 4)
-		{
-			case 0:
-				data[at] ^= 1 << (lsm_test_random(state) % 8);
-				break;
-			case 1:
-				data[at] = (char) lsm_test_random(state);
-				break;
-			case 2:
-				data[at] = lsm_test_random(state) % 2 ? 0 : (char) 0xFF;
-				break;
-			default:
-				{
-					uint64		n = lsm_test_random(state) % 16;
-					int			fill = lsm_test_random(state) % 2 ? 0 : 0xFF;
-
-					memset(data + at, fill, Min(n, len - at));
-					break;
-				}
-		}
-	}
-	if (!fix && lsm_test_random(state) % 20 == 0)
-		return lsm_test_random(state) % len;
-	return len;
-}
-
-/* What came of reading a damaged segment. */
-typedef enum LsmTestOutcome
-{
-	LSM_TEST_ERROR,
-	LSM_TEST_HARMLESS,
-	LSM_TEST_OTHER
-} LsmTestOutcome;
-
-static LsmTestOutcome
-lsm_test_try(const char *data, Size len, uint64 expected)
-{
-	MemoryContext context = CurrentMemoryContext;
-	volatile LsmTestOutcome result = LSM_TEST_ERROR;
-
-	PG_TRY();
-	{
-		result = lsm_test_read_all(data, len) == expected ? LSM_TEST_HARMLESS : LSM_TEST_OTHER;
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED &&
-			error->sqlerrcode != ERRCODE_FEATURE_NOT_SUPPORTED)
-			PG_RE_THROW();
-		FlushErrorState();
-	}
-	PG_END_TRY();
-	return result;
-}
-
-/*
- * Damage a segment over and over and read it.  What may come of it is an
- * error that says so, or the same rows as before; with checksums made right
- * again also other rows.  Anything else is an error here, or a crash.
- */
-Datum
-lsm_test_damage(PG_FUNCTION_ARGS)
-{
-	Relation	rel = table_open(PG_GETARG_OID(0), AccessShareLock);
-	char	   *kind = text_to_cstring(PG_GETARG_TEXT_PP(1));
-	uint64		state = (uint64) PG_GETARG_INT32(2) * 2 + 1;
-	int			rounds = PG_GETARG_INT32(3);
-	bool		fix = PG_GETARG_BOOL(4);
-	LsmTestSink *sink = lsm_test_sink();
-	LsmSegmentStats stats;
-	LsmTestLayout layout;
-	uint32		samples;
-	uint64		expected;
-	int			outcomes[3] = {0, 0, 0};
-	char	   *data;
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "damage",
-												  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = CurrentMemoryContext;
-
-	if (strcmp(kind, "increment") == 0)
-		lsm_test_write_increment(2000, 9, 42, 8192, 1, &sink->sink, &stats);
-	else
-	{
-		LsmSegmentKind segment_kind = lsm_test_kind(PG_GETARG_TEXT_PP(1), &samples);
-
-		lsm_test_write(rel, segment_kind, 8192, 1, samples, &sink->sink, &stats);
-		if ((samples > 0) != (stats.dictionaries > 0))
-			elog(ERROR, "%d dictionaries", stats.dictionaries);
-	}
-	table_close(rel, AccessShareLock);
-	expected = lsm_test_read_all(sink->data, sink->len);
-	lsm_test_layout(sink->data, sink->len, &layout);
-	data = MemoryContextAllocHuge(CurrentMemoryContext, sink->len);
-
-	for (int round = 0; round < rounds; round++)
-	{
-		Size		len;
-
-		CHECK_FOR_INTERRUPTS();
-		memcpy(data, sink->data, sink->len);
-		len = lsm_test_damage_bytes(data, sink->len, &layout, fix, &state);
-		if (fix)
-			lsm_test_fix(data, len, sink->data, &layout);
-		MemoryContextSwitchTo(context);
-		outcomes[lsm_test_try(data, len, expected)]++;
-		MemoryContextSwitchTo(old);
-		MemoryContextReset(context);
-	}
-	elog(DEBUG1, "%d errors, %d harmless, %d other rows", outcomes[LSM_TEST_ERROR],
-		 outcomes[LSM_TEST_HARMLESS], outcomes[LSM_TEST_OTHER]);
-	if (!fix && outcomes[LSM_TEST_OTHER] > 0)
-		elog(ERROR, "%d damages were not noticed", outcomes[LSM_TEST_OTHER]);
-	if (outcomes[LSM_TEST_ERROR] < rounds / 4)
-		elog(ERROR, "only %d of %d damages were noticed", outcomes[LSM_TEST_ERROR], rounds);
-	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%d rounds", rounds)));
-}
-
-/* How the roots of a block are asked for. */
-typedef enum LsmTestAccess
-{
-	LSM_TEST_FIND,
-	LSM_TEST_ROOT,
-	LSM_TEST_HEAD,
-	LSM_TEST_ACCESSES			/* how many there are */
-} LsmTestAccess;
-
-/* Ask for all roots of a block; false: that is an error. */
-static bool
-lsm_test_ask(LsmBlock *block, LsmTestAccess access)
-{
-	MemoryContext context = CurrentMemoryContext;
-	volatile bool good = false;
-
-	PG_TRY();
-	{
-		for (int row = 0; row < lsm_block_rows(block); row++)
-		{
-			LsmRowHead	head;
-
-			if (access == LSM_TEST_FIND)
-				(void) lsm_block_find(block, lsm_test_root(row));
-			else if (access == LSM_TEST_ROOT)
-				(void) lsm_block_root(block, row);
-			else
-				lsm_block_head(block, row, &head);
-		}
-		good = true;
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED)
-			PG_RE_THROW();
-		FlushErrorState();
-	}
-	PG_END_TRY();
-	return good;
-}
-
-/*
- * Damage each byte of the roots of a segment's first block, with right checksums.
- * Whether that is found must not depend on how the roots are asked for, and what
- * has been found is found again.
- */
-Datum
-lsm_test_roots(PG_FUNCTION_ARGS)
-{
-	Relation	rel = table_open(PG_GETARG_OID(0), AccessShareLock);
-	LsmTestSink *sink = lsm_test_sink();
-	LsmSegmentStats stats;
-	LsmTestLayout layout;
-	LsmNarrowEntry chunks[2];
-	uint64		state = 1;
-	int			noticed = 0;
-	char	   *data;
-
-	lsm_test_write(rel, LSM_SEGKIND_BASELINE, 8192, 1, 0, &sink->sink, &stats);
-	table_close(rel, AccessShareLock);
-	lsm_test_layout(sink->data, sink->len, &layout);
-	data = MemoryContextAllocHuge(CurrentMemoryContext, sink->len);
-	memcpy(chunks, sink->data + sizeof(LsmBlockHeader), sizeof(chunks));
-
-	for (int at = chunks[0].offset; at < chunks[1].offset; at++)
-	{
-		bool		first = false;
-
-		memcpy(data, sink->data, sink->len);
-		data[at] ^= 1 + lsm_test_random(&state) % 255;
-		lsm_test_fix(data, sink->len, sink->data, &layout);
-		for (int access = 0; access < LSM_TEST_ACCESSES; access++)
-		{
-			LsmTestSource source;
-			LsmSegmentReader *reader;
-			LsmBlock   *block;
-			bool		good;
-
-			lsm_test_source(&source, data, sink->len);
-			reader = lsm_segment_reader_open(&source.source);
-			block = lsm_block_read(reader, 0);
-			good = lsm_test_ask(block, access);
-			if (lsm_test_ask(block, access) != good)
-				elog(ERROR, "damage at %d is found once", at);
-			if (access == 0)
-				first = good;
-			else if (good != first)
-				elog(ERROR, "damage at %d is found or not", at);
-			lsm_block_free(block);
-			lsm_segment_reader_close(reader);
-		}
-		noticed += !first;
-	}
-	PG_RETURN_TEXT_P(cstring_to_text(noticed > 0 ? "noticed" : "not noticed"));
 }
 
 /* ---------------------------------------------------------------------

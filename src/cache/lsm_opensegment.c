@@ -1,0 +1,418 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_opensegment.c
+ *	  Opened segments: their metadata, kept by each backend.
+ *
+ * A segment is opened when something of it is asked for first, from its metadata, which may
+ * be in shared memory (lsm_sharedcache.c); if not, it is read from the file, as a rule by
+ * one request, and kept there.  Segments are keyed by uid, which is never used twice, so that
+ * nothing has to be invalidated.  They are closed in the order of their last use when they
+ * take too much memory.
+ *
+ * Nobody pins an opened segment: it is good until the next call that may open another one.
+ * Who reads a block of one, which may go on to open others in order to read ahead, has it
+ * held open (lsm_segment_hold()).
+ *
+ * OWNS
+ *	  The list of opened segments, their memory, and the places where the last ones are
+ *	  found.  The hash tables that they are in belong to tables (LsmTable).
+ *
+ * LOCKING
+ *	  A page may have been given to somebody else since the view was read.  While gen_lock is
+ *	  held, no page of a segment of the newest view is reused: a segment is opened with it held
+ *	  shared, and so are the roots of a cold one asked for.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lsm_blockcache.h"
+#include "lsm_opensegment.h"
+#include "lsm_session.h"
+#include "lsm_sharedcache.h"
+#include "storage/lwlock.h"
+#include "utils/memutils.h"
+
+/*
+ * Opened segments take so much memory at most, and no more than the session's share, if
+ * they are more than a few: the least recently used is closed for another one.
+ */
+int			lsm_debug_reader_memory = LSM_SESSION_READERS_KB;
+
+#define LSM_LEAST_READERS		16
+
+StaticAssertDecl(LSM_LOCAL_TAIL >= LSM_READER_TAIL, "the end of a stream is read to open it");
+
+/* What metadata of a segment goes by in the block cache, if it is not too long for that. */
+#define LSM_META_BLOCKNO		PG_UINT32_MAX
+
+/*
+ * What was used before is likely to be used next: places where an opened segment is
+ * looked for before its table's hash table is searched.  What is in a place may have
+ * gone meanwhile, but entries of hash tables are never unmapped: those that have gone
+ * have no reader, or another key.
+ */
+#define LSM_RECENT_SEGMENTS		64
+
+static LsmOpenSegment *lsm_recent_segments[LSM_RECENT_SEGMENTS];
+
+static dlist_head lsm_readers_lru = DLIST_STATIC_INIT(lsm_readers_lru);
+static Size lsm_readers_bytes;
+static int	lsm_readers_open;
+
+/* The one that a block is read of, which may open others to read ahead. */
+static LsmOpenSegment *lsm_segment_in_use;
+
+static void
+lsm_source_read(LsmSegmentSource *base, uint64 offset, Size len, void *buf)
+{
+	LsmSource  *source = (LsmSource *) base;
+
+	if (source->ahead != NULL && offset >= source->ahead_offset &&
+		offset + len <= source->ahead_offset + source->ahead_bytes)
+	{
+		memcpy(buf, source->ahead + (offset - source->ahead_offset), len);
+		return;
+	}
+	if (offset == source->preloaded_offset && len == source->preloaded_bytes)
+	{
+		memcpy(buf, source->preloaded, len);
+		return;
+	}
+	if (!lsm_segpages_read(source->rel, &source->entry, source->base + offset, len, buf))
+		lsm_segment_corrupt(base, -1, "a page between bytes " UINT64_FORMAT " and "
+							UINT64_FORMAT " is not the segment's",
+							offset, offset + len);
+}
+
+void
+lsm_segment_corrupt_entry(Relation rel, const LsmManifestEntry *entry, const char *what)
+{
+	LsmSegmentSource source = {NULL, entry->stored_bytes, entry->uid, RelationGetRelationName(rel)};
+
+	lsm_segment_corrupt(&source, -1, "%s", what);
+}
+
+/* Close segments until there is room for another one of that size. */
+static void
+lsm_readers_evict(Size need)
+{
+	Size		limit = Min((Size) lsm_debug_reader_memory * 1024, lsm_session_readers_limit());
+
+	while (lsm_readers_bytes + need > limit && lsm_readers_open >= LSM_LEAST_READERS)
+	{
+		LsmOpenSegment *old = dlist_tail_element(LsmOpenSegment, lru, &lsm_readers_lru);
+
+		dlist_delete(&old->lru);
+		if (old == lsm_segment_in_use)
+		{
+			dlist_push_head(&lsm_readers_lru, &old->lru);
+			continue;
+		}
+		lsm_readers_bytes -= old->memory;
+		lsm_readers_open--;
+		MemoryContextDelete(old->context);
+		old->reader = NULL;
+		hash_search(old->table->readers, &old->uid, HASH_REMOVE, NULL);
+	}
+}
+
+/*
+ * Read the metadata of a segment past shared buffers, as a rule by one request, for
+ * its reader to find.  What does not prove is left to shared buffers.
+ *
+ * A view may be old by now, and the pages somebody else's; but then they do not
+ * prove, so that no lock is needed.
+ */
+static void
+lsm_source_read_meta(LsmSource *source)
+{
+	const LsmManifestEntry *entry = &source->entry;
+	uint64		total = entry->stored_bytes;
+	LsmSegmentFacts facts = {(LsmSegmentKind) entry->kind, total, entry->versions,
+		entry->forwards + entry->dead, entry->blocks, entry->nunresolved,
+	lsm_entry_dictionaries(entry)};
+	uint64		bytes = lsm_segment_meta_estimate(&facts);
+	uint64		needed;
+
+	if (!lsm_segpages_are_direct(source->rel))
+		return;
+	lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_WANTED, 1);
+	needed = lsm_sharedcache_length(entry->uid, LSM_META_BLOCKNO);
+	if (needed > 0 && needed <= total)
+	{
+		source->ahead = MemoryContextAllocHuge(CurrentMemoryContext, needed);
+		source->ahead_offset = total - needed;
+		source->ahead_bytes = needed;
+		if (lsm_sharedcache_get(entry->uid, LSM_META_BLOCKNO, (uint32) needed, source->ahead,
+								LSM_TOUCH_POINT))
+		{
+			lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_HIT, 1);
+			lsm_segpages_count(source->rel, lsm_segpages_span(source->ahead_offset, needed),
+							   true);
+			return;
+		}
+		pfree(source->ahead);
+	}
+
+	/* all of the first page is as easy to have */
+	bytes += (total - bytes) % LSM_PAGE_PAYLOAD;
+	if (lsm_entry_is_cold(entry))
+		bytes = total - (uint64) lsm_entry_first_page(entry) * LSM_PAGE_PAYLOAD;
+	for (int i = 0; i < 2; i++)
+	{
+		source->ahead = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
+		source->ahead_offset = total - bytes;
+		source->ahead_bytes = bytes;
+		needed = 0;
+		if (lsm_segpages_read_direct(source->rel, entry, LSM_READER_METADATA,
+									 source->ahead_offset, bytes, source->ahead))
+			needed = lsm_segment_meta_bytes(entry->uid, total, source->ahead, bytes);
+		if (needed <= bytes)
+			break;
+		pfree(source->ahead);
+		bytes = needed;
+	}
+	if (needed > 0 && lsm_segment_meta_good(entry->uid, total,
+											source->ahead + (bytes - needed), needed))
+	{
+		lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_BYTES_WANTED, needed);
+		if (needed <= PG_UINT32_MAX)
+			lsm_sharedcache_put(entry->uid, LSM_META_BLOCKNO, (uint32) needed,
+								source->ahead + (bytes - needed), LSM_TOUCH_POINT);
+		return;
+	}
+	pfree(source->ahead);
+	source->ahead = NULL;
+}
+
+/* Get an opened segment ready for use, for this relation. */
+static inline LsmOpenSegment *
+lsm_segment_use(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
+				LsmOpenSegment *open)
+{
+	lsm_stat_count(&table->stat, LSM_STAT_INDEX_HIT);
+	open->source->rel = rel;
+	open->source->ahead = NULL; /* an error may have left it */
+	dlist_move_head(&lsm_readers_lru, &open->lru);
+
+	/* VACUUM may have moved it, or a part of it */
+	if (unlikely(memcmp(open->source->entry.extents, entry->extents,
+						sizeof(entry->extents)) != 0))
+		open->source->entry = *entry;
+	return open;
+}
+
+static pg_noinline LsmOpenSegment *
+lsm_segment_find(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
+{
+	LsmOpenSegment *open;
+	LsmSource  *source;
+	MemoryContext context;
+	MemoryContext caller;
+	LsmSegmentReader *reader;
+	Size		memory;
+
+	if (table->readers == NULL)
+	{
+		HASHCTL		ctl;
+
+		ctl.keysize = sizeof(uint64);
+		ctl.entrysize = sizeof(LsmOpenSegment);
+		ctl.hcxt = CacheMemoryContext;
+		table->readers = hash_create("lsm segments", 32, &ctl,
+									 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+	open = hash_search(table->readers, &entry->uid, HASH_FIND, NULL);
+	if (open != NULL)
+		return lsm_segment_use(rel, table, entry, open);
+
+	context = AllocSetContextCreate(CurrentMemoryContext, "lsm segment", ALLOCSET_SMALL_SIZES);
+	caller = MemoryContextSwitchTo(context);
+	source = palloc0(sizeof(LsmSource));
+	source->entry = *entry;
+	source->source.read = lsm_source_read;
+	source->source.total_bytes = entry->stored_bytes;
+	source->source.uid = entry->uid;
+	source->source.relname = pstrdup(RelationGetRelationName(rel));
+	source->rel = rel;
+	lsm_source_read_meta(source);
+
+	/* while this is held, no page of a segment of the newest view is reused */
+	LWLockAcquire(&table->shared->gen_lock, LW_SHARED);
+	if (!lsm_view_current(table))
+	{
+		LWLockRelease(&table->shared->gen_lock);
+		MemoryContextSwitchTo(caller);
+		MemoryContextDelete(context);
+		return NULL;
+	}
+	reader = lsm_segment_reader_open(&source->source);
+	LWLockRelease(&table->shared->gen_lock);
+	MemoryContextSwitchTo(caller);
+	if (source->ahead != NULL)
+		pfree(source->ahead);
+	source->ahead = NULL;
+
+	lsm_stat_count(&table->stat, LSM_STAT_INDEX_READ);
+	memory = MemoryContextMemAllocated(context, true) + lsm_segment_dictionaries_memory(reader);
+	lsm_readers_evict(memory);
+	MemoryContextSetParent(context, CacheMemoryContext);
+	open = hash_search(table->readers, &entry->uid, HASH_ENTER, NULL);
+	open->context = context;
+	open->table = table;
+	open->memory = memory;
+	lsm_readers_bytes += open->memory;
+	lsm_readers_open++;
+	dlist_push_head(&lsm_readers_lru, &open->lru);
+	open->source = source;
+	open->reader = reader;
+	open->roots = NULL;
+	open->met = NULL;
+	return open;
+}
+
+static inline LsmOpenSegment *
+lsm_segment_look_up(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
+{
+	LsmOpenSegment **recent = &lsm_recent_segments[entry->uid % LSM_RECENT_SEGMENTS];
+	LsmOpenSegment *open = *recent;
+
+	if (likely(open != NULL && open->uid == entry->uid && open->reader != NULL &&
+			   open->table == table))
+		return lsm_segment_use(rel, table, entry, open);
+	open = lsm_segment_find(rel, table, entry);
+	if (open != NULL)
+		*recent = open;
+	return open;
+}
+
+LsmOpenSegment *
+lsm_segment_get(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
+{
+	return lsm_segment_look_up(rel, table, entry);
+}
+
+LsmOpenSegment *
+lsm_segment_at_hand(uint64 uid)
+{
+	LsmOpenSegment *open = lsm_recent_segments[uid % LSM_RECENT_SEGMENTS];
+
+	return open != NULL && open->uid == uid && open->reader != NULL ? open : NULL;
+}
+
+void
+lsm_segment_hold(LsmOpenSegment *open)
+{
+	lsm_segment_in_use = open;
+}
+
+LsmSegmentReader *
+lsm_reader_get(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
+{
+	LsmOpenSegment *open = lsm_segment_look_up(rel, table, entry);
+
+	return open == NULL ? NULL : open->reader;
+}
+
+LsmSegmentReader *
+lsm_reader_find(Relation rel, LsmTable *table, uint64 uid, bool newest, LsmManifestEntry *entry)
+{
+	LsmOpenSegment *open = NULL;
+
+	if (table->readers != NULL && !newest)
+		open = hash_search(table->readers, &uid, HASH_FIND, NULL);
+	while (open == NULL)
+	{
+		LsmView    *view = lsm_view_get(rel, table);
+		int			i;
+
+		for (i = 0; i < view->nentries; i++)
+			if (view->entries[i].uid == uid &&
+				(view->entries[i].type == LSM_ENTRY_SEGMENT ||
+				 view->entries[i].type == LSM_ENTRY_RETIRED))
+				break;
+		if (i >= view->nentries)
+			return NULL;
+		open = lsm_segment_look_up(rel, table, &view->entries[i]);
+	}
+	*entry = open->source->entry;
+	return open->reader;
+}
+
+/*
+ * The list of a cold segment's roots, opened if need be, with gen_lock held shared:
+ * until that is released its pages are not reused.  NULL: the view is not the newest.
+ */
+static LsmSegmentReader *
+lsm_roots_lock(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
+{
+	LsmOpenSegment *open = lsm_segment_look_up(rel, table, entry);
+	LsmSource  *source;
+	MemoryContext caller;
+
+	if (open == NULL)
+		return NULL;
+	LWLockAcquire(&table->shared->gen_lock, LW_SHARED);
+	if (!lsm_view_current(table))
+	{
+		LWLockRelease(&table->shared->gen_lock);
+		return NULL;
+	}
+	if (open->roots == NULL)
+	{
+		caller = MemoryContextSwitchTo(open->context);
+		source = palloc0(sizeof(LsmSource));
+		source->source.read = lsm_source_read;
+		source->source.total_bytes = lsm_entry_object(entry)->roots_bytes;
+		source->source.uid = entry->uid;
+		source->source.relname = open->source->source.relname;
+		source->base = (uint64) lsm_entry_roots_page(entry) * LSM_PAGE_PAYLOAD;
+		source->entry = *entry;
+		source->rel = rel;
+		open->roots_source = source;
+		open->roots = lsm_segment_reader_open(&source->source);
+		MemoryContextSwitchTo(caller);
+	}
+	open->roots_source->rel = rel;
+	open->roots_source->entry = *entry;
+	return open->roots;
+}
+
+bool
+lsm_reader_has_root(Relation rel, LsmTable *table, const LsmManifestEntry *entry, LsmTid root,
+					bool *stale)
+{
+	LsmSegmentReader *roots = lsm_roots_lock(rel, table, entry);
+	bool		found;
+
+	*stale = roots == NULL;
+	if (*stale)
+		return false;
+	found = lsm_segment_has_dead(roots, root);
+	LWLockRelease(&table->shared->gen_lock);
+	return found;
+}
+
+LsmTid *
+lsm_reader_roots(Relation rel, LsmTable *table, const LsmManifestEntry *entry, uint64 *n)
+{
+	LsmSegmentReader *roots = lsm_roots_lock(rel, table, entry);
+	LsmTid	   *tids;
+
+	if (roots == NULL)
+		return NULL;
+	tids = lsm_segment_read_dead(roots, n);
+	LWLockRelease(&table->shared->gen_lock);
+	return tids;
+}
+
+void
+lsm_segment_make_met(LsmOpenSegment *open)
+{
+	Size		size = Max(lsm_segment_reader_blocks(open->reader), 1) * sizeof(LsmCachedBlock *);
+
+	open->met = MemoryContextAllocZero(open->context, size);
+	open->memory += size;
+	lsm_readers_bytes += size;
+}

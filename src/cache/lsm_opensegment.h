@@ -1,0 +1,82 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_opensegment.h
+ *	  Opened segments, for those who read their blocks.
+ *
+ * Others ask for the reader of a segment only: lsm_blockcache.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_OPENSEGMENT_H
+#define LSM_OPENSEGMENT_H
+
+#include "lsm.h"
+
+#include "lib/ilist.h"
+#include "lsm_blockcache.h"
+#include "lsm_manifest.h"
+#include "lsm_segment.h"
+#include "lsm_table.h"
+
+/* Where the bytes of an opened segment come from. */
+typedef struct LsmSource
+{
+	LsmSegmentSource source;	/* must be first */
+	Relation	rel;			/* set for the length of a call */
+	LsmManifestEntry entry;
+	uint64		base;			/* where the stream begins among the pages */
+	char	   *ahead;			/* bytes read before the reader asks, or NULL */
+	uint64		ahead_offset;
+	Size		ahead_bytes;
+	char	   *preloaded;		/* a block's bytes, in the segment's context */
+	Size		preloaded_room;
+	uint64		preloaded_offset;
+	Size		preloaded_bytes;	/* 0: none */
+	bool		preloaded_proved;
+} LsmSource;
+
+/* An opened segment of one table. */
+typedef struct LsmOpenSegment
+{
+	uint64		uid;			/* hash key */
+	LsmSegmentReader *reader;
+	LsmSource  *source;
+	LsmSegmentReader *roots;	/* cold: list of its roots, NULL: not opened */
+	LsmSource  *roots_source;
+	MemoryContext context;
+	LsmTable   *table;
+	Size		memory;
+	dlist_node	lru;
+
+	/*
+	 * Where scans have last met each block in the cache of decoded blocks, or
+	 * NULL.  As with recent blocks, what is there may be another one by now.
+	 */
+	LsmCachedBlock **met;
+} LsmOpenSegment;
+
+/*
+ * A segment that the newest view has, opened if need be.  NULL: the view is no longer the
+ * newest.  Good until the next call.
+ */
+extern LsmOpenSegment *lsm_segment_get(Relation rel, LsmTable *table,
+									   const LsmManifestEntry *entry);
+
+/* An opened segment, if it is among those that were used last; else NULL. */
+extern LsmOpenSegment *lsm_segment_at_hand(uint64 uid);
+
+/* Do not close this one, until another one is held: a block of it is read. */
+extern void lsm_segment_hold(LsmOpenSegment *open);
+
+extern void lsm_segment_make_met(LsmOpenSegment *open);
+
+/* The array of blocks that scans have met of a segment. */
+static inline LsmCachedBlock **
+lsm_segment_met(LsmOpenSegment *open)
+{
+	if (unlikely(open->met == NULL))
+		lsm_segment_make_met(open);
+	return open->met;
+}
+
+#endif							/* LSM_OPENSEGMENT_H */
