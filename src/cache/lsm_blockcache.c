@@ -20,11 +20,12 @@
  *	  Pins end with the transaction, as those of decoded blocks do: by an error too.  What a
  *	  failed subtransaction leaves stays pinned until then, but no more than those few.
  *
- * EXPANDED BLOCKS
- *	  A block that is read row by row, and is expanded in shared memory, is copied only as
- *	  long as there is much room here.  Else what is kept here lies over its bytes there,
+ * BLOCKS OVER SHARED MEMORY
+ *	  A block that is read row by row is copied only as long as there is much room here.
+ *	  Else what is kept here lies over its bytes in shared memory, expanded or as stored,
  *	  which are pinned while the block is.  Who pins it again looks whether they are where
- *	  they were; if not, it is opened anew.
+ *	  they were; if not, it is opened anew.  (Bytes of one uid and number that are in the
+ *	  same place again are the same bytes, so what points there is right again.)
  *
  * The blocks of a cold segment lie in an object of a store (lsm_cold.h).  They are
  * kept in the same places under the same keys; but there are no shared buffers to
@@ -143,8 +144,8 @@ static Size lsm_blocks_bytes;
  */
 #define LSM_PASSING_KEPT		16
 
-/* Expanded blocks are copied as long as blocks take less than this part of their room. */
-#define LSM_EXPANDED_COPIES		2
+/* For single rows, blocks are copied as long as all take less than this part of their room. */
+#define LSM_POINT_COPIES		2
 
 static uint32 lsm_passing_blocks;
 
@@ -733,8 +734,9 @@ static bool
 lsm_block_pin_shared(LsmCachedBlock *cached)
 {
 	uint32		len;
-	const char *bytes = lsm_sharedcache_pin_expanded(cached->uid, cached->blockno, &len,
-													 &cached->pin);
+	const char *bytes = cached->stored ?
+		lsm_sharedcache_pin_stored(cached->uid, cached->blockno, &len, &cached->pin) :
+		lsm_sharedcache_pin_expanded(cached->uid, cached->blockno, &len, &cached->pin);
 
 	if (bytes != NULL && bytes != cached->shared)
 		lsm_sharedcache_unpin(&cached->pin);
@@ -1063,6 +1065,38 @@ lsm_shared_opening_release(void)
 	lsm_shared_opening.bytes = NULL;
 }
 
+/* Is there so little room for blocks here that one of that length had better not be copied? */
+static bool
+lsm_block_is_tight(uint32 len)
+{
+	return lsm_blocks_bytes + len > lsm_session_blocks_limit() / LSM_POINT_COPIES;
+}
+
+/* A block over its bytes as stored in shared memory (lsm_shared_opening); NULL: copy it. */
+static LsmBlock *
+lsm_block_fetch_over(Relation rel, LsmSegmentReader *reader, const LsmAheadPlace *place)
+{
+	LsmBlock   *block;
+	uint32		len;
+
+	Assert(lsm_shared_opening.bytes == NULL);
+	if (!lsm_block_is_tight(place->len) ||
+		!(lsm_segpages_are_direct(rel) || lsm_entry_is_cold(place->entry)))
+		return NULL;
+	lsm_shared_opening.bytes = lsm_sharedcache_pin_stored(place->entry->uid, place->blockno, &len,
+														  &lsm_shared_opening.pin);
+	if (lsm_shared_opening.bytes == NULL)
+		return NULL;
+	if (len != place->len)
+	{
+		lsm_shared_opening_release();
+		return NULL;
+	}
+	block = lsm_block_over(reader, place->blockno, len, lsm_shared_opening.bytes);
+	lsm_block_begin(reader, block, true);
+	return block;
+}
+
 /*
  * An expanded block from shared memory: a copy of it as long as there is much room for blocks
  * here, else over its bytes there, which are pinned (lsm_shared_opening), if that is possible.
@@ -1080,8 +1114,8 @@ lsm_block_fetch_expanded(LsmSegmentReader *reader, uint64 uid, uint32 blockno)
 															&lsm_shared_opening.pin);
 	if (lsm_shared_opening.bytes == NULL)
 		block = lsm_block_copy_expanded(reader, uid, blockno);
-	else if (lsm_blocks_bytes + len > lsm_session_blocks_limit() / LSM_EXPANDED_COPIES)
-		block = lsm_block_over_expanded(reader, blockno, len, lsm_shared_opening.bytes);
+	else if (lsm_block_is_tight(len))
+		block = lsm_block_over(reader, blockno, len, lsm_shared_opening.bytes);
 	else
 	{
 		block = lsm_block_new_expanded(reader, blockno, len, &bytes);
@@ -1113,6 +1147,11 @@ lsm_block_read_any(Relation rel, LsmTable *table, LsmOpenSegment *open,
 	*shared = false;
 	if (kind == LSM_READER_POINT || !lsm_sharedcache_has(uid, place->blockno))
 		block = lsm_block_fetch_expanded(open->reader, uid, place->blockno);
+	if (block == NULL && kind == LSM_READER_POINT)
+	{
+		block = lsm_block_fetch_over(rel, open->reader, place);
+		*shared = block != NULL;
+	}
 	if (block != NULL)
 	{
 		lsm_block_count_hit(rel, table, place, kind);
@@ -1223,6 +1262,7 @@ lsm_block_find_or_read(Relation rel, LsmTable *table, const LsmManifestEntry *en
 	cached->borrowed = false;
 	cached->shared = lsm_shared_opening.bytes;
 	cached->pin = lsm_shared_opening.pin;
+	cached->stored = shared;
 	lsm_shared_opening.bytes = NULL;
 	cached->passing = kind != LSM_READER_POINT;
 	cached->expands = shared && kind == LSM_READER_POINT;
@@ -1397,8 +1437,10 @@ lsm_block_pass(LsmCachedBlock *cached)
 
 /*
  * Of a block that is read row by row a chunk had to be decompressed.  Have it expanded, for
- * all sessions, now that nobody here uses it.  (Before that is known it is not worth while:
- * an expanded block takes twice the memory, or more.)
+ * all sessions, now that its last user is about to go.  (Before that is known it is not worth
+ * while: an expanded block takes twice the memory, or more.)  Its bytes stay pinned until
+ * they have been read, by the block's pin, which an error leaves to the end of the
+ * transaction.
  */
 static pg_noinline void
 lsm_block_to_expanded(LsmCachedBlock *cached)
@@ -1407,6 +1449,7 @@ lsm_block_to_expanded(LsmCachedBlock *cached)
 	StringInfoData bytes;
 	LsmBlock   *block;
 
+	Assert(cached->refcount == 1);
 	if (open == NULL || open->uid != cached->uid || open->reader == NULL ||
 		!lsm_sharedcache_expands(cached->uid, cached->blockno))
 		return;
@@ -1421,11 +1464,13 @@ lsm_block_to_expanded(LsmCachedBlock *cached)
 		return;
 	lsm_block_keep(block, lsm_blocks_context);
 	lsm_block_free(cached->block);
+	if (cached->shared != NULL)
+		lsm_sharedcache_unpin(&cached->pin);
 	cached->block = block;
-
-	/* nobody uses it now */
 	cached->shared = lsm_shared_opening.bytes;
-	lsm_shared_opening_release();
+	cached->pin = lsm_shared_opening.pin;
+	cached->stored = false;
+	lsm_shared_opening.bytes = NULL;
 }
 
 void
@@ -1436,8 +1481,14 @@ lsm_block_unpin(LsmCachedBlock *cached, uint64 xact)
 	if (xact != lsm_xact_number)
 		return;					/* all its pins are gone already */
 	Assert(cached->refcount > 0 && cached->xact == xact);
-	if (--cached->refcount > 0)
+	if (cached->refcount > 1)
+	{
+		cached->refcount--;
 		return;
+	}
+	if (unlikely(cached->expands) && lsm_block_has_decompressed(cached->block))
+		lsm_block_to_expanded(cached);
+	cached->refcount = 0;
 	lsm_pinned_blocks--;
 	if (cached->borrowed)
 	{
@@ -1446,8 +1497,6 @@ lsm_block_unpin(LsmCachedBlock *cached, uint64 xact)
 	}
 	if (cached->shared != NULL)
 		lsm_sharedcache_unpin(&cached->pin);
-	else if (unlikely(cached->expands) && lsm_block_has_decompressed(cached->block))
-		lsm_block_to_expanded(cached);
 	memory = lsm_block_memory(cached->block);
 	if (cached->passing)
 		lsm_block_pass(cached);
