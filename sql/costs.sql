@@ -61,6 +61,20 @@ SELECT * FROM co_join('SELECT count(c.t) || '':'' || sum(c.a) FROM co_few f JOIN
 SET enable_nestloop = off;
 SELECT count(c.t) || ':' || sum(c.a) FROM co_few f JOIN co c ON c.n = f.x;
 RESET enable_nestloop;
+-- rows of many keys that lie all over a large table: to scan it and find a third of its rows takes
+-- half of the time in which one goes from each to the next, in whatever order; of a few keys not
+CREATE TABLE co_far (k int, n int, x1 int8, x2 int8, x3 int8, x4 int8, x5 int8, x6 int8, x7 int8, x8 int8, x9 int8, x10 int8) USING lsm WITH (autovacuum_enabled = off);
+INSERT INTO co_far SELECT i::int8 * 7919 % 2500, i, hashint8extended(i, 1), hashint8extended(i, 2), hashint8extended(i, 3), hashint8extended(i, 4), hashint8extended(i, 5), hashint8extended(i, 6), hashint8extended(i, 7), hashint8extended(i, 8), hashint8extended(i, 9), hashint8extended(i, 10) FROM generate_series(1, 500000) i;
+CREATE INDEX ON co_far (k);
+CREATE TABLE co_keys AS SELECT i AS x FROM generate_series(1, 900) i;
+VACUUM ANALYZE co_far (k), co_keys;
+SET random_page_cost = 1.1;
+EXPLAIN (COSTS off) SELECT sum(c.n) FROM co_keys f JOIN co_far c ON c.k = f.x;
+SET enable_bitmapscan = off;
+EXPLAIN (COSTS off) SELECT sum(c.n) FROM co_keys f JOIN co_far c ON c.k = f.x WHERE f.x < 4;
+RESET enable_bitmapscan;
+RESET random_page_cost;
+DROP TABLE co_far, co_keys;
 RESET max_parallel_workers_per_gather;
 RESET default_statistics_target;
 DROP TABLE co, co_few;

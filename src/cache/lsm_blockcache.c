@@ -4,9 +4,9 @@
  *	  Decoded blocks, kept by each backend.
  *
  * Blocks are keyed by segment uid, which is never used twice, so that nothing
- * has to be invalidated.  What is not here may be in shared memory: expanded
- * (lsm_blockexpanded.c), as it is stored for scans to borrow (lsm_blockborrow.c), or to copy;
- * if not, it is read (lsm_blockfetch.c).  Calls go from here to these, and from all of them
+ * has to be invalidated.  What is not here may be in shared memory: expanded, or as it is
+ * stored, to be read there (lsm_blockexpanded.c), for scans to borrow (lsm_blockborrow.c), or
+ * to copy; if not, it is read (lsm_blockfetch.c).  Calls go from here to these, and from all of them
  * to opened segments (lsm_opensegment.c), not back; only reading ahead (lsm_ahead.c) asks
  * what is here.
  *
@@ -73,8 +73,8 @@ static Size lsm_blocks_bytes;
  */
 #define LSM_PASSING_KEPT		16
 
-/* Expanded blocks are copied as long as blocks take less than this part of their room. */
-#define LSM_EXPANDED_COPIES		2
+/* For single rows, blocks are copied as long as all take less than this part of their room. */
+#define LSM_POINT_COPIES		2
 
 static uint32 lsm_passing_blocks;
 static int	lsm_pinned_blocks;	/* blocks with refcount > 0 */
@@ -115,11 +115,11 @@ lsm_block_evict(Size need)
 	}
 }
 
-/* How much an expanded block may take to be copied. */
+/* How much a block of which single rows are wanted may take to be copied. */
 static Size
 lsm_blocks_room_to_copy(void)
 {
-	Size		most = lsm_session_blocks_limit() / LSM_EXPANDED_COPIES;
+	Size		most = lsm_session_blocks_limit() / LSM_POINT_COPIES;
 
 	return most > lsm_blocks_bytes ? most - lsm_blocks_bytes : 0;
 }
@@ -289,6 +289,11 @@ lsm_block_read_any(Relation rel, LsmTable *table, LsmOpenSegment *open,
 		!lsm_sharedcache_has(uid, place->blockno))
 		block = lsm_block_fetch_expanded(open->reader, uid, place->blockno,
 										 lsm_blocks_room_to_copy());
+	if (block == NULL && kind == LSM_READER_POINT)
+	{
+		block = lsm_block_fetch_over(rel, open->reader, place, lsm_blocks_room_to_copy());
+		*shared = block != NULL;
+	}
 	if (block != NULL)
 	{
 		lsm_block_count_hit(rel, table, place, kind);
@@ -394,7 +399,7 @@ lsm_block_find_or_read(Relation rel, LsmTable *table, const LsmManifestEntry *en
 	lsm_block_keep(block, lsm_blocks_context);
 	cached->block = block;
 	cached->borrowed = false;
-	lsm_shared_opening_give(cached);
+	lsm_shared_opening_give(cached, shared);
 	cached->passing = kind != LSM_READER_POINT;
 	cached->expands = shared && kind == LSM_READER_POINT;
 	cached->used = false;
@@ -573,8 +578,14 @@ lsm_block_unpin(LsmCachedBlock *cached, uint64 xact)
 	if (xact != lsm_xact_number)
 		return;					/* all its pins are gone already */
 	Assert(cached->refcount > 0 && cached->xact == xact);
-	if (--cached->refcount > 0)
+	if (cached->refcount > 1)
+	{
+		cached->refcount--;
 		return;
+	}
+	if (unlikely(cached->expands) && lsm_block_has_decompressed(cached->block))
+		lsm_block_to_expanded(cached, lsm_blocks_room_to_copy(), lsm_blocks_context);
+	cached->refcount = 0;
 	lsm_pinned_blocks--;
 	if (cached->borrowed)
 	{
@@ -583,8 +594,6 @@ lsm_block_unpin(LsmCachedBlock *cached, uint64 xact)
 	}
 	if (cached->shared != NULL)
 		lsm_sharedcache_unpin(&cached->pin);
-	else if (unlikely(cached->expands) && lsm_block_has_decompressed(cached->block))
-		lsm_block_to_expanded(cached, lsm_blocks_room_to_copy(), lsm_blocks_context);
 	memory = lsm_block_memory(cached->block);
 	if (cached->passing)
 		lsm_block_pass(cached);

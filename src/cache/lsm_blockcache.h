@@ -71,6 +71,7 @@ typedef struct LsmCachedBlock
 	const char *shared;			/* where its bytes are in shared memory, or
 								 * NULL */
 	LsmCachePin pin;			/* of those, while refcount > 0 */
+	bool		stored;			/* those are as stored, not expanded */
 	bool		used;			/* since it was looked at in the list last */
 	bool		passing;		/* only scans have asked for it */
 	bool		borrowed;		/* in no hash table, see lsm_blockborrow.c */

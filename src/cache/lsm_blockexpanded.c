@@ -1,12 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * lsm_blockexpanded.c
- *	  Blocks that lie expanded in shared memory, with nothing compressed.
+ *	  Blocks that are read where they lie in shared memory, and those that are expanded there.
  *
- * A block that is read row by row, and is expanded in shared memory, is copied only as
- * long as there is much room here.  Else what is kept here lies over its bytes there,
- * which are pinned while the block is.  Who pins it again looks whether they are where
- * they were; if not, it is opened anew.  (How blocks are expanded: lsm_expand.c.)
+ * A block that is read row by row is copied only as long as there is much room here.
+ * Else what is kept here lies over its bytes in shared memory, expanded (with nothing
+ * compressed, lsm_expand.c) or as stored, which are pinned while the block is.  Who pins it
+ * again looks whether they are where they were; if not, it is opened anew.  (Bytes of one
+ * uid and number that are in the same place again are the same bytes, so what points there
+ * is right again.)
  *
  * OWNS
  *	  The pin of the bytes that a block is being opened over.  It goes to the block, once that
@@ -60,11 +62,36 @@ lsm_shared_opening_release(void)
 }
 
 void
-lsm_shared_opening_give(LsmCachedBlock *cached)
+lsm_shared_opening_give(LsmCachedBlock *cached, bool stored)
 {
 	cached->shared = lsm_shared_opening.bytes;
 	cached->pin = lsm_shared_opening.pin;
+	cached->stored = stored;
 	lsm_shared_opening.bytes = NULL;
+}
+
+LsmBlock *
+lsm_block_fetch_over(Relation rel, LsmSegmentReader *reader, const LsmAheadPlace *place, Size room)
+{
+	LsmBlock   *block;
+	uint32		len;
+
+	Assert(lsm_shared_opening.bytes == NULL);
+	if (place->len <= room ||
+		!(lsm_segpages_are_direct(rel) || lsm_entry_is_cold(place->entry)))
+		return NULL;
+	lsm_shared_opening.bytes = lsm_sharedcache_pin_stored(place->entry->uid, place->blockno, &len,
+														  &lsm_shared_opening.pin);
+	if (lsm_shared_opening.bytes == NULL)
+		return NULL;
+	if (len != place->len)
+	{
+		lsm_shared_opening_release();
+		return NULL;
+	}
+	block = lsm_block_over(reader, place->blockno, len, lsm_shared_opening.bytes);
+	lsm_block_begin(reader, block, true);
+	return block;
 }
 
 LsmBlock *
@@ -80,7 +107,7 @@ lsm_block_fetch_expanded(LsmSegmentReader *reader, uint64 uid, uint32 blockno, S
 	if (lsm_shared_opening.bytes == NULL)
 		block = lsm_block_copy_expanded(reader, uid, blockno);
 	else if (len > room)
-		block = lsm_block_over_expanded(reader, blockno, len, lsm_shared_opening.bytes);
+		block = lsm_block_over(reader, blockno, len, lsm_shared_opening.bytes);
 	else
 	{
 		block = lsm_block_new_expanded(reader, blockno, len, &bytes);
@@ -99,6 +126,7 @@ lsm_block_to_expanded(LsmCachedBlock *cached, Size room, MemoryContext context)
 	StringInfoData bytes;
 	LsmBlock   *block;
 
+	Assert(cached->refcount == 1);
 	if (open == NULL || !lsm_sharedcache_expands(cached->uid, cached->blockno))
 		return;
 	cached->expands = false;
@@ -112,9 +140,8 @@ lsm_block_to_expanded(LsmCachedBlock *cached, Size room, MemoryContext context)
 		return;
 	lsm_block_keep(block, context);
 	lsm_block_free(cached->block);
+	if (cached->shared != NULL)
+		lsm_sharedcache_unpin(&cached->pin);
 	cached->block = block;
-
-	/* nobody uses it now */
-	cached->shared = lsm_shared_opening.bytes;
-	lsm_shared_opening_release();
+	lsm_shared_opening_give(cached, false);
 }

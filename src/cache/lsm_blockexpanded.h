@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * lsm_blockexpanded.h
- *	  Blocks that lie expanded in shared memory.
+ *	  Blocks that are read where they lie in shared memory, and those that are expanded there.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,6 +10,7 @@
 
 #include "lsm.h"
 
+#include "lsm_ahead.h"
 #include "lsm_blockcache.h"
 #include "lsm_segment.h"
 #include "lsm_sharedcache.h"
@@ -22,16 +23,25 @@
 extern LsmBlock *lsm_block_fetch_expanded(LsmSegmentReader *reader, uint64 uid, uint32 blockno,
 										  Size room);
 
-/* Bytes that are pinned become those of a block in the cache; it has none, if none are. */
-extern void lsm_shared_opening_give(LsmCachedBlock *cached);
+/* A block over its bytes as stored there, if it takes more than this room; NULL: copy it. */
+extern LsmBlock *lsm_block_fetch_over(Relation rel, LsmSegmentReader *reader,
+									  const LsmAheadPlace *place, Size room);
+
+/*
+ * Bytes that are pinned become those of a block in the cache, as stored or expanded; it has
+ * none, if none are.
+ */
+extern void lsm_shared_opening_give(LsmCachedBlock *cached, bool stored);
 
 /* Give their pin back, if they are no block's. */
 extern void lsm_shared_opening_release(void);
 
 /*
  * Of a block that is read row by row a chunk had to be decompressed.  Have it expanded, for
- * all sessions, now that nobody here uses it.  (Before that is known it is not worth while:
- * an expanded block takes twice the memory, or more.)
+ * all sessions, now that its last user is about to go.  (Before that is known it is not worth
+ * while: an expanded block takes twice the memory, or more.)  Its bytes stay pinned until
+ * they have been read, by the block's pin, which an error leaves to the end of the
+ * transaction.
  */
 extern void lsm_block_to_expanded(LsmCachedBlock *cached, Size room, MemoryContext context);
 
@@ -40,8 +50,9 @@ static inline bool
 lsm_block_pin_shared(LsmCachedBlock *cached)
 {
 	uint32		len;
-	const char *bytes = lsm_sharedcache_pin_expanded(cached->uid, cached->blockno, &len,
-													 &cached->pin);
+	const char *bytes = cached->stored ?
+		lsm_sharedcache_pin_stored(cached->uid, cached->blockno, &len, &cached->pin) :
+		lsm_sharedcache_pin_expanded(cached->uid, cached->blockno, &len, &cached->pin);
 
 	if (bytes != NULL && bytes != cached->shared)
 		lsm_sharedcache_unpin(&cached->pin);

@@ -12,12 +12,14 @@
  * mark.  So a scan of whatever length takes an eighth from what is warm, and
  * what it reads twice stays.
  *
+ * A block gets frames that follow each other if some are free beside the first free one.
+ * Such a block can be read where it is while it is pinned.
+ *
  * EXPANDED BLOCKS
  *	  Blocks that are read row by row are kept expanded, too, under other numbers.  They
- *	  lie in frames that follow each other, so that they can be read where they are while
- *	  they are pinned, and take these from the upper half of a partition.  A hand goes
- *	  round there and takes the first run without blocks that are pinned, or were marked
- *	  since it last came by; what lies there goes.
+ *	  always lie in frames that follow each other, and take these from the upper half of a
+ *	  partition.  A hand goes round there and takes the first run without blocks that are
+ *	  pinned, or were marked since it last came by; what lies there goes.
  *
  * PINS
  *	  Who wants but a little of a block pins it, and copies that without a lock.  A
@@ -108,6 +110,7 @@ typedef struct LsmCacheEntry
 	uint32		older;
 	pg_atomic_uint32 pins;		/* go up under the lock, down without */
 	uint8		queue;
+	bool		together;		/* its frames follow each other */
 	volatile uint8 marked;		/* set under the shared lock */
 } LsmCacheEntry;
 
@@ -385,6 +388,22 @@ lsm_cache_use_frame(const LsmCachePart *part, uint32 frame, uint32 owner)
 	link->owner = owner;
 	link->next = LSM_CACHE_NONE;
 	partition->nfree--;
+}
+
+/* The first of so many free frames that follow each other; LSM_CACHE_NONE: not found at once. */
+static uint32
+lsm_cache_free_run(const LsmCachePart *part, uint32 frames)
+{
+	uint32		first = part->partition->free_frame;
+	uint32		end = first + 1;
+
+	Assert(first != LSM_CACHE_NONE);
+	while (end - first < frames && first > 0 && part->chain[first - 1].owner == LSM_CACHE_NONE)
+		first--;
+	while (end - first < frames && end < lsm_cache_part_frames &&
+		   part->chain[end].owner == LSM_CACHE_NONE)
+		end++;
+	return end - first == frames ? first : LSM_CACHE_NONE;
 }
 
 /* ---- making room ---- */
@@ -731,6 +750,7 @@ lsm_cache_fill(const LsmCachePart *part, uint32 at, uint32 first, const char *by
 	uint32		left = entry->len;
 	uint32		before = LSM_CACHE_NONE;
 
+	entry->together = first != LSM_CACHE_NONE || left <= LSM_FRAME_BYTES;
 	while (left > 0)
 	{
 		Size		n = Min(left, LSM_FRAME_BYTES);
@@ -770,7 +790,10 @@ lsm_cache_put(uint64 uid, uint32 blockno, uint32 len, const char *bytes, LsmCach
 		 (first = lsm_cache_clear_run(&part, frames)) != LSM_CACHE_NONE))
 	{
 		if (name != LSM_QUEUE_EXPANDED)
+		{
 			lsm_cache_make_room(&part, frames);
+			first = lsm_cache_free_run(&part, frames);
+		}
 		at = partition->free_entry;
 		entry = &part.entries[at];
 		partition->free_entry = entry->next_in_bucket;
@@ -797,6 +820,37 @@ lsm_sharedcache_put(uint64 uid, uint32 blockno, uint32 len, const char *bytes,
 					  touch == LSM_TOUCH_POINT ? LSM_QUEUE_WARM : LSM_QUEUE_COLD);
 }
 
+/* Pin a block, and tell where it lies; NULL: it is not there, or in no one place. */
+static const char *
+lsm_cache_pin_place(uint64 uid, uint32 blockno, uint32 *len, LsmCachePin *pin)
+{
+	LsmCachePart part;
+	uint32		bucket;
+	uint32		at;
+	bool		pinned;
+
+	if (lsm_cache_shared == NULL)
+		return NULL;
+	part = lsm_cache_find_part(uid, blockno, &bucket);
+	LWLockAcquire(part.lock, LW_SHARED);
+	at = lsm_cache_find(&part, bucket, uid, blockno);
+	pinned = at != LSM_CACHE_NONE && part.entries[at].together &&
+		lsm_cache_pin(&part, at, LSM_TOUCH_POINT, pin);
+	if (pinned)
+		*len = part.entries[at].len;
+	LWLockRelease(part.lock);
+	if (!pinned)
+		return NULL;
+	pg_atomic_fetch_add_u64(&part.partition->hits, 1);
+	return part.frames + (Size) pin->first_frame * LSM_FRAME_BYTES;
+}
+
+const char *
+lsm_sharedcache_pin_stored(uint64 uid, uint32 blockno, uint32 *len, LsmCachePin *pin)
+{
+	return lsm_cache_pin_place(uid, blockno, len, pin);
+}
+
 /* ---- expanded blocks ---- */
 
 uint32
@@ -814,25 +868,7 @@ lsm_sharedcache_get_expanded(uint64 uid, uint32 blockno, uint32 len, char *buf)
 const char *
 lsm_sharedcache_pin_expanded(uint64 uid, uint32 blockno, uint32 *len, LsmCachePin *pin)
 {
-	LsmCachePart part;
-	uint32		bucket;
-	uint32		at;
-	bool		pinned;
-
-	if (lsm_cache_shared == NULL)
-		return NULL;
-	blockno |= LSM_CACHE_EXPANDED;
-	part = lsm_cache_find_part(uid, blockno, &bucket);
-	LWLockAcquire(part.lock, LW_SHARED);
-	at = lsm_cache_find(&part, bucket, uid, blockno);
-	pinned = at != LSM_CACHE_NONE && lsm_cache_pin(&part, at, LSM_TOUCH_POINT, pin);
-	if (pinned)
-		*len = part.entries[at].len;
-	LWLockRelease(part.lock);
-	if (!pinned)
-		return NULL;
-	pg_atomic_fetch_add_u64(&part.partition->hits, 1);
-	return part.frames + (Size) pin->first_frame * LSM_FRAME_BYTES;
+	return lsm_cache_pin_place(uid, blockno | LSM_CACHE_EXPANDED, len, pin);
 }
 
 /* Make a block the next that the cold queue gives up. */

@@ -55,6 +55,14 @@ extern void lsm_sharedcache_copy(const LsmCachePin *pin, uint32 from, uint32 len
 extern void lsm_sharedcache_unpin(const LsmCachePin *pin);
 
 /*
+ * The same for the sake of single rows, of a block that lies in one piece, where all of it can
+ * be read, and some bytes behind it: tells where, and its length.  NULL: it is not there
+ * (which is not counted), in several pieces, or too much is pinned.
+ */
+extern const char *lsm_sharedcache_pin_stored(uint64 uid, uint32 blockno, uint32 *len,
+											  LsmCachePin *pin);
+
+/*
  * Have the processor fetch what pinning the next blocks of a segment, and copying these
  * parts of them, will want.  No more than a hint, right or wrong; no lock.
  */

@@ -5,13 +5,17 @@
  *
  * The planner takes the rows of an index scan to cost what those of any scan do, plus
  * the pages that they lie on, and of a nested loop it expects that most pages stay in
- * memory.  So they do, as they are stored; but to get at a row of a block that the backend
- * does not have at hand, it has to be copied, opened, and its columns looked for, which
- * costs as much as some dozens of rows of an LsmScan.  Without that, joins looked up by index
- * what a scan of the whole table would have found in a fraction of the time.
+ * memory.  So they do; but rows that follow each other in a block are read in a stream,
+ * and to go from a block to another one, here and there, is to wait for memory a dozen
+ * times.  If the backend does not have the other one at hand, it has to be opened
+ * as well, and its columns looked for.  Either takes as long as some dozens of rows of an
+ * LsmScan.  Without that, joins looked up by index what a scan of the whole table would have
+ * found in a fraction of the time.
  *
- * So blocks are charged: as many as the rows lie in, by the correlation of the index
- * with the order of rows, as for the pages; and the less, the more of the table a backend
+ * So blocks are charged: as many as the rows of one scan lie in, and for a scan of all rows in
+ * the order of an index each time that it goes to another one, by the correlation of the
+ * index with the order of rows, as for the pages.  To go there costs the less, the more
+ * of the table the processor's caches keep; to open it, the more of the table a backend
  * keeps opened.  How many blocks there are, and what they take when they are opened, the
  * manifest knows; the planner's pages are another thing, for they stand for what a scan
  * has to decode, too.  It is part of what the index says it costs, so bitmap scans are
@@ -35,8 +39,12 @@
 #include "parser/parsetree.h"
 #include "utils/index_selfuncs.h"
 
-/* What it costs to open a block, of cpu_tuple_cost. */
+/* What it costs to go to another block, and to open one, of cpu_tuple_cost. */
+#define LSM_GO_FACTOR			25.0
 #define LSM_OPEN_FACTOR			50.0
+
+/* What the processor's caches may keep of a table's opened blocks. */
+#define LSM_NEAR_BYTES			((Size) 32 * 1024 * 1024)
 
 /*
  * Pages of the planner's that stand for less than these bytes of what a backend keeps are
@@ -46,33 +54,46 @@
 
 static get_relation_info_hook_type previous_get_relation_info;
 
-/* Can a backend keep all blocks of a table opened, for all that pages tell? */
+/* Are all blocks of a table kept, here and by the processor's caches, for all that pages tell? */
 static bool
-lsm_indexpath_fits(const RelOptInfo *rel)
+lsm_indexpath_is_near(const RelOptInfo *rel)
 {
-	return (double) rel->pages * BLCKSZ * LSM_OPENED_BYTES <= lsm_session_blocks_limit();
+	return (double) rel->pages * BLCKSZ * LSM_OPENED_BYTES <=
+		Min(LSM_NEAR_BYTES, lsm_session_blocks_limit());
 }
 
-/* Blocks of a table, and the part of them that a backend which reads here and there opens. */
+/* The part of so many bytes, read here and there, that is not among those that are kept. */
 static double
-lsm_indexpath_missing(Oid relid, double *blocks)
+lsm_indexpath_missing(double bytes, double kept)
+{
+	return bytes <= kept ? 0 : 1 - kept / bytes;
+}
+
+/* What a block of a table costs that is read here and there; how many there are. */
+static Cost
+lsm_indexpath_block_cost(Oid relid, double *blocks)
 {
 	Relation	relation = table_open(relid, NoLock);	/* the planner has
 														 * locked it */
-	double		kept = lsm_session_blocks_limit();
 	double		opened;
 
 	lsm_estimate_opened(relation, blocks, &opened);
 	table_close(relation, NoLock);
-	return opened <= kept ? 0 : 1 - kept / opened;
+	return cpu_tuple_cost *
+		(LSM_GO_FACTOR * lsm_indexpath_missing(opened, LSM_NEAR_BYTES) +
+		 LSM_OPEN_FACTOR * lsm_indexpath_missing(opened, lsm_session_blocks_limit()));
 }
 
-/* Blocks that the rows of one scan lie in. */
+/*
+ * How many times one scan goes to another block.  A scan with conditions may be a bitmap
+ * scan's, which goes to each block once; the rows of one that has none come in the order of the
+ * index.
+ */
 static double
-lsm_indexpath_blocks(const RelOptInfo *rel, double blocks, double rows, double correlation)
+lsm_indexpath_blocks(const IndexPath *path, double blocks, double rows, double correlation)
 {
-	double		scattered = blocks * (1 - exp(-rows / blocks));
-	double		together = blocks * rows / Max(rel->tuples, 1.0);
+	double		scattered = path->indexclauses == NIL ? rows : blocks * (1 - exp(-rows / blocks));
+	double		together = blocks * rows / Max(path->indexinfo->rel->tuples, 1.0);
 
 	return scattered + correlation * correlation * (together - scattered);
 }
@@ -86,16 +107,15 @@ lsm_indexpath_estimate(PlannerInfo *root, IndexPath *path, double loop_count,
 	RelOptInfo *rel = path->indexinfo->rel;
 	double		rows;
 	double		blocks;
-	double		missing = lsm_indexpath_missing(planner_rt_fetch(rel->relid, root)->relid, &blocks);
+	Cost		each = lsm_indexpath_block_cost(planner_rt_fetch(rel->relid, root)->relid, &blocks);
 
 	btcostestimate(root, path, loop_count, startup_cost, total_cost, selectivity, correlation,
 				   pages);
 	rows = *selectivity * rel->tuples;
 	if (path->path.pathtype == T_IndexOnlyScan)
 		rows *= 1 - rel->allvisfrac;
-	if (missing > 0)
-		*total_cost += missing * cpu_tuple_cost * LSM_OPEN_FACTOR *
-			lsm_indexpath_blocks(rel, Max(blocks, 1), rows, *correlation);
+	if (each > 0)
+		*total_cost += each * lsm_indexpath_blocks(path, Max(blocks, 1), rows, *correlation);
 }
 
 static void
@@ -105,7 +125,7 @@ lsm_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *
 
 	if (previous_get_relation_info)
 		previous_get_relation_info(root, relid, inhparent, rel);
-	if (inhparent || rel->indexlist == NIL || lsm_indexpath_fits(rel) || !lsm_relid_is_lsm(relid))
+	if (inhparent || rel->indexlist == NIL || lsm_indexpath_is_near(rel) || !lsm_relid_is_lsm(relid))
 		return;
 	foreach(cell, rel->indexlist)
 	{

@@ -462,7 +462,7 @@ lsm_block_new_expanded(LsmSegmentReader *reader, uint32 blockno, uint32 len, cha
 }
 
 LsmBlock *
-lsm_block_over_expanded(LsmSegmentReader *reader, uint32 blockno, uint32 len, const char *bytes)
+lsm_block_over(LsmSegmentReader *reader, uint32 blockno, uint32 len, const char *bytes)
 {
 	LsmBlock   *block = lsm_block_make(reader, blockno, len, true);
 

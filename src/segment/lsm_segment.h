@@ -325,10 +325,10 @@ extern void lsm_block_begin(LsmSegmentReader *reader, LsmBlock *block, bool prov
 /*
  * The bytes of the same block in which nothing is compressed (lsm_expand.c), which a
  * block of lsm_block_new_expanded() is made of.  They have no checksum.  The other is over
- * bytes that lie elsewhere, aligned, and stay as long as it is used.
+ * bytes that lie elsewhere, expanded or as stored, aligned, and stay as long as it is used.
  */
-extern LsmBlock *lsm_block_over_expanded(LsmSegmentReader *reader, uint32 blockno, uint32 len,
-										 const char *bytes);
+extern LsmBlock *lsm_block_over(LsmSegmentReader *reader, uint32 blockno, uint32 len,
+								const char *bytes);
 extern void lsm_block_expand(LsmBlock *block, StringInfo out);
 
 /*
