@@ -15,6 +15,19 @@ CREATE FUNCTION doc(i int, kb int) RETURNS text LANGUAGE sql AS
     $$ SELECT repeat((SELECT string_agg(md5(i::text || k::text), '') FROM generate_series(1, 32) k), kb) $$;
 CREATE FUNCTION places(regclass) RETURNS TABLE (location text, segments bigint, rows numeric)
 LANGUAGE sql AS $$ SELECT location, count(*), sum(rows) FROM lsm_segments($1) GROUP BY 1 ORDER BY 1 $$;
+-- numbers: the highest that are free, and none that a block may have
+CREATE FUNCTION lsm_test_numbers(bigint, bigint, bigint[])
+    RETURNS bigint LANGUAGE C STRICT AS '$libdir/lsm';
+SELECT lsm_test_numbers(100, 1, '{}'), lsm_test_numbers(100, 1000, '{}');
+SELECT lsm_test_numbers(100, 5, '{4294967290,5}'), lsm_test_numbers(100, 5, '{4294967000,5}');
+SELECT lsm_test_numbers(100, 5, '{4294967290,5,4294967285,5}'),
+    lsm_test_numbers(100, 5, '{4294967290,5,4294967280,5}'),
+    lsm_test_numbers(100, 6, '{4294967290,5,4294967280,5}');
+SELECT lsm_test_numbers(4294967280, 15, '{}'), lsm_test_numbers(4294967280, 16, '{}'),
+    lsm_test_numbers(4294967280, 5, '{4294967285,10}'), lsm_test_numbers(4294967280, 6, '{4294967285,10}'),
+    lsm_test_numbers(4294967295, 1, '{}');
+DROP FUNCTION lsm_test_numbers;
+
 CREATE TABLE d_heap (id int PRIMARY KEY, n int, v text, w text, c text) USING heap;
 ALTER TABLE d_heap ALTER v SET STORAGE EXTERNAL, ALTER w SET STORAGE EXTERNAL;
 INSERT INTO d_heap SELECT i, 0, doc(i, 30), CASE WHEN i % 10 = 0 THEN doc(-i, 12) END,
