@@ -126,8 +126,10 @@ lsm_window_follows(uint64 uid, uint64 at, uint32 len)
 	if (window->uid != uid)
 	{
 		window->uid = uid;
-		window->bytes = window->next = 0;
+		window->bytes = 0;
 	}
+	if (!follows)
+		window->next = 0;
 	window->reached = at + len;
 	return follows;
 }

@@ -14,11 +14,12 @@
  * Readers get live pointers: block numbers, which the server's detoasting hands
  * to lsm_value_fetch_slice() whenever a value is asked for.  They are good as
  * long as a snapshot of the time when they were made: pages with large values
- * are retired before they are free (I15).  Of values that lie in a store they are numbers,
- * which are retired the same way (lsm_valuenum.c, lsm_coldvalue.c).  TRUNCATE, CLUSTER and VACUUM FULL make
- * a new file, to which no pointer of the old one leads: blocks are disguised with a
- * number of their file.  Without that a variable that was set before would give
- * another row's value; with it an error, but for one case in 2^32.
+ * are retired before they are free (I15).  Of values that lie in a store they are
+ * numbers, which are retired the same way (lsm_valuenum.c, lsm_coldvalue.c).
+ * TRUNCATE, CLUSTER and VACUUM FULL make a new file, to which no pointer of the old
+ * one leads: blocks are disguised with a number of their file.  Without that a
+ * variable that was set before would give another row's value; with it an error, but
+ * for one case in 2^32.
  *
  *-------------------------------------------------------------------------
  */
