@@ -106,6 +106,7 @@ REGRESS = \
 	store \
 	store_options \
 	cold_store \
+	cold_values \
 	errors \
 	not_supported
 
@@ -130,6 +131,7 @@ ISOLATION = \
 	index-build-snapshot \
 	large-flush \
 	large-pointers \
+	cold-pointers \
 	large-retired \
 	large-savepoint \
 	lb-reuse \
@@ -216,7 +218,8 @@ PROVE_TESTS = \
 	src/test/t/059_changed_columns.pl \
 	src/test/t/060_cold_requests.pl \
 	src/test/t/061_store_minio.pl \
-	src/test/t/062_parallel_bitmap.pl
+	src/test/t/062_parallel_bitmap.pl \
+	src/test/t/063_cold_values.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm

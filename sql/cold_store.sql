@@ -144,16 +144,6 @@ CREATE INDEX ON t (a);
 SELECT id, c FROM t WHERE a = 'row 4999';
 SELECT * FROM lsm_check('t');
 
--- segments with large values stay
-CREATE TABLE l (id int, a text) USING lsm WITH (lsm.cold_store = 'cold');
-ALTER TABLE l ALTER a SET STORAGE EXTERNAL;
-INSERT INTO l SELECT i, repeat(i::text, 20000) FROM generate_series(1, 3) i;
-SELECT count(*) FROM lsm_flush('l');
-SELECT count(*) FROM lsm_major_compact('l');
-SELECT location FROM lsm_segments('l');
-SELECT sum(length(a)) FROM l;
-DROP TABLE l;
-
 -- dictionaries stay local, blocks that need them go
 CREATE TABLE d_heap USING heap AS SELECT i AS id,
     (SELECT string_agg(substr(md5((hashint4(i * 8 + k) & 255)::text), 1, 24), ' ' ORDER BY k) FROM generate_series(1, 3) k) AS a

@@ -145,6 +145,8 @@ SELECT lsm_test_pick('medium=2 base*17:0-9:3:1000');
 -- ---- the manifest can learn something: when nothing else is to be done
 SELECT lsm_test_pick('base:0-9:64:1000 resolvable=1');
 SELECT lsm_test_pick('base*16:0-9:3:1000 resolvable=1');
+SELECT lsm_test_pick('base:0-9:64:1000 retired=1');
+SELECT lsm_test_pick('base*16:0-9:3:1000 retired=1');
 -- the owner wants no compaction
 SELECT lsm_test_pick('compact=0 base:0-9:0:1000 inc:0-9:1:250:1-1');
 SELECT lsm_test_pick('compact=0 pages=1000 fill=0.5 base:0-9:0:1000 inc:0-9:1:250:1-1');

@@ -15,6 +15,7 @@
 #include "lsm_cold.h"
 #include "lsm_cold_ddl.h"
 #include "lsm_cold_orphans.h"
+#include "lsm_coldvalue.h"
 #include "lsm_compact.h"
 #include "lsm_exec.h"
 #include "lsm_manifest.h"
@@ -103,6 +104,7 @@ lsm_xact_callback(XactEvent event, void *arg)
 			lsm_load_xact_end();
 			lsm_blockcache_xact_end();
 			lsm_ahead_xact_end();
+			lsm_coldvalue_xact_end();
 			lsm_reader_xact_end();
 			lsm_iostat_flush();
 			lsm_floor_xact_end();

@@ -177,7 +177,7 @@ lsm_cold_attach(Relation rel, const char *name, bool test)
 	recordDependencyOn(&table, &server, DEPENDENCY_NORMAL);
 }
 
-/* Does a segment lie in that server? */
+/* Does a segment lie in that server, or what somebody may still read of one that has? */
 static bool
 lsm_cold_is_used(LsmView *view, Oid serverid)
 {
@@ -188,7 +188,7 @@ lsm_cold_is_used(LsmView *view, Oid serverid)
 		return false;
 	hash = lsm_cold_name_hash(server->servername);
 	for (int i = 0; i < view->nentries; i++)
-		if (view->entries[i].type == LSM_ENTRY_SEGMENT && lsm_entry_is_cold(&view->entries[i]) &&
+		if (lsm_entry_names_object(&view->entries[i]) &&
 			lsm_entry_object(&view->entries[i])->server == hash)
 			return true;
 	return false;

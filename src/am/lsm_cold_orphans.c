@@ -130,7 +130,7 @@ lsm_orphans_mark_table(HTAB *objects, Relation rel)
 {
 	LsmView    *view;
 
-	if (lsm_meta_peek(rel)->version != LSM_FORMAT_COLD)
+	if (lsm_meta_peek(rel)->version < LSM_FORMAT_COLD)
 		return;
 	view = lsm_view_get(rel, lsm_table_open(rel));
 	for (int i = 0; i < view->nentries; i++)
@@ -138,7 +138,7 @@ lsm_orphans_mark_table(HTAB *objects, Relation rel)
 		char		key[LSM_COLD_KEY_BYTES];
 		LsmOrphan  *object;
 
-		if (view->entries[i].type != LSM_ENTRY_SEGMENT || !lsm_entry_is_cold(&view->entries[i]))
+		if (!lsm_entry_names_object(&view->entries[i]))
 			continue;
 		memset(key, 0, sizeof(key));
 		lsm_cold_key(&view->entries[i], key);

@@ -119,8 +119,6 @@ lsm_block_borrow_shared(Relation rel, LsmTable *table, LsmSegmentReader *reader,
 	cached->borrowed = true;
 	cached->passing = true;
 	cached->npages = lsm_segpages_span(place->offset, place->len);
-	cached->nextents = entry->nextents;
-	memcpy(cached->extents, entry->extents, sizeof(cached->extents));
 	lsm_block_count_hit(rel, table, place, kind);
 	return cached;
 }

@@ -214,8 +214,7 @@ lsm_block_repin(LsmCachedBlock *cached)
 
 /* Pin a block that is in the cache; NULL: it had to be forgotten. */
 static inline LsmCachedBlock *
-lsm_block_use(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
-			  LsmCachedBlock *cached)
+lsm_block_use(Relation rel, LsmTable *table, LsmCachedBlock *cached)
 {
 	if (cached->shared != NULL && cached->refcount == 0 && !lsm_block_pin_shared(cached))
 	{
@@ -223,12 +222,6 @@ lsm_block_use(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
 		return NULL;
 	}
 	lsm_stat_count(&table->stat, LSM_STAT_DATA_HIT);
-	/* VACUUM may have moved the segment, under an exclusive lock */
-	if (cached->extents[0].start != entry->extents[0].start)
-	{
-		cached->nextents = entry->nextents;
-		memcpy(cached->extents, entry->extents, sizeof(cached->extents));
-	}
 	/* what is found here counts as pages found in shared buffers */
 	lsm_compat_count_hits(rel, cached->npages);
 	return lsm_block_take(cached);
@@ -251,13 +244,12 @@ lsm_blocks_init(void)
 
 /* A block that is still in this backend, pinned; NULL if it is not. */
 static LsmCachedBlock *
-lsm_block_find_local(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
-					 const LsmBlockKey *key)
+lsm_block_find_local(Relation rel, LsmTable *table, const LsmBlockKey *key)
 {
 	LsmCachedBlock *cached;
 
 	cached = hash_search(lsm_blocks, key, HASH_FIND, NULL);
-	return cached == NULL ? NULL : lsm_block_use(rel, table, entry, cached);
+	return cached == NULL ? NULL : lsm_block_use(rel, table, cached);
 }
 
 bool
@@ -331,7 +323,7 @@ lsm_block_meet(Relation rel, LsmTable *table, const LsmManifestEntry *entry, Lsm
 	if (met[0] == NULL || met[0]->uid != entry->uid || met[0]->blockno != blockno ||
 		met[0]->block == NULL)
 		return NULL;
-	return lsm_block_use(rel, table, entry, met[0]);
+	return lsm_block_use(rel, table, met[0]);
 }
 
 /*
@@ -381,7 +373,7 @@ lsm_block_find_or_read(Relation rel, LsmTable *table, const LsmManifestEntry *en
 		if (cached != NULL)
 			return cached;
 	}
-	cached = lsm_block_find_local(rel, table, entry, &key);
+	cached = lsm_block_find_local(rel, table, &key);
 	if (cached != NULL && scanned)
 		lsm_block_note_met(cached);
 	if (cached != NULL)
@@ -409,8 +401,6 @@ lsm_block_find_or_read(Relation rel, LsmTable *table, const LsmManifestEntry *en
 	dlist_push_head(&lsm_blocks_lru, &cached->lru);
 	cached->memory = lsm_block_memory(block);
 	cached->npages = lsm_segpages_span(place.offset, place.len);
-	cached->nextents = entry->nextents;
-	memcpy(cached->extents, entry->extents, sizeof(cached->extents));
 	lsm_blocks_bytes += cached->memory;
 	if (scanned)
 		lsm_segment_met(open)[blockno] = cached;
@@ -441,7 +431,7 @@ lsm_block_pin_any(Relation rel, LsmTable *table, const LsmManifestEntry *entry, 
 
 	lsm_stat_tick(&table->stat);
 	if (unlikely(!lsm_block_is(cached, entry->uid, blockno) ||
-				 lsm_block_use(rel, table, entry, cached) == NULL))
+				 lsm_block_use(rel, table, cached) == NULL))
 	{
 		cached = lsm_block_find_or_read(rel, table, entry, blockno, kind, feed);
 		if (cached == NULL)

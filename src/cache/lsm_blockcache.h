@@ -33,14 +33,6 @@ extern LsmSegmentReader *lsm_reader_get(Relation rel, LsmTable *table,
 										const LsmManifestEntry *entry);
 
 /*
- * The reader of a segment by its uid, also if it is retired; NULL if there is
- * no such segment.  Fills in its entry: as it was when the segment was opened, or
- * (newest) as it is.
- */
-extern LsmSegmentReader *lsm_reader_find(Relation rel, LsmTable *table, uint64 uid, bool newest,
-										 LsmManifestEntry *entry);
-
-/*
  * Has a cold segment the row with that root?  Decided by what is local.  False also
  * if *stale: the view is no longer the newest.
  */
@@ -76,9 +68,7 @@ typedef struct LsmCachedBlock
 	bool		passing;		/* only scans have asked for it */
 	bool		borrowed;		/* in no hash table, see lsm_blockborrow.c */
 	bool		expands;		/* if chunks are decompressed, for all sessions */
-	int			nextents;		/* of the segment: where its large values are */
 	Size		memory;
-	LsmExtent	extents[LSM_SEGMENT_EXTENTS];
 	dlist_node	lru;
 } LsmCachedBlock;
 

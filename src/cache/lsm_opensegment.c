@@ -315,31 +315,6 @@ lsm_reader_get(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 	return open == NULL ? NULL : open->reader;
 }
 
-LsmSegmentReader *
-lsm_reader_find(Relation rel, LsmTable *table, uint64 uid, bool newest, LsmManifestEntry *entry)
-{
-	LsmOpenSegment *open = NULL;
-
-	if (table->readers != NULL && !newest)
-		open = hash_search(table->readers, &uid, HASH_FIND, NULL);
-	while (open == NULL)
-	{
-		LsmView    *view = lsm_view_get(rel, table);
-		int			i;
-
-		for (i = 0; i < view->nentries; i++)
-			if (view->entries[i].uid == uid &&
-				(view->entries[i].type == LSM_ENTRY_SEGMENT ||
-				 view->entries[i].type == LSM_ENTRY_RETIRED))
-				break;
-		if (i >= view->nentries)
-			return NULL;
-		open = lsm_segment_look_up(rel, table, &view->entries[i]);
-	}
-	*entry = open->source->entry;
-	return open->reader;
-}
-
 /*
  * The list of a cold segment's roots, opened if need be, with gen_lock held shared:
  * until that is released its pages are not reused.  NULL: the view is not the newest.

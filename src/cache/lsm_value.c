@@ -14,16 +14,20 @@
  * Readers get live pointers: block numbers, which the server's detoasting hands
  * to lsm_value_fetch_slice() whenever a value is asked for.  They are good as
  * long as a snapshot of the time when they were made: pages with large values
- * are retired before they are free (I15).  TRUNCATE, CLUSTER and VACUUM FULL make
- * a new file, to which no pointer of the old one leads: blocks are disguised with a
- * number of their file.  Without that a variable that was set before would give
- * another row's value; with it an error, but for one case in 2^32.
+ * are retired before they are free (I15).  Of values that lie in a store they are
+ * numbers, which are retired the same way (lsm_valuenum.c, lsm_coldvalue.c).
+ * TRUNCATE, CLUSTER and VACUUM FULL make a new file, to which no pointer of the old
+ * one leads: blocks are disguised with a number of their file.  Without that a
+ * variable that was set before would give another row's value; with it an error, but
+ * for one case in 2^32.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/toast_internals.h"
+#include "lsm_cold.h"
+#include "lsm_coldvalue.h"
 #include "lsm_stop.h"
 #include "lsm_value.h"
 #include "miscadmin.h"
@@ -61,25 +65,44 @@ lsm_value_salt(Relation rel)
 	return (uint32) (incarnation ^ incarnation >> 32);
 }
 
-void
-lsm_value_locate(void *datum, const LsmCachedBlock *cached)
+/* The block of a value in a segment, or its number. */
+static inline BlockNumber
+lsm_value_block(const LsmManifestEntry *entry, uint64 offset)
 {
+	if (lsm_entry_has_numbers(entry))
+		return lsm_entry_numbers(entry).start + (BlockNumber) (offset / LSM_PAGE_PAYLOAD);
+	return lsm_segpages_block_at(entry->nextents, entry->extents, offset);
+}
+
+/*
+ * Where the segment is, the view tells: that is as new as the block's pin.  (What the block
+ * was read with may be older: a segment can go to a store, and come back, while a block of
+ * it stays in the cache.)
+ */
+void
+lsm_value_locate(const LsmTable *table, void *datum, const LsmCachedBlock *cached)
+{
+	LsmManifestEntry **entries;
 	LsmPointer	pointer;
+	int			n = 0;
 
 	if (cached == NULL)
 		return;
+	entries = table->view == NULL ? NULL : lsm_view_find_valued(table->view, cached->uid, &n);
+	if (entries == NULL)
+		elog(ERROR, "a segment with large values, which is being read, is not in the manifest");
 	lsm_pointer_get(datum, &pointer);
-	pointer.va_valueid = lsm_segpages_block_at(cached->nextents, cached->extents,
-											   lsm_pointer_offset(&pointer));
+	pointer.va_valueid = lsm_value_block(entries[0], lsm_pointer_offset(&pointer));
 	lsm_pointer_set(datum, &pointer);
 }
 
 void
-lsm_value_resolve(void *datum, Oid relid, uint32 salt, const LsmCachedBlock *cached)
+lsm_value_resolve(const LsmTable *table, void *datum, Oid relid, uint32 salt,
+				  const LsmCachedBlock *cached)
 {
 	LsmPointer	pointer;
 
-	lsm_value_locate(datum, cached);
+	lsm_value_locate(table, datum, cached);
 	lsm_pointer_get(datum, &pointer);
 	pointer.va_valueid ^= salt;
 	pointer.va_toastrelid = relid;
@@ -235,51 +258,157 @@ lsm_value_read_pages(Relation rel, BlockNumber block, const LsmValuePage *first,
 	}
 }
 
-/* A part of a value in a segment; all of it is checked against its checksum. */
-static void
-lsm_value_read_segment(Relation rel, LsmTable *table, BlockNumber block,
-					   const LsmValuePage *first, uint32 size, uint32 offset, uint32 len,
-					   char *buf)
+/* Where a value is. */
+typedef struct LsmValuePlace
 {
+	BlockNumber block;			/* as the pointer has it */
+	LsmValuePage first;			/* beside the row log: its first page; kind 0: it
+								 * is in a segment */
 	LsmManifestEntry entry;
-	LsmSegmentReader *reader = lsm_reader_find(rel, table, first->uid, false, &entry);
 	LsmSegmentValue value;
+} LsmValuePlace;
 
-	if (reader == NULL)
-		lsm_value_lost(rel);
-	if (!lsm_segment_find_value(reader, (uint64) first->number * LSM_PAGE_PAYLOAD, &value) ||
-		value.offset / LSM_PAGE_PAYLOAD != first->number || value.length != size)
-		lsm_value_lost(rel);
+/* Find a value in a segment that has its number; false: it is none. */
+static bool
+lsm_value_find_number(Relation rel, LsmTable *table, BlockNumber number, LsmValuePlace *place)
+{
+	LsmSegmentReader *reader;
+	uint32		page;
 
-	/*
-	 * VACUUM has moved the segment, since it was opened or since the row was
-	 * read
-	 */
-	if (block != lsm_segpages_block_at(entry.nextents, entry.extents, value.offset))
-		(void) lsm_reader_find(rel, table, first->uid, true, &entry);
-	if (!lsm_segpages_read(rel, &entry, value.offset + offset, len, buf))
-		lsm_value_missing(rel, block, "A page of it is not its segment's.");
-	if (len == size && !lsm_segment_value_good(entry.uid, &value, buf))
-		lsm_value_missing(rel, block, "Its checksum is wrong.");
+	do
+	{
+		const LsmManifestEntry *entry = lsm_view_find_number(lsm_view_get(rel, table), number);
+
+		if (entry == NULL)
+			return false;
+		place->entry = *entry;
+		reader = lsm_reader_get(rel, table, &place->entry);
+	} while (reader == NULL);
+	page = number - lsm_entry_numbers(&place->entry).start;
+	if (!lsm_segment_find_value(reader, (uint64) page * LSM_PAGE_PAYLOAD, &place->value) ||
+		place->value.offset / LSM_PAGE_PAYLOAD != page)
+		lsm_value_lost(rel);
+	return true;
+}
+
+/*
+ * Find a value in the segment of which the pointer's block has a page.  The segment may
+ * lie elsewhere by now: then its pages are retired, and may have gone, but what they had
+ * has not.
+ */
+static void
+lsm_value_find_page(Relation rel, LsmTable *table, const LsmValuePage *first,
+					LsmValuePlace *place)
+{
+	uint64		offset = (uint64) first->number * LSM_PAGE_PAYLOAD;
+	LsmSegmentReader *reader;
+
+	do
+	{
+		int			n;
+		LsmManifestEntry **entries = lsm_view_find_valued(lsm_view_get(rel, table),
+														  first->uid, &n);
+
+		if (entries == NULL)
+			lsm_value_lost(rel);
+		place->entry = *entries[0];
+		for (int i = 0; i < n; i++)
+			if (lsm_value_block(entries[i], offset) == place->block)
+				place->entry = *entries[i];
+		reader = lsm_reader_get(rel, table, &place->entry);
+	} while (reader == NULL);
+	if (!lsm_segment_find_value(reader, offset, &place->value) ||
+		place->value.offset / LSM_PAGE_PAYLOAD != first->number)
+		lsm_value_lost(rel);
+}
+
+/* Find a value of that size; generation as for lsm_value_read(). */
+static void
+lsm_value_find(Relation rel, LsmTable *table, BlockNumber block, uint32 generation, uint32 size,
+			   LsmValuePlace *place)
+{
+	LsmValuePage first;
+
+	place->block = block;
+	place->first.kind = 0;
+	if (generation == 0 && block >= smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM))
+	{
+		if (!lsm_value_find_number(rel, table, block, place))
+			lsm_value_lost(rel);
+	}
+	else
+	{
+		lsm_value_peek(rel, block, &first);
+		if (first.kind == LSM_PAGE_VALUE && first.number == 0 &&
+			first.uid == table->shared->incarnation &&
+			(generation == 0 || first.generation == generation))
+		{
+			place->first = first;
+			return;
+		}
+		if (first.kind != LSM_PAGE_SEGMENT || generation != 0)
+			lsm_value_lost(rel);
+		lsm_value_find_page(rel, table, &first, place);
+	}
+	if (place->value.length != size)
+		lsm_value_lost(rel);
+}
+
+/* Read a part of a value; all of one in a segment is checked against its checksum. */
+static void
+lsm_value_read_place(Relation rel, LsmTable *table, const LsmValuePlace *place, uint32 offset,
+					 uint32 len, LsmReaderKind kind, char *buf)
+{
+	const LsmManifestEntry *entry = &place->entry;
+	const LsmSegmentValue *value = &place->value;
+
+	if (place->first.kind != 0)
+		lsm_value_read_pages(rel, place->block, &place->first, offset, len, buf);
+	else if (lsm_entry_has_numbers(entry))
+		lsm_coldvalue_read(rel, table, entry, value, offset, len, kind, buf);
+	else if (!lsm_segpages_read(rel, entry, value->offset + offset, len, buf))
+		lsm_value_missing(rel, place->block, "A page of it is not its segment's.");
+	else if (len == value->length && !lsm_segment_value_good(entry->uid, value, buf))
+		lsm_value_missing(rel, place->block, "Its checksum is wrong.");
 }
 
 void
 lsm_value_read(Relation rel, LsmTable *table, BlockNumber block, uint32 generation, uint32 size,
-			   uint32 offset, uint32 len, char *buf)
+			   uint32 offset, uint32 len, LsmReaderKind kind, char *buf)
 {
-	LsmValuePage first;
+	LsmValuePlace place;
 
 	if ((uint64) offset + len > size)
 		lsm_value_missing(rel, block, "More of it was asked for than there is.");
-	lsm_value_peek(rel, block, &first);
-	if (first.kind == LSM_PAGE_VALUE && first.number == 0 &&
-		first.uid == table->shared->incarnation &&
-		(generation == 0 || first.generation == generation))
-		lsm_value_read_pages(rel, block, &first, offset, len, buf);
-	else if (first.kind == LSM_PAGE_SEGMENT && generation == 0)
-		lsm_value_read_segment(rel, table, block, &first, size, offset, len, buf);
-	else
-		lsm_value_lost(rel);
+	lsm_value_find(rel, table, block, generation, size, &place);
+	lsm_value_read_place(rel, table, &place, offset, len, kind, buf);
+}
+
+void
+lsm_value_read_all(Relation rel, LsmTable *table, BlockNumber block, uint32 size, char *piece,
+				   uint32 piece_bytes, LsmValueTake take, void *arg)
+{
+	LsmValuePlace place;
+	pg_crc32c	crc;
+
+	lsm_value_find(rel, table, block, 0, size, &place);
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, &place.entry.uid, sizeof(uint64));
+	for (uint32 done = 0; done < size;)
+	{
+		uint32		len = Min(size - done, piece_bytes);
+
+		lsm_value_read_place(rel, table, &place, done, len, LSM_READER_COMPACTION, piece);
+		COMP_CRC32C(crc, piece, len);
+		take(arg, piece, len);
+		done += len;
+	}
+	FIN_CRC32C(crc);
+	if (place.first.kind != 0 || EQ_CRC32C(crc, place.value.crc))
+		return;
+	if (lsm_entry_has_numbers(&place.entry))
+		lsm_cold_raise_damaged_value(rel, &place.entry, place.value.offset);
+	lsm_value_missing(rel, block, "Its checksum is wrong.");
 }
 
 void
@@ -287,5 +416,5 @@ lsm_value_fetch_slice(Relation rel, Oid valueid, int32 size, int32 offset, int32
 					  struct varlena *result)
 {
 	lsm_value_read(rel, lsm_table_open(rel), lsm_pointer_block(valueid, lsm_value_salt(rel)), 0,
-				   size, offset, len, VARDATA(result));
+				   size, offset, len, LSM_READER_POINT, VARDATA(result));
 }

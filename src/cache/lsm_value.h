@@ -8,12 +8,13 @@
  *
  *		in the row log		first block, generation
  *		in a segment		offset in the stream (64 bits)
- *		outside ("live")	first block, disguised (lsm_value_salt), OID of the
- *							table: a TOAST pointer that the server follows, see
+ *		outside ("live")	first block, or number (lsm_valuenum.c) if it lies in a
+ *							store, disguised (lsm_value_salt), OID of the table: a
+ *							TOAST pointer that the server follows, see
  *							lsm_value_fetch_slice()
  *
- * Jobs have pointers of a fourth kind, located: first block, whatever was in the
- * other field.
+ * Jobs have pointers of a fourth kind, located: first block or number, whatever was in
+ * the other field.
  *
  *-------------------------------------------------------------------------
  */
@@ -65,8 +66,9 @@ extern uint32 lsm_value_salt(Relation rel);
  * Make stored pointers located, or live, in place: of a row-log record (cached:
  * NULL), or of a segment's block.
  */
-extern void lsm_value_locate(void *datum, const LsmCachedBlock *cached);
-extern void lsm_value_resolve(void *datum, Oid relid, uint32 salt, const LsmCachedBlock *cached);
+extern void lsm_value_locate(const LsmTable *table, void *datum, const LsmCachedBlock *cached);
+extern void lsm_value_resolve(const LsmTable *table, void *datum, Oid relid, uint32 salt,
+							  const LsmCachedBlock *cached);
 
 /* Where a live pointer's value begins, if the file still is the one it was made for. */
 static inline BlockNumber
@@ -94,7 +96,16 @@ extern bool lsm_value_is_recent(Relation rel, LsmTable *table, LsmPointer *point
  * (the generations of records that a job reads stand still).
  */
 extern void lsm_value_read(Relation rel, LsmTable *table, BlockNumber block, uint32 generation,
-						   uint32 size, uint32 offset, uint32 len, char *buf);
+						   uint32 size, uint32 offset, uint32 len, LsmReaderKind kind,
+						   char *buf);
+
+/*
+ * For jobs: read all of a value that a located pointer leads to, in pieces, for which the
+ * caller has room.  What a segment has is checked before this returns.
+ */
+typedef void (*LsmValueTake) (void *arg, const char *bytes, uint32 len);
+extern void lsm_value_read_all(Relation rel, LsmTable *table, BlockNumber block, uint32 size,
+							   char *piece, uint32 piece_bytes, LsmValueTake take, void *arg);
 
 /* The table AM's callback: the server follows a live pointer. */
 extern void lsm_value_fetch_slice(Relation rel, Oid valueid, int32 size, int32 offset, int32 len,

@@ -21,6 +21,7 @@
 #include "executor/executor.h"
 #include "lsm_am.h"
 #include "lsm_check.h"
+#include "lsm_coldvalue.h"
 #include "lsm_compact.h"
 #include "miscadmin.h"
 #include "port/pg_crc32c.h"
@@ -324,7 +325,10 @@ lsm_check_values(LsmCheck *check, const LsmManifestEntry *entry)
 			uint32		len = Min(value.length - done, LSM_CHECK_PIECE);
 
 			CHECK_FOR_INTERRUPTS();
-			if (!lsm_segpages_read(check->rel, entry, value.offset + done, len, piece))
+			if (lsm_entry_has_numbers(entry))
+				lsm_coldvalue_read(check->rel, check->table, entry, &value, done, len,
+								   LSM_READER_COMPACTION, piece);
+			else if (!lsm_segpages_read(check->rel, entry, value.offset + done, len, piece))
 				lsm_segment_corrupt_entry(check->rel, entry,
 										  "a page of a large value is not the segment's");
 			COMP_CRC32C(crc, piece, len);
@@ -590,6 +594,26 @@ lsm_check_base_cmp(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/* Numbers of large values in a store: no two entries have the same, nor has the file. */
+static void
+lsm_check_numbers(LsmCheck *check)
+{
+	LsmView    *view = lsm_view_get(check->rel, check->table);
+	BlockNumber end = check->meta.npages;
+
+	for (int i = 0; i < view->nnumbered; i++)
+	{
+		const LsmManifestEntry *entry = view->numbered[i];
+		LsmExtent	run = lsm_entry_numbers(entry);
+
+		if (run.start < end || run.npages != lsm_object_pages(lsm_entry_object(entry)) ||
+			run.npages > InvalidBlockNumber - run.start)
+			lsm_check_problem(check, "segment " UINT64_FORMAT " has the numbers %u to %u for large values, which are not its own",
+							  entry->segment_id, run.start, run.start + run.npages - 1);
+		end = run.start + run.npages;
+	}
+}
+
 static bool
 lsm_check_segments(LsmCheck *check)
 {
@@ -626,6 +650,7 @@ lsm_check_segments(LsmCheck *check)
 				lsm_check_problem(check, "segment " UINT64_FORMAT " spans a range of the row log",
 								  bases[i].segment_id);
 	lsm_check_free_lbs(check);
+	lsm_check_numbers(check);
 	if (check->ndead > 1)
 		qsort(check->dead, check->ndead, sizeof(LsmTid), lsm_check_tid_cmp);
 	pfree(bases);
@@ -967,7 +992,7 @@ lsm_check_large(LsmCheck *check, char *datum, char *piece)
 	size = VARATT_EXTERNAL_GET_EXTSIZE(pointer);
 	for (uint32 done = 0; done < size; done += Min(size - done, LSM_CHECK_PIECE))
 		lsm_value_read(check->rel, check->table, block, 0, size, done,
-					   Min(size - done, LSM_CHECK_PIECE), piece);
+					   Min(size - done, LSM_CHECK_PIECE), LSM_READER_COMPACTION, piece);
 }
 
 /* Every row that can be seen can be read to its last column. */

@@ -297,3 +297,18 @@ lsm_cold_raise_damaged(Relation rel, const LsmManifestEntry *entry, uint32 block
 					   entry->segment_id, RelationGetRelationName(rel)),
 			 errhint("Restore the object from a copy of the store.")));
 }
+
+void
+lsm_cold_raise_damaged_value(Relation rel, const LsmManifestEntry *entry, uint64 offset)
+{
+	char		key[LSM_COLD_KEY_BYTES];
+
+	lsm_cold_key(entry, key);
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("invalid large value at byte " UINT64_FORMAT " of object \"%s\" of store \"%s\"",
+					offset, key, lsm_cold_server_name(lsm_entry_object(entry))),
+			 errdetail("Its checksum is not the one that segment " UINT64_FORMAT " of table \"%s\" has.",
+					   entry->segment_id, RelationGetRelationName(rel)),
+			 errhint("Restore the object from a copy of the store.")));
+}

@@ -89,10 +89,13 @@ extern bool lsm_cold_cache_has(const LsmManifestEntry *entry, uint64 offset, uin
 extern void lsm_cold_cache_put(const LsmManifestEntry *entry, uint64 offset, uint32 len,
 							   const char *bytes, LsmStoreCacheUse use);
 
-/* Raise that there is no object, or that a block of it is not what it was. */
+/* Raise that there is no object, or that a block or large value in it is not what it was. */
 pg_noreturn extern void lsm_cold_raise_missing(const LsmManifestEntry *entry);
 pg_noreturn extern void lsm_cold_raise_damaged(Relation rel, const LsmManifestEntry *entry,
 											   uint32 blockno);
+pg_noreturn extern void lsm_cold_raise_damaged_value(Relation rel,
+													 const LsmManifestEntry *entry,
+													 uint64 offset);
 
 /* ---- whose objects they are (lsm_cold_owner.c) ---- */
 

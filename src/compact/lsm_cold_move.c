@@ -9,7 +9,8 @@
  * claims the segment's roots, so that no major writes it again meanwhile.
  *
  * OUT
- *	  The blocks are put, each checked before it is sent, and the store verifies
+ *	  The blocks and large values are put, each checked before it is sent (a value that is
+ *	  found damaged when its last piece is read breaks the put off), and the store verifies
  *	  what it has.  Then the end of the stream and a list of the segment's roots are
  *	  written to new local pages; then an edit makes the entry that of a cold
  *	  segment, and frees the pages that it had.  The uid stays, and so does all that
@@ -19,9 +20,14 @@
  *	  The blocks are read as a scan reads them and written to new local pages, with
  *	  the end of the stream; then the edit.
  *
- * Segments with large values stay local: pointers to these are block numbers of the
- * file.  So do segments of a file that our own transaction has made: if it is
- * rolled back, nobody will know of the object.
+ * LARGE VALUES
+ *	  Somebody may have live pointers to the values of the segment, by its pages or by its
+ *	  numbers (lsm_valuenum.c).  So what the entry was is retired by the same edit, and
+ *	  goes, with its pages or its object, when nobody can have any more (I15).
+ *
+ * Segments of a file that our own transaction has made stay local: if it is rolled back,
+ * nobody will know of the object.  So do segments with more large values than there are
+ * numbers left.
  *
  * An error (the store is away) is the caller's.  For workers a table then rests for
  * a while, as far as moving is concerned, longer each time.
@@ -35,11 +41,15 @@
 #include "foreign/foreign.h"
 #include "lsm_cold.h"
 #include "lsm_cold_move.h"
+#include "lsm_coldvalue.h"
 #include "lsm_stop.h"
 #include "lsm_wal.h"
 #include "common/pg_prng.h"
 #include "utils/inval.h"
 #include "utils/timestamp.h"
+
+/* Large values are read in pieces of so many bytes. */
+#define LSM_COLD_PIECE_BYTES	(LSM_PAGE_BATCH * LSM_PAGE_PAYLOAD)
 
 #define LSM_COLD_REST_MS		1000
 #define LSM_COLD_LONGEST_REST_MS (3600 * 1000)
@@ -52,10 +62,14 @@ typedef struct LsmColdMove
 	uint16		owner;
 	LsmCursor	cursor;			/* its entry is the segment's */
 	uint32		next_block;
-	char	   *block;			/* bytes of the block before that one */
-	uint32		block_bytes;
-	uint32		block_room;
-	uint32		block_given;	/* of them, taken */
+	uint64		at;				/* in the stream, behind what follows */
+	char	   *piece;			/* bytes of the block before that one, or of a value */
+	uint32		piece_bytes;
+	uint32		piece_room;
+	uint32		piece_given;	/* of them, taken */
+	LsmSegmentValue value;		/* the large value that is being read; length 0: none */
+	uint32		value_done;
+	pg_crc32c	value_crc;
 	uint64		nroots;
 	LsmTid	   *roots;
 } LsmColdMove;
@@ -75,8 +89,7 @@ lsm_cold_goes_out(const LsmManifestEntry *entry)
 {
 	return entry->type == LSM_ENTRY_SEGMENT && entry->kind == LSM_SEGKIND_BASELINE &&
 		!lsm_entry_is_cold(entry) && (entry->flags & LSM_SEGFLAG_ALL_VISIBLE) &&
-		!(entry->flags & LSM_SEGFLAG_VALUES) && entry->forwards == 0 && entry->dead == 0 &&
-		entry->rows > 0;
+		entry->forwards == 0 && entry->dead == 0 && entry->rows > 0;
 }
 
 /* Where the table's segments belong. */
@@ -85,10 +98,11 @@ typedef struct LsmColdPlace
 	Oid			serverid;		/* InvalidOid: they are local */
 	uint64		hash;			/* of its name */
 	bool		out;			/* they may be moved there */
+	uint32		numbers;		/* pages that one with large values may have */
 } LsmColdPlace;
 
 static void
-lsm_cold_find_place(Relation rel, LsmColdPlace *place)
+lsm_cold_find_place(Relation rel, const LsmView *view, LsmColdPlace *place)
 {
 	memset(place, 0, sizeof(*place));
 	place->serverid = lsm_cold_attached(rel);
@@ -99,6 +113,7 @@ lsm_cold_find_place(Relation rel, LsmColdPlace *place)
 	/* what an open transaction has attached may be detached by its rollback */
 	place->out = lsm_cold_file_is_committed(rel) &&
 		lsm_cold_depends(RelationGetRelid(rel), place->serverid);
+	place->numbers = lsm_view_numbers_left(view);
 }
 
 /* Is a segment not where it should be?  No catalog is read. */
@@ -109,7 +124,9 @@ lsm_cold_misplaced(const LsmManifestEntry *entry, const LsmColdPlace *place)
 		return false;
 	if (lsm_entry_is_cold(entry))
 		return !OidIsValid(place->serverid) || lsm_entry_object(entry)->server != place->hash;
-	return place->out && lsm_cold_goes_out(entry);
+	return place->out && lsm_cold_goes_out(entry) &&
+		(!(entry->flags & LSM_SEGFLAG_VALUES) ||
+		 entry->stored_bytes / LSM_PAGE_PAYLOAD < place->numbers);
 }
 
 int
@@ -120,9 +137,9 @@ lsm_cold_count_misplaced(Relation rel, LsmView *view)
 
 	if (rel->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
 		return 0;
-	if (!OidIsValid(lsm_cold_attached(rel)) && view->meta.version != LSM_FORMAT_COLD)
+	if (!OidIsValid(lsm_cold_attached(rel)) && view->meta.version < LSM_FORMAT_COLD)
 		return 0;
-	lsm_cold_find_place(rel, &place);
+	lsm_cold_find_place(rel, view, &place);
 	for (int i = 0; i < view->nentries; i++)
 		n += lsm_cold_misplaced(&view->entries[i], &place);
 	return n;
@@ -148,28 +165,45 @@ lsm_cold_begin(LsmColdMove *move, Relation rel, LsmTable *table, uint16 owner,
 	lsm_cursor_init(&move->cursor, rel, table, entry);
 }
 
+/* Have room for a piece of the stream. */
+static void
+lsm_cold_begin_piece(LsmColdMove *move, uint32 bytes)
+{
+	if (move->piece_room < bytes)
+	{
+		if (move->piece != NULL)
+			pfree(move->piece);
+		move->piece_room = bytes * 2;
+		move->piece = palloc(move->piece_room);
+	}
+	move->piece_bytes = bytes;
+	move->piece_given = 0;
+}
+
+/* A piece has been read. */
+static bool
+lsm_cold_end_piece(LsmColdMove *move)
+{
+	move->at += move->piece_bytes;
+	lsm_progress_add(LSM_PROGRESS_BYTES_DONE, move->piece_bytes);
+	return true;
+}
+
 /* Read the next block, and check it.  False: there is none. */
 static bool
 lsm_cold_next_block(LsmColdMove *move)
 {
 	LsmSegmentReader *reader;
 	uint32		rows;
+	uint32		bytes;
 
 	if (move->next_block >= move->cursor.nblocks)
 		return false;
-	lsm_compact_pause();
 	lsm_cursor_preload(&move->cursor, move->next_block);
 	reader = lsm_cursor_reader(&move->cursor);
-	lsm_segment_block_info(reader, move->next_block, NULL, NULL, &rows, NULL,
-						   &move->block_bytes);
-	if (move->block_room < move->block_bytes)
-	{
-		if (move->block != NULL)
-			pfree(move->block);
-		move->block_room = move->block_bytes * 2;
-		move->block = palloc(move->block_room);
-	}
-	lsm_segment_block_bytes(reader, move->next_block, move->block);
+	lsm_segment_block_info(reader, move->next_block, NULL, NULL, &rows, NULL, &bytes);
+	lsm_cold_begin_piece(move, bytes);
+	lsm_segment_block_bytes(reader, move->next_block, move->piece);
 	if (move->roots != NULL)
 	{
 		LsmBlock   *block = lsm_block_read(reader, move->next_block);
@@ -181,10 +215,65 @@ lsm_cold_next_block(LsmColdMove *move)
 		move->nroots += rows;
 		lsm_block_free(block);
 	}
-	move->block_given = 0;
 	move->next_block++;
-	lsm_progress_add(LSM_PROGRESS_BYTES_DONE, move->block_bytes);
+	return lsm_cold_end_piece(move);
+}
+
+/* Does a large value come next?  Then it is begun. */
+static bool
+lsm_cold_begin_value(LsmColdMove *move)
+{
+	LsmSegmentReader *reader = lsm_cursor_reader(&move->cursor);
+
+	if (!lsm_segment_find_value(reader, move->at, &move->value) ||
+		move->value.offset != move->at)
+	{
+		move->value.length = 0;
+		return false;
+	}
+	move->value_done = 0;
+	INIT_CRC32C(move->value_crc);
+	COMP_CRC32C(move->value_crc, &move->cursor.entry.uid, sizeof(uint64));
 	return true;
+}
+
+/* Read the next piece of a large value; with the last one the value is checked. */
+static bool
+lsm_cold_next_value(LsmColdMove *move)
+{
+	const LsmManifestEntry *entry = &move->cursor.entry;
+	LsmSegmentValue *value = &move->value;
+	uint32		bytes = Min(value->length - move->value_done, LSM_COLD_PIECE_BYTES);
+
+	lsm_cold_begin_piece(move, bytes);
+	if (lsm_entry_is_cold(entry))
+		lsm_coldvalue_read(move->rel, move->table, entry, value, move->value_done, bytes,
+						   LSM_READER_COMPACTION, move->piece);
+	else if (!lsm_segpages_read(move->rel, entry, move->at, bytes, move->piece))
+		lsm_segment_corrupt_entry(move->rel, entry, "a page of a large value is not the segment's");
+	COMP_CRC32C(move->value_crc, move->piece, bytes);
+	move->value_done += bytes;
+	if (move->value_done == value->length)
+	{
+		FIN_CRC32C(move->value_crc);
+		if (!EQ_CRC32C(move->value_crc, value->crc) && lsm_entry_is_cold(entry))
+			lsm_cold_raise_damaged_value(move->rel, entry, value->offset);
+		if (!EQ_CRC32C(move->value_crc, value->crc))
+			lsm_segment_corrupt_entry(move->rel, entry, "a large value has a wrong checksum");
+		value->length = 0;
+	}
+	return lsm_cold_end_piece(move);
+}
+
+/* Read what comes next in the stream; false: all blocks and large values have come. */
+static bool
+lsm_cold_next_piece(LsmColdMove *move)
+{
+	lsm_compact_pause();
+	if (move->value.length > 0 ||
+		((move->cursor.entry.flags & LSM_SEGFLAG_VALUES) && lsm_cold_begin_value(move)))
+		return lsm_cold_next_value(move);
+	return lsm_cold_next_block(move);
 }
 
 static size_t
@@ -197,11 +286,11 @@ lsm_cold_pull(void *arg, char *buffer, size_t len)
 	{
 		size_t		n;
 
-		if (move->block_given >= move->block_bytes && !lsm_cold_next_block(move))
+		if (move->piece_given >= move->piece_bytes && !lsm_cold_next_piece(move))
 			break;
-		n = Min(len - filled, move->block_bytes - move->block_given);
-		memcpy(buffer + filled, move->block + move->block_given, n);
-		move->block_given += n;
+		n = Min(len - filled, move->piece_bytes - move->piece_given);
+		memcpy(buffer + filled, move->piece + move->piece_given, n);
+		move->piece_given += n;
 		filled += n;
 		lsm_bytes_to_pace += n;
 	}
@@ -276,7 +365,7 @@ lsm_cold_write_local(LsmColdMove *move, LsmManifestEntry *entry, LsmColdObject *
 	lsm_cold_copy_tail(move, lsm_pagesink_sink(sink), (uint64) first_page * LSM_PAGE_PAYLOAD);
 	lsm_pagesink_sink(sink)->append(lsm_pagesink_sink(sink), roots.bytes.data, roots.bytes.len);
 	lsm_pagesink_finish(sink, &written);
-	if (written.nextents > LSM_COLD_EXTENTS)
+	if (written.nextents > lsm_entry_max_extents(entry))
 		elog(ERROR, "a cold segment has %u extents", written.nextents);
 	object->roots_bytes = roots.bytes.len;
 	entry->nextents = written.nextents;
@@ -288,22 +377,33 @@ lsm_cold_write_local(LsmColdMove *move, LsmManifestEntry *entry, LsmColdObject *
 
 /* ---- the swap ---- */
 
-/* The segment's entry becomes another one, whose pages are PENDING; its own are free. */
+/*
+ * The segment's entry becomes another one, whose pages are PENDING.  Its own are free; but
+ * with large values, what it was is retired.
+ */
 static void
 lsm_cold_swap(LsmColdMove *move, const LsmManifestEntry *new)
 {
 	LsmEdit    *edit = lsm_edit_begin(move->rel, move->table, LSM_OP_COLD);
 	LsmManifestEntry *entry = lsm_edit_change(edit, new->uid);
 	LsmManifestEntry old = *entry;
+	LsmExtent	numbers = new->extents[LSM_COLD_EXTENTS - 1];
 
+	if (lsm_entry_has_numbers(new))
+		lsm_edit_take_numbers(edit, lsm_object_pages(lsm_entry_object(new)), &numbers);
 	entry->flags = new->flags;
 	entry->nextents = new->nextents;
 	memcpy(entry->extents, new->extents, sizeof(entry->extents));
+	entry->extents[LSM_COLD_EXTENTS - 1] = numbers;
 	for (int i = 0; i < new->nextents; i++)
 		lsm_edit_take_pending(edit, move->owner, new->extents[i]);
-	for (int i = 0; i < old.nextents; i++)
-		lsm_edit_free_extent(edit, old.extents[i]);
-	edit->meta.version = LSM_FORMAT_COLD;
+	if (old.flags & LSM_SEGFLAG_VALUES)
+		lsm_edit_add_retired(edit, &old);
+	else
+		for (int i = 0; i < old.nextents; i++)
+			lsm_edit_free_extent(edit, old.extents[i]);
+	edit->meta.version = Max(edit->meta.version, old.flags & LSM_SEGFLAG_VALUES ?
+							 LSM_FORMAT_COLD_VALUES : LSM_FORMAT_COLD);
 	lsm_edit_commit(edit);
 }
 
@@ -368,14 +468,14 @@ lsm_cold_move_back(LsmColdMove *move, LsmJobStats *stats)
 							   lsm_entry_roots_page(&entry));
 	lsm_pagesink_continue(sink, entry.uid, 0, lsm_entry_roots_page(&entry));
 	pages = lsm_pagesink_sink(sink);
-	while (lsm_cold_next_block(move))
+	while (lsm_cold_next_piece(move))
 	{
-		pages->append(pages, move->block, move->block_bytes);
-		given += move->block_bytes;
+		pages->append(pages, move->piece, move->piece_bytes);
+		given += move->piece_bytes;
 	}
 	lsm_ahead_end(&move->cursor.feed);
 	if (given != bytes)
-		lsm_segment_corrupt_entry(move->rel, &entry, "its object has not the length of its blocks");
+		lsm_segment_corrupt_entry(move->rel, &entry, "its object has not the length of its blocks and values");
 
 	/* what is left of a page that begins with the end of the last block */
 	tail = (bytes + LSM_PAGE_PAYLOAD - 1) / LSM_PAGE_PAYLOAD * LSM_PAGE_PAYLOAD;
@@ -443,7 +543,7 @@ lsm_cold_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStats
 	 * (lsm_cold_ddl.c)
 	 */
 	AcceptInvalidationMessages();
-	lsm_cold_find_place(rel, &place);
+	lsm_cold_find_place(rel, lsm_view_get(rel, table), &place);
 	if (!lsm_cold_claim(rel, table, owner, &place, sweep->from, &entry))
 	{
 		sweep->done = true;

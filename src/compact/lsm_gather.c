@@ -196,6 +196,27 @@ lsm_gather_running(Relation rel, LsmTable *table, LsmPickFacts *facts)
 	pfree(jobs);
 }
 
+/*
+ * Entries that the next job frees.  No job may come to a table that is at rest after its
+ * segments have gone to a store.
+ */
+static int
+lsm_gather_retired(Relation rel, const LsmView *view)
+{
+	uint64		horizon = 0;
+	int			n = 0;
+
+	for (int i = 0; i < view->nentries; i++)
+	{
+		if (view->entries[i].type != LSM_ENTRY_RETIRED)
+			continue;
+		if (horizon == 0)
+			horizon = lsm_retired_horizon(rel);
+		n += lsm_entry_retired_xid(&view->meta, &view->entries[i]) < horizon;
+	}
+	return n;
+}
+
 /* The facts of a table; what they point to is palloc'd. */
 void
 lsm_pick_gather(Relation rel, LsmPickFacts *facts)
@@ -220,6 +241,7 @@ lsm_pick_gather(Relation rel, LsmPickFacts *facts)
 	}
 	if (lsm_cold_may_try(table->shared))
 		facts->nmisplaced = lsm_cold_count_misplaced(rel, view);
+	facts->nretired = lsm_gather_retired(rel, view);
 	facts->next_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
 	facts->visible_xid = horizons.visible;
 	facts->settled_xid = horizons.settled;
@@ -244,8 +266,8 @@ lsm_pick_job(Relation rel, LsmPickDecision *decision)
 
 /*
  * Is there something that nobody can do now, but later, when the horizons have moved
- * or the store is back?  Increments, segments that are not at their place, and rows
- * whose transactions will be visible to all.
+ * or the store is back?  Increments, segments that are not at their place, rows whose
+ * transactions will be visible to all, and large values that somebody may still read.
  */
 bool
 lsm_pick_later(Relation rel)
@@ -261,6 +283,8 @@ lsm_pick_later(Relation rel)
 
 		if (entry->type == LSM_ENTRY_SEGMENT && entry->kind == LSM_SEGKIND_INSERT &&
 			lsm_gather_resolvable(entry, &last))
+			return true;
+		if (entry->type == LSM_ENTRY_RETIRED)
 			return true;
 	}
 	return lsm_cold_count_misplaced(rel, view) > 0;

@@ -182,6 +182,7 @@ lsm_job_call(Relation rel, const LsmPickDecision *decision, LsmJobStats *stats)
 								  decision->gen_hi, stats);
 		case LSM_JOB_RESOLVE:
 			lsm_resolve_segments(rel);
+			lsm_job_free_pages(rel, LSM_OWNER_NONE);
 			return true;
 		case LSM_JOB_MOVE:
 			return lsm_cold_move_one(rel, stats);

@@ -170,6 +170,13 @@ lsm_output_unresolved(LsmOutput *output, uint64 xid)
 	lsm_segment_writer_add_unresolved(output->writer, xid);
 }
 
+static void
+lsm_output_value_bytes(void *arg, const char *bytes, uint32 len)
+{
+	lsm_job_check();
+	lsm_segment_writer_value_bytes(((LsmOutput *) arg)->writer, bytes, len);
+}
+
 /*
  * Copy a large value into the open segment; the pointer is located, and stored then.
  * coming: bytes of the row's values from this one on.  A row is not divided among
@@ -181,23 +188,18 @@ lsm_output_copy_value(LsmOutput *output, char *datum, uint64 coming)
 	LsmSegmentSink *sink = lsm_pagesink_sink(output->sink);
 	LsmPointer	pointer;
 	uint32		size;
-	char	   *piece = MemoryContextAlloc(output->row_context, LSM_VALUE_PIECE);
+	uint32		piece_bytes;
+	char	   *piece;
 	uint64		offset;
 
 	lsm_pointer_get(datum, &pointer);
 	size = VARATT_EXTERNAL_GET_EXTSIZE(pointer);
 	offset = lsm_segment_writer_begin_value(output->writer, size);
 	sink->expect(sink, coming);
-	for (uint32 done = 0; done < size;)
-	{
-		uint32		len = Min(size - done, LSM_VALUE_PIECE);
-
-		lsm_job_check();
-		lsm_value_read(output->source, output->source_table, pointer.va_valueid, 0, size, done, len,
-					   piece);
-		lsm_segment_writer_value_bytes(output->writer, piece, len);
-		done += len;
-	}
+	piece_bytes = Min(size, LSM_VALUE_PIECE);
+	piece = MemoryContextAlloc(output->row_context, piece_bytes);
+	lsm_value_read_all(output->source, output->source_table, pointer.va_valueid, size, piece,
+					   piece_bytes, lsm_output_value_bytes, output);
 	lsm_segment_writer_end_value(output->writer);
 	lsm_pointer_set_offset(&pointer, offset);
 	lsm_pointer_set(datum, &pointer);
@@ -383,7 +385,7 @@ lsm_merge_resolve(LsmMerge *merge, const LsmMergeRecord *record, Datum *values,
 			continue;
 		copy = MemoryContextAlloc(merge->row_context, TOAST_POINTER_SIZE);
 		memcpy(copy, DatumGetPointer(values[i]), TOAST_POINTER_SIZE);
-		lsm_value_locate(copy, record->cached);
+		lsm_value_locate(merge->bottom.source_table, copy, record->cached);
 		values[i] = PointerGetDatum(copy);
 	}
 }

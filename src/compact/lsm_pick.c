@@ -102,6 +102,8 @@ lsm_pick_reason(LsmPickReason reason)
 			return "transactions have ended";
 		case LSM_PICK_PLACE:
 			return "the cold store";
+		case LSM_PICK_RETIRED:
+			return "large values that are not needed";
 	}
 	return NULL;				/* keep compiler quiet */
 }
@@ -867,5 +869,11 @@ lsm_pick(const LsmPickFacts *facts, LsmPickDecision *decision)
 		lsm_pick_none(decision);
 		decision->kind = LSM_JOB_MOVE;
 		lsm_pick_raise(decision, LSM_PICK_PLACE, 1);
+	}
+	if (decision->kind == LSM_JOB_NONE && facts->nretired > 0)
+	{
+		lsm_pick_none(decision);
+		decision->kind = LSM_JOB_RESOLVE;
+		lsm_pick_raise(decision, LSM_PICK_RETIRED, 1);
 	}
 }

@@ -78,6 +78,8 @@ typedef struct LsmPickFacts
 								 * back, and may be now */
 	int			nresolvable;	/* segments that get outcomes, or become
 								 * baseline, by a change of the manifest */
+	int			nretired;		/* pages and objects with large values that nobody
+								 * can read any more */
 
 	/* reading of segments, by key range as in lsm_stat.h */
 	int			shift;
@@ -112,7 +114,8 @@ typedef enum LsmPickReason
 	LSM_PICK_ABORTED,			/* rows of rolled-back transactions */
 	LSM_PICK_SMALL,				/* small neighbours */
 	LSM_PICK_OUTCOMES,			/* the manifest can learn something */
-	LSM_PICK_PLACE				/* segments are not where they should be */
+	LSM_PICK_PLACE,				/* segments are not where they should be */
+	LSM_PICK_RETIRED			/* large values that nobody can read */
 } LsmPickReason;
 
 /*

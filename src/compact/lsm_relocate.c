@@ -21,7 +21,7 @@
  *	  are and which, but not where.  So a moved page is to who has an old view what
  *	  a page of a compacted segment is (I5): there as long as nobody has written to it,
  *	  then one that does not prove.  Not moved are
- *	  - segments with large values: what points to those are block numbers (I15);
+ *	  - local segments with large values: what points to those are block numbers (I15);
  *	  - segments that a major has claimed: moves to and from a store read and write pages
  *		of a segment by the entry they began with, and compactions replace them anyway.
  *
@@ -68,7 +68,7 @@ lsm_extent_end(LsmExtent extent)
 static bool
 lsm_relocate_movable(const LsmManifestEntry *entry)
 {
-	return entry->type == LSM_ENTRY_SEGMENT && !(entry->flags & LSM_SEGFLAG_VALUES);
+	return entry->type == LSM_ENTRY_SEGMENT && !lsm_entry_is_pointed_to(entry);
 }
 
 /* ---- is it worth it? ---- */
@@ -228,7 +228,7 @@ lsm_relocate_choose(LsmEdit *edit, LsmRelocation *step)
 {
 	const LsmManifestEntry *entry = &step->entry;
 	LsmExtent	from = entry->extents[step->extent];
-	uint32		most = lsm_entry_is_cold(entry) ? LSM_COLD_EXTENTS : LSM_SEGMENT_EXTENTS;
+	int			most = lsm_entry_max_extents(entry);
 	uint32		least = entry->nextents < most ? Min(LSM_RELOCATE_LEAST, from.npages) : from.npages;
 	int			n;
 	LsmExtent  *extents = lsm_relocate_free(edit, from.start, &n);

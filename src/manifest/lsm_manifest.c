@@ -112,7 +112,7 @@ lsm_meta_copy(Relation rel, LsmMeta *meta, bool whole)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("block 0 of table \"%s\" is not a metapage of lsm",
 						RelationGetRelationName(rel))));
-	if (meta->version != LSM_FORMAT_VERSION && meta->version != LSM_FORMAT_COLD)
+	if (meta->version < LSM_FORMAT_VERSION || meta->version > LSM_FORMAT_COLD_VALUES)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("table \"%s\" has format version %u of lsm, which this library cannot read",
@@ -190,6 +190,7 @@ lsm_view_sort(LsmView *view)
 	qsort(view->base, view->nbase, sizeof(LsmManifestEntry *), lsm_entry_cmp_base);
 	qsort(view->increments, view->nincrements, sizeof(LsmManifestEntry *),
 		  lsm_entry_cmp_newest);
+	lsm_view_sort_valued(view);
 }
 
 /* Copy a manifest page; false if it is not what the root says it is. */
@@ -488,6 +489,23 @@ lsm_edit_retire_at(LsmEdit *edit, int i, int j)
 	entry = &edit->leaves[i].entries[j];
 	entry->type = LSM_ENTRY_RETIRED;
 	LSM_ENTRY_STAMP(entry) = 0;
+}
+
+/*
+ * A segment with large values lies elsewhere now: what it was, with its pages or its
+ * numbers, is retired, as an entry of its own.
+ */
+void
+lsm_edit_add_retired(LsmEdit *edit, const LsmManifestEntry *was)
+{
+	LsmManifestEntry entry = *was;
+
+	if (!edit->retires)
+		lsm_edit_stamp_retired(edit);
+	edit->retires = true;
+	entry.type = LSM_ENTRY_RETIRED;
+	LSM_ENTRY_STAMP(&entry) = 0;
+	lsm_edit_add(edit, &entry);
 }
 
 /*
@@ -964,6 +982,7 @@ lsm_manifest_spare(LsmEdit *edit, int n)
 			elog(ERROR, "the manifest has no room for another extent");
 		extent.start = edit->meta.npages;
 		extent.npages = Max(total, (uint32) (n - found) + 2);
+		lsm_edit_check_growth(edit, extent.npages);
 		lsm_space_reserve(edit->rel, extent);
 		lsm_space_ensure(edit->rel, extent.start + extent.npages);
 		edit->meta.npages += extent.npages;

@@ -106,9 +106,31 @@ extern void lsm_edit_move_manifest(LsmEdit *edit, LsmExtent to);
 extern void lsm_edit_retire_values(LsmEdit *edit, uint32 generation);
 extern uint64 lsm_entry_retired_xid(const LsmMeta *meta, const LsmManifestEntry *entry);
 extern bool lsm_edit_free_retired(LsmEdit *edit);
+extern void lsm_edit_add_retired(LsmEdit *edit, const LsmManifestEntry *was);
 extern void lsm_edit_take_pending(LsmEdit *edit, uint16 owner, LsmExtent extent);
 extern void lsm_edit_commit(LsmEdit *edit);
 extern void lsm_edit_abandon(LsmEdit *edit);
+
+/* ---- large values in objects: their numbers (lsm_valuenum.c) ---- */
+
+extern void lsm_view_sort_valued(LsmView *view);
+
+/*
+ * The entries of a segment with large values: it may be retired, also more than once; the
+ * one for new pointers comes first.  NULL: there is none.
+ */
+extern LsmManifestEntry **lsm_view_find_valued(const LsmView *view, uint64 uid, int *n);
+
+/* The entry that has a number; NULL: it is none, but a block, or is not used. */
+extern const LsmManifestEntry *lsm_view_find_number(const LsmView *view, BlockNumber number);
+
+/* The longest run of numbers that is to be had. */
+extern uint32 lsm_view_numbers_left(const LsmView *view);
+
+extern bool lsm_numbers_place(const LsmExtent *runs, int nruns, BlockNumber above,
+							  uint32 npages, BlockNumber *start);
+extern void lsm_edit_take_numbers(LsmEdit *edit, uint32 npages, LsmExtent *run);
+extern void lsm_edit_check_growth(LsmEdit *edit, uint32 npages);
 
 /* ---- space (lsm_space.c) ---- */
 

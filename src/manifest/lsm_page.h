@@ -25,6 +25,9 @@
  */
 #define LSM_FORMAT_COLD			2
 
+/* The same of one that has, or has had, such segments with large values. */
+#define LSM_FORMAT_COLD_VALUES	3
+
 /* Kinds of pages; part of the disk format. */
 #define LSM_PAGE_META			0x4C01
 #define LSM_PAGE_ROWLOG			0x4C02
@@ -216,6 +219,7 @@ StaticAssertDecl(sizeof(LsmMeta) <= LSM_PAGE_PAYLOAD, "the metapage must fit a p
 									 * read: free when the horizon is beyond its stamp */
 
 /* Who a PENDING extent was given to: whoever holds that lock may free it. */
+#define LSM_OWNER_NONE			0
 #define LSM_OWNER_FLUSH			1
 #define LSM_OWNER_MINOR			2
 #define LSM_OWNER_MAJOR			3
@@ -232,7 +236,8 @@ StaticAssertDecl(sizeof(LsmMeta) <= LSM_PAGE_PAYLOAD, "the metapage must fit a p
 #define LSM_SEGFLAG_DICTIONARIES_SHIFT 4
 
 #define LSM_SEGMENT_EXTENTS		10
-#define LSM_COLD_EXTENTS		3	/* of a cold segment; then comes its object */
+#define LSM_COLD_EXTENTS		3	/* of a cold segment; then comes its object.
+									 * With large values one less */
 #define LSM_MAX_OUTCOMES		64	/* unresolved xids with a place below */
 
 /* Outcomes of xids that were running at the flush: two bits each. */
@@ -304,6 +309,14 @@ lsm_entry_is_cold(const LsmManifestEntry *entry)
 	return (entry->flags & LSM_SEGFLAG_COLD) != 0;
 }
 
+/* Retired entries name the objects of large values that may still be read. */
+static inline bool
+lsm_entry_names_object(const LsmManifestEntry *entry)
+{
+	return (entry->type == LSM_ENTRY_SEGMENT || entry->type == LSM_ENTRY_RETIRED) &&
+		lsm_entry_is_cold(entry);
+}
+
 static inline uint32
 lsm_entry_dictionaries(const LsmManifestEntry *entry)
 {
@@ -314,6 +327,45 @@ static inline const LsmColdObject *
 lsm_entry_object(const LsmManifestEntry *entry)
 {
 	return (const LsmColdObject *) &entry->extents[LSM_COLD_EXTENTS];
+}
+
+/*
+ * Live pointers to large values of a cold segment have numbers in the place of blocks, of
+ * a run above all blocks of the file: one for each page that the object would have
+ * (lsm_valuenum.c).  The run stands in the place of the last of its extents.
+ */
+static inline bool
+lsm_entry_has_numbers(const LsmManifestEntry *entry)
+{
+	return (entry->flags & LSM_SEGFLAG_COLD) != 0 && (entry->flags & LSM_SEGFLAG_VALUES) != 0;
+}
+
+static inline LsmExtent
+lsm_entry_numbers(const LsmManifestEntry *entry)
+{
+	return entry->extents[LSM_COLD_EXTENTS - 1];
+}
+
+static inline uint32
+lsm_object_pages(const LsmColdObject *object)
+{
+	return (uint32) ((object->bytes + LSM_PAGE_PAYLOAD - 1) / LSM_PAGE_PAYLOAD);
+}
+
+/* How many extents a segment's local pages may have. */
+static inline int
+lsm_entry_max_extents(const LsmManifestEntry *entry)
+{
+	if (!lsm_entry_is_cold(entry))
+		return LSM_SEGMENT_EXTENTS;
+	return lsm_entry_has_numbers(entry) ? LSM_COLD_EXTENTS - 1 : LSM_COLD_EXTENTS;
+}
+
+/* Are there live pointers to its pages, by their blocks? */
+static inline bool
+lsm_entry_is_pointed_to(const LsmManifestEntry *entry)
+{
+	return (entry->flags & LSM_SEGFLAG_VALUES) != 0 && !lsm_entry_is_cold(entry);
 }
 
 /* The end of a stream is local, whatever it holds: who opens a segment reads so much. */

@@ -89,11 +89,7 @@ lsm_space_take(LsmEdit *edit, uint32 npages, uint32 least)
 	{
 		extent.start = edit->meta.npages;
 		extent.npages = npages;
-		if (extent.start > MaxBlockNumber - npages)
-			ereport(ERROR,
-					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-					 errmsg("table \"%s\" has reached the largest size that a table can have",
-							RelationGetRelationName(edit->rel))));
+		lsm_edit_check_growth(edit, npages);
 		edit->meta.npages += npages;
 	}
 	lsm_space_reserve(edit->rel, extent);

@@ -164,7 +164,7 @@ lsm_view_movable(LsmView *view, bool pointers, uint32 *npages)
 			continue;
 		*npages += lsm_entry_pages(&view->entries[i]);
 		if (*npages > LSM_MOVE_PAGES ||
-			(pointers && (view->entries[i].flags & LSM_SEGFLAG_VALUES)))
+			(pointers && lsm_entry_is_pointed_to(&view->entries[i])))
 			return false;
 	}
 	return true;
@@ -394,7 +394,7 @@ lsm_truncate_move_last(Relation rel, LsmTable *table)
 		lsm_edit_free_extent(edit, moved.extents[i]);
 
 	/* nobody has pointers here, but standbys may */
-	if (moved.flags & LSM_SEGFLAG_VALUES)
+	if (lsm_entry_is_pointed_to(&moved))
 		edit->conflict_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
 	lsm_edit_commit(edit);
 	LSM_STOP("truncate-moved");

@@ -119,6 +119,11 @@ typedef struct LsmView
 	LsmManifestEntry **base;
 	int			nincrements;	/* newest first */
 	LsmManifestEntry **increments;
+	int			nvalued;		/* segments with large values by uid, retired ones
+								 * too */
+	LsmManifestEntry **valued;
+	int			nnumbered;		/* of them, cold ones, by their numbers */
+	LsmManifestEntry **numbered;
 	BlockNumber nleaves;
 	BlockNumber *leaves;
 	int		   *leaf_entries;	/* number of entries in each */

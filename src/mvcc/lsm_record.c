@@ -379,7 +379,7 @@ lsm_record_renew_value(Relation rel, LsmTable *table, LsmNewRecord *new, char *d
 		char	   *bytes = palloc(size);
 
 		lsm_value_read(rel, table, pointer.va_valueid, lsm_pointer_generation(&pointer), size, 0,
-					   size, bytes);
+					   size, LSM_READER_POINT, bytes);
 		pointer.va_valueid = lsm_value_write(rel, table, bytes, size,
 											 &lsm_pointer_generation(&pointer));
 		lsm_pointer_set(datum, &pointer);
@@ -441,7 +441,8 @@ lsm_record_load(Relation rel, LsmTable *table, const LsmRecord *record, Size *le
 	memcpy(whole, record, fixed);
 	whole->info &= ~LSM_REC_SPILLED;
 	lsm_value_read(rel, table, pointer.va_valueid, lsm_pointer_generation(&pointer),
-				   pointer.va_extinfo, 0, pointer.va_extinfo, (char *) whole + fixed);
+				   pointer.va_extinfo, 0, pointer.va_extinfo, LSM_READER_POINT,
+				   (char *) whole + fixed);
 	return whole;
 }
 

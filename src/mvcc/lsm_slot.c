@@ -53,6 +53,7 @@ typedef struct LsmSlot
 	/* large values of the full version */
 	bool		large;			/* it has some */
 	Oid			relid;
+	LsmTable   *table;			/* if it has some */
 	uint32		salt;			/* of live pointers */
 	char	   *pointers;		/* a place for the pointer of each column, or NULL */
 	/* DELTA on top */
@@ -291,7 +292,7 @@ lsm_slot_resolve(LsmSlot *lslot, int from, int natts)
 			slot->tts_values[i] = PointerGetDatum(place);
 			datum = place;
 		}
-		lsm_value_resolve(datum, lslot->relid, lslot->salt,
+		lsm_value_resolve(lslot->table, datum, lslot->relid, lslot->salt,
 						  lslot->record == NULL ? lslot->cached : NULL);
 	}
 }
@@ -681,8 +682,9 @@ lsm_slot_store_delta(TupleTableSlot *slot, Relation rel, const LsmVersion *delta
 		if ((delta->head.info & LSM_REC_LARGE) && !lslot->delta_isnull[i] &&
 			TupleDescAttr(tupdesc, i)->attlen == -1 &&
 			VARATT_IS_EXTERNAL(DatumGetPointer(lslot->delta_values[i])))
-			lsm_value_resolve(DatumGetPointer(lslot->delta_values[i]), RelationGetRelid(rel),
-							  lsm_value_salt(rel), delta->record == NULL ? delta->cached : NULL);
+			lsm_value_resolve(lsm_table_open(rel), DatumGetPointer(lslot->delta_values[i]),
+							  RelationGetRelid(rel), lsm_value_salt(rel),
+							  delta->record == NULL ? delta->cached : NULL);
 	}
 	MemoryContextSwitchTo(caller);
 	lsm_slot_set_head(lslot, &delta->head);
@@ -694,7 +696,10 @@ lsm_slot_set_file(LsmSlot *lslot, Relation rel)
 {
 	lslot->relid = RelationGetRelid(rel);
 	if (lslot->large)
+	{
+		lslot->table = lsm_table_open(rel);
 		lslot->salt = lsm_value_salt(rel);
+	}
 }
 
 /* Is the slot at a row of that block, with nothing else to let go of?  It keeps the pin. */

@@ -119,6 +119,7 @@ lsm_test_set(LsmPickFacts *facts, const char *word)
 		{"share", .real = &facts->arena_share},
 		{"lbs", .word = &facts->next_root_lb},
 		{"resolvable", .small = &facts->nresolvable},
+		{"retired", .small = &facts->nretired},
 		{"shift", .small = &facts->shift},
 		{"file", .large = &facts->file_bytes, .unit = LSM_MB},
 		{"free", .large = &facts->free_bytes, .unit = LSM_MB},

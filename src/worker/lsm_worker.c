@@ -218,7 +218,7 @@ lsm_worker_step(Oid relid, uint32 done, LsmAttempt *outcome)
 		lsm_worker_moves = job == LSM_JOB_MOVE;
 		if (!lsm_worker_run(rel, &decision))
 			job = LSM_JOB_NONE;
-		else if (lsm_worker_moves)
+		else if (lsm_worker_moves || job == LSM_JOB_RESOLVE)
 			lsm_cold_tidy(rel);
 		lsm_worker_moves = false;
 		lsm_slot_end_major(lsm_my_slot);

@@ -124,6 +124,34 @@ is( psql('BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(*), sum(v) FROM t WHE
 	psql('SELECT count(*), sum(v) FROM h WHERE k = 5'),
 	'a serializable reader finds the same');
 
+# ---- large values ----
+
+psql(
+	q{CREATE TABLE large (id int PRIMARY KEY, n int, v bytea) USING lsm WITH (lsm.cold_store = 'cold');
+ALTER TABLE large ALTER v SET STORAGE EXTERNAL;
+INSERT INTO large SELECT i, i, convert_to(repeat(md5(i::text), 6400), 'UTF8') FROM generate_series(1, 60) i;
+INSERT INTO large VALUES (100, 0, convert_to(repeat(md5('long'), 375000), 'UTF8'));
+SELECT lsm_flush('large'); SELECT lsm_major_compact('large')});
+is(psql(q{SELECT DISTINCT location FROM lsm_segments('large')}), 'cold', 'large values go there');
+my $reader = $node->session('postgres');
+$reader->query_safe('SELECT n FROM large WHERE id = 100');
+$store->fault('GET', 'gate:3', 1000);
+is($reader->query_safe(q{SELECT md5(v) = md5(repeat(md5('long'), 375000)) FROM large WHERE id = 100}),
+	't', 'the parts of a long value are under way together');
+is($store->most_at_a_time, 3, 'all of them');
+$store->fault('', undef);
+$store->requests('');
+is( $reader->query_safe(
+		q{SELECT count(*) FROM large WHERE md5(v) = md5(repeat(md5(id::text), 6400)) AND id <= 60}),
+	60,
+	'values of many rows');
+cmp_ok(scalar($store->requests('GET')), '<', 12, 'take few requests');
+$store->fault('GET', 'status:403:AccessDenied', 1);
+$reader->query('SELECT md5(v) FROM large WHERE id = 100');
+my ($again) = $reader->query(q{SELECT md5(v) = md5(repeat(md5('long'), 375000)) FROM large WHERE id = 100});
+is($again, 't', 'one is read again after an error');
+$reader->quit;
+
 # ---- errors end all of them ----
 
 $store->fault('GET', 'status:403:AccessDenied', 1);
