@@ -171,8 +171,11 @@ lsm_source_read_meta(LsmSource *source)
 		if (needed <= bytes)
 			break;
 		pfree(source->ahead);
+		source->ahead = NULL;
 		bytes = needed;
 	}
+	if (source->ahead == NULL)
+		return;					/* its trailer says something else each time */
 	if (needed > 0 && lsm_segment_meta_good(entry->uid, total,
 											source->ahead + (bytes - needed), needed))
 	{
