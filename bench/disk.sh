@@ -156,6 +156,8 @@ case $parts in
 esac
 case $parts in
 	*" heap "*)
+		bench_sql postgres "ALTER SYSTEM RESET lsm.block_cache_size"
+		blkio_restart
 		blkio_bound "$memory"
 		bench_section "heap, the kernel reading ahead as it does"
 		make_table heap_ranges heap
