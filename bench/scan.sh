@@ -10,8 +10,12 @@
 # The answers of both must be equal.  "After updates" is the same with one row in a
 # hundred changed, and not compacted.
 #
+# Beside it, where Python has the module duckdb, is DuckDB: the same rows in a file of its
+# own format, the same queries by one thread, as ratios without floors.
+#
 # Environment: see lib.sh, and
 #	  LINEITEM_FILE	rows to load instead of generated ones
+#	  DUCKDB_PYTHON	a Python with the module (python3)
 
 . "$(dirname "$0")/lib.sh"
 . "$BENCH_SRC/compare.sh"
@@ -78,6 +82,46 @@ measure()
 	done
 }
 
+# The queries that are the same in DuckDB: all but the last two.
+duckdb_queries()
+{
+	local i bounds
+
+	bounds=$(bench_sql scan_test "SELECT max(l_orderkey) * 50 / 100, max(l_orderkey) * 51 / 100 FROM lineitem")
+	for i in 0 1 2 3 4 5 6; do
+		printf '%s\t%s\n' "${names[$i]}" "$(tr '\n\t' '  ' <<<"${queries[$i]}" | sed "s/:low/${bounds%|*}/; s/:high/${bounds#*|}/")"
+	done
+}
+
+# duckdb_beside: what it does at rest, and the same figure of lsm over it.
+duckdb_beside()
+{
+	local python=${DUCKDB_PYTHON:-python3} name took answer
+
+	if ! "$python" -c 'import duckdb' 2>/dev/null; then
+		bench_say "SKIP  DuckDB: $python has no module duckdb"
+		return
+	fi
+	bench_section "DuckDB $("$python" -c 'import duckdb; print(duckdb.__version__)'), one thread"
+	mkdir "$BENCH_ROOT/duckdb"
+	duckdb_queries >"$BENCH_ROOT/duckdb/queries"
+	if ! "$python" "$BENCH_SRC/duckdb_scan.py" "$BENCH_ROOT/duckdb" "$file" "$(bench_lineitem_ddl lineitem heap | sed 's/) USING heap/)/')" \
+		"$rounds" <"$BENCH_ROOT/duckdb/queries" >"$BENCH_ROOT/duckdb/out"; then
+		bench_fail "DuckDB did not do the queries"
+		return
+	fi
+	while IFS=$'\t' read -r name took answer; do
+		case $name in
+			load) bench_say "      loaded in $took s" ;;
+			bytes) bench_say "      file of $(bench_calc %.1f "$took / 1e6") MB; table of lsm $(bench_calc %.1f "$(bench_sql scan_test "SELECT pg_table_size('lineitem')") / 1e6") MB" ;;
+			*)
+				printf '      %-20s %10s ms   lsm over DuckDB, rates: %s   (%s)\n' "$name" "$took" \
+					"$(bench_calc %.2f "$(compare_median "$name, at rest" test) * $took / 1000")" "${answer:0:60}"
+				;;
+		esac
+	done <"$BENCH_ROOT/duckdb/out"
+}
+
 bench_start
 file=$(realpath "${LINEITEM_FILE:-$(bench_lineitem_file "$scale")}")
 bench_say "rows:     $(wc -l <"$file"), rounds: $rounds"
@@ -90,6 +134,7 @@ for side in heap test; do
 	bench_sql "scan_$side" "VACUUM ANALYZE lineitem"
 done
 measure "at rest" 1
+duckdb_beside
 for side in heap test; do
 	bench_sql "scan_$side" "UPDATE lineitem SET l_quantity = l_quantity + 1 WHERE (l_orderkey::bigint * 7 + l_linenumber) % 100 = 3"
 done
