@@ -150,8 +150,8 @@ judge_stage()
 	done
 }
 
-# as much for blocks as heap finds use for here in shared buffers
-BENCH_CONF="lsm.block_cache_size = 512MB
+# as much for blocks as heap has in shared buffers
+BENCH_CONF="lsm.block_cache_size = 1GB
 ${BENCH_CONF:-}"
 command -v "$sysbench" >/dev/null || bench_die "no sysbench: Debian's package of that name has it"
 bench_start
