@@ -119,6 +119,24 @@ SELECT count(*) FROM (TABLE d EXCEPT ALL TABLE d_heap) x;
 CREATE INDEX ON d (md5(v));
 SELECT id FROM d WHERE md5(v) = md5(doc(77, 30));
 SELECT * FROM lsm_check('d');
+-- BRIN reads values of rows that it gets with a page locked
+CREATE INDEX d_brin ON d USING brin (v text_bloom_ops);
+CREATE INDEX d_n ON d (n);
+INSERT INTO d VALUES (200, 0, doc(200, 400), 'c');
+INSERT INTO d_heap VALUES (200, 0, doc(200, 400), 'c');
+SELECT count(*) FROM lsm_flush('d');
+SELECT count(*) FROM lsm_major_compact('d');
+SELECT location, sum(rows) FROM places('d') GROUP BY 1;
+\c -
+UPDATE d SET n = n + 1 WHERE id IN (77, 200);
+UPDATE d_heap SET n = n + 1 WHERE id IN (77, 200);
+CREATE TABLE d_copy (v text) USING heap;
+INSERT INTO d_copy VALUES ('');
+CREATE INDEX ON d_copy USING brin (v text_bloom_ops);
+INSERT INTO d_copy SELECT v FROM d WHERE id = 200;
+SELECT length(v) FROM d_copy;
+DROP TABLE d_copy;
+SELECT count(*) FROM (TABLE d EXCEPT ALL TABLE d_heap) x;
 ALTER TABLE d SET ACCESS METHOD heap;
 SELECT count(*) FROM (TABLE d EXCEPT ALL TABLE d_heap) x;
 DROP TABLE d, d_heap;

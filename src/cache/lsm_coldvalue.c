@@ -15,6 +15,10 @@
  * not long: in the block cache, and in the disk cache.  A slice is found in them, but not
  * kept, as nothing proves it.  What compactions read is neither looked for nor kept.
  *
+ * BRIN computes with the values of a new row while it has a page locked, where no request
+ * can be made (I19).  They have been read before, when the row was written.  So the last
+ * values that did not come from the block cache are remembered, until the transaction ends.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -58,12 +62,74 @@ typedef struct LsmValueWindow
 
 static LsmValueWindow lsm_window;
 
+/* So many values are remembered, and so many bytes of them. */
+#define LSM_LAST_VALUES			16
+#define LSM_LAST_BYTES			((Size) 16 * 1024 * 1024)
+
+/* A large value that was read as a whole. */
+typedef struct LsmLastValue
+{
+	uint64		uid;			/* of its segment */
+	uint64		offset;
+	uint32		length;			/* 0: none is here */
+	char	   *bytes;
+} LsmLastValue;
+
+static LsmLastValue lsm_last[LSM_LAST_VALUES];	/* a ring */
+static int	lsm_last_next;		/* where the next comes to; the oldest is there */
+static Size lsm_last_bytes;
+
+/* ---- the values that were read last ---- */
+
+static void
+lsm_last_drop(LsmLastValue *last)
+{
+	if (last->length == 0)
+		return;
+	lsm_last_bytes -= last->length;
+	last->length = 0;
+	pfree(last->bytes);
+}
+
 void
 lsm_coldvalue_xact_end(void)
 {
 	if (lsm_window.buf != NULL)
 		pfree(lsm_window.buf);
 	memset(&lsm_window, 0, sizeof(lsm_window));
+	for (int i = 0; i < LSM_LAST_VALUES; i++)
+		lsm_last_drop(&lsm_last[i]);
+}
+
+static const LsmLastValue *
+lsm_last_find(const LsmManifestEntry *entry, const LsmSegmentValue *value)
+{
+	for (int i = 0; i < LSM_LAST_VALUES; i++)
+		if (lsm_last[i].length == value->length && lsm_last[i].uid == entry->uid &&
+			lsm_last[i].offset == value->offset)
+			return &lsm_last[i];
+	return NULL;
+}
+
+/* Remember a value that has been found right. */
+static void
+lsm_last_keep(const LsmManifestEntry *entry, const LsmSegmentValue *value, const char *bytes)
+{
+	LsmLastValue *last;
+
+	if (value->length > LSM_LAST_BYTES || lsm_last_find(entry, value) != NULL)
+		return;
+	for (int i = 0; i < LSM_LAST_VALUES; i++)
+		if (i == 0 || lsm_last_bytes + value->length > LSM_LAST_BYTES)
+			lsm_last_drop(&lsm_last[(lsm_last_next + i) % LSM_LAST_VALUES]);
+	last = &lsm_last[lsm_last_next];
+	last->bytes = MemoryContextAlloc(TopMemoryContext, value->length);
+	memcpy(last->bytes, bytes, value->length);
+	last->uid = entry->uid;
+	last->offset = value->offset;
+	last->length = value->length;
+	lsm_last_bytes += value->length;
+	lsm_last_next = (lsm_last_next + 1) % LSM_LAST_VALUES;
 }
 
 /* ---- requests ---- */
@@ -234,6 +300,7 @@ lsm_coldvalue_find(Relation rel, const LsmManifestEntry *entry, const LsmSegment
 		!lsm_segment_value_good(entry->uid, value, buf))
 		return false;
 	lsm_segpages_count(rel, span, false);
+	lsm_last_keep(entry, value, buf);
 	if (value->length <= LSM_VALUE_SHARED_BYTES && page <= LSM_VALUE_LAST_PAGE)
 		lsm_sharedcache_put(entry->uid, LSM_VALUE_BLOCKNO(page), value->length, buf, touch);
 	return true;
@@ -246,6 +313,7 @@ lsm_coldvalue_keep(const LsmManifestEntry *entry, const LsmSegmentValue *value,
 {
 	uint64		page = value->offset / LSM_PAGE_PAYLOAD;
 
+	lsm_last_keep(entry, value, buf);
 	if (value->length <= LSM_VALUE_KEPT_BYTES)
 		lsm_cold_cache_put(entry, value->offset, value->length, buf, lsm_block_disk_use(kind));
 	if (value->length <= LSM_VALUE_SHARED_BYTES && page <= LSM_VALUE_LAST_PAGE)
@@ -294,7 +362,14 @@ lsm_coldvalue_read(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
 		lsm_coldvalue_find_part(rel, entry, value, offset, len, kind, touch, buf))
 		return;
 	if (lsm_cold_held_off())
-		elog(ERROR, "a large value of a store is wanted where nobody can wait for it");
+	{
+		const LsmLastValue *last = lsm_last_find(entry, value);
+
+		if (last == NULL)
+			elog(ERROR, "a large value of a store is wanted where nobody can wait for it");
+		memcpy(buf, last->bytes + offset, len);
+		return;
+	}
 	lsm_iostat_add(kind, LSM_METHOD_STORE, LSM_IO_BYTES_WANTED, len);
 	lsm_segpages_count(rel, lsm_segpages_span(at, len), false);
 
