@@ -55,6 +55,7 @@ REGRESS = \
 	index \
 	index_build \
 	index_dead \
+	index_distance \
 	bitmap_scan \
 	bitmap_brin \
 	bitmap_logical \

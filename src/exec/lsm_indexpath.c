@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * lsm_indexpath.c
- *	  What an index scan costs that reads blocks here and there.
+ *	  What an index scan costs that reads blocks here and there, and what it may order by.
  *
  * The planner takes the rows of an index scan to cost what those of any scan do, plus
  * the pages that they lie on, and of a nested loop it expects that most pages stay in
@@ -23,17 +23,24 @@
  *
  * Only btrees are looked at.
  *
+ * A scan in the order of distances that the index knows about only (GiST, of circles say) keeps
+ * rows back until their turn comes, as heap tuples.  The server puts these into the slot
+ * again without their names (of heap tables, too), and into one that is not heap's by their
+ * columns alone.  Where these may be wanted, no index is asked for such an order.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include <math.h>
 
+#include "access/sysattr.h"
 #include "access/table.h"
 #include "catalog/pg_am.h"
 #include "lsm_am.h"
 #include "lsm_exec.h"
 #include "lsm_session.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/plancat.h"
 #include "parser/parsetree.h"
@@ -118,15 +125,12 @@ lsm_indexpath_estimate(PlannerInfo *root, IndexPath *path, double loop_count,
 		*total_cost += each * lsm_indexpath_blocks(path, Max(blocks, 1), rows, *correlation);
 }
 
+/* Charge what indexes of a large table have to read. */
 static void
-lsm_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
+lsm_indexpath_charge(const RelOptInfo *rel)
 {
 	ListCell   *cell;
 
-	if (previous_get_relation_info)
-		previous_get_relation_info(root, relid, inhparent, rel);
-	if (inhparent || rel->indexlist == NIL || lsm_indexpath_is_near(rel) || !lsm_relid_is_lsm(relid))
-		return;
 	foreach(cell, rel->indexlist)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
@@ -134,6 +138,60 @@ lsm_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *
 		if (index->relam == BTREE_AM_OID)
 			index->amcostestimate = lsm_indexpath_estimate;
 	}
+}
+
+/* Are names or system columns of rows asked for, of whatever table? */
+static bool
+lsm_indexpath_find_names(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Var))
+		return ((Var *) node)->varattno < 0 && ((Var *) node)->varattno != TableOidAttributeNumber;
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, lsm_indexpath_find_names, context, 0);
+	return expression_tree_walker(node, lsm_indexpath_find_names, context);
+}
+
+/* Rows that are locked or changed are found again by their names. */
+static bool
+lsm_indexpath_wants_names(const Query *parse)
+{
+	return parse->commandType == CMD_UPDATE || parse->commandType == CMD_DELETE ||
+		parse->commandType == CMD_MERGE || parse->rowMarks != NIL ||
+		query_tree_walker((Query *) parse, lsm_indexpath_find_names, NULL, 0);
+}
+
+/* Have no index give its order by distances, if names are wanted. */
+static void
+lsm_indexpath_keep_names(const PlannerInfo *root, const RelOptInfo *rel)
+{
+	bool		known = false;
+	bool		wanted = false;
+	ListCell   *cell;
+
+	foreach(cell, rel->indexlist)
+	{
+		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
+
+		if (!index->amcanorderbyop)
+			continue;
+		wanted = known ? wanted : lsm_indexpath_wants_names(root->parse);
+		known = true;
+		index->amcanorderbyop = !wanted;
+	}
+}
+
+static void
+lsm_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
+{
+	if (previous_get_relation_info)
+		previous_get_relation_info(root, relid, inhparent, rel);
+	if (inhparent || rel->indexlist == NIL || !lsm_relid_is_lsm(relid))
+		return;
+	lsm_indexpath_keep_names(root, rel);
+	if (!lsm_indexpath_is_near(rel))
+		lsm_indexpath_charge(rel);
 }
 
 void
