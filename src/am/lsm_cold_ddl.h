@@ -18,6 +18,7 @@ extern void lsm_cold_attach(Relation rel, const char *name, bool test);
 extern List *lsm_cold_servers_of(Oid relid);
 extern void lsm_cold_release_servers(Relation rel, Oid attached);
 extern void lsm_cold_tidy(Relation rel);
+extern void lsm_cold_pass_stamps(Relation rel);
 extern void lsm_cold_forget(Oid relid);
 extern void lsm_cold_ddl_committed(void);
 extern void lsm_cold_ddl_xact_end(void);

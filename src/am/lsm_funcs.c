@@ -132,6 +132,7 @@ lsm_funcs_major(Relation rel, LsmJobStats *stats)
 	lsm_major_finish(rel, stats);
 	lsm_cold_move_all(rel, stats);
 	lsm_cold_tidy(rel);
+	lsm_cold_pass_stamps(rel);
 }
 
 /*

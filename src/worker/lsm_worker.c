@@ -218,8 +218,13 @@ lsm_worker_step(Oid relid, uint32 done, LsmAttempt *outcome)
 		lsm_worker_moves = job == LSM_JOB_MOVE;
 		if (!lsm_worker_run(rel, &decision))
 			job = LSM_JOB_NONE;
-		else if (lsm_worker_moves || job == LSM_JOB_RESOLVE)
+		else if (lsm_view_get(rel, lsm_table_open(rel))->meta.version >= LSM_FORMAT_COLD)
+		{
+			/* each job may have freed the last entry of a server */
 			lsm_cold_tidy(rel);
+			if (lsm_worker_moves)
+				lsm_cold_pass_stamps(rel);
+		}
 		lsm_worker_moves = false;
 		lsm_slot_end_major(lsm_my_slot);
 	}
