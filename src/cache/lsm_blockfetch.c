@@ -76,15 +76,13 @@ lsm_block_fetch_direct(Relation rel, LsmTable *table, LsmSegmentReader *reader,
 
 	if (!lsm_segpages_are_direct(rel))
 		return false;
-	lsm_iostat_add(kind, LSM_METHOD_SYNC, LSM_IO_WANTED, 1);
 	if (lsm_sharedcache_get(entry->uid, place->blockno, place->len, buf, touch))
 	{
 		*shared = true;
-		lsm_iostat_add(kind, LSM_METHOD_SYNC, LSM_IO_HIT, 1);
-		lsm_segpages_count(rel, lsm_segpages_span(place->offset, place->len), true);
-		lsm_stat_count(&table->stat, LSM_STAT_DATA_HIT);
+		lsm_block_count_hit(rel, table, place, kind);
 		return true;
 	}
+	lsm_iostat_add(kind, LSM_METHOD_SYNC, LSM_IO_WANTED, 1);
 	if (kind == LSM_READER_POINT && lsm_block_cache_size == 0)
 		return false;
 	lsm_iostat_add(kind, LSM_METHOD_SYNC, LSM_IO_BYTES_WANTED, place->len);
@@ -166,15 +164,13 @@ lsm_block_fetch_cold(Relation rel, LsmTable *table, LsmOpenSegment *open,
 	LsmCacheTouch touch = lsm_block_touch(kind);
 	LsmStoreCacheUse use = lsm_block_disk_use(kind);
 
-	lsm_iostat_add(kind, LSM_METHOD_STORE, LSM_IO_WANTED, 1);
 	if (lsm_sharedcache_get(entry->uid, place->blockno, place->len, buf, touch))
 	{
 		*shared = true;
-		lsm_iostat_add(kind, LSM_METHOD_STORE, LSM_IO_HIT, 1);
-		lsm_segpages_count(rel, lsm_segpages_span(place->offset, place->len), true);
-		lsm_stat_count(&table->stat, LSM_STAT_DATA_HIT);
+		lsm_block_count_hit(rel, table, place, kind);
 		return true;
 	}
+	lsm_iostat_add(kind, LSM_METHOD_STORE, LSM_IO_WANTED, 1);
 	if (lsm_cold_held_off())
 		elog(ERROR, "a block of a store is wanted where nobody can wait for it");
 	if (lsm_cold_cache_get(rel, entry, place->offset, place->len, buf, use) &&
