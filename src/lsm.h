@@ -93,6 +93,9 @@ extern bool lsm_is_alone(Relation rel);
 #define lsm_prefetch(address)	((void) (address))
 #endif
 
+/* What it fetches at a time. */
+#define LSM_CACHE_LINE			64
+
 #define LSM_REC_KIND(info)		((info) & LSM_REC_KIND_MASK)
 #define LSM_REC_STRENGTH(info) \
 	((LockTupleMode) (((info) & LSM_REC_STRENGTH_MASK) >> LSM_REC_STRENGTH_SHIFT))

@@ -261,6 +261,8 @@ typedef struct LsmBatchScan
 	LsmWanted  *wanted;
 	bool		recheck;		/* of the unit: what the bitmap says is not all */
 	bool		listed;			/* its rows are all in changed, changed or not */
+	LsmTid		foreseen_from;	/* roots from here to there have been foreseen */
+	LsmTid		foreseen_to;
 
 	/* the unit */
 	LsmBlock   *block;			/* NULL: rows, or skipped */

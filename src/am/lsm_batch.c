@@ -28,6 +28,7 @@
 #include "postgres.h"
 
 #include "lsm_am.h"
+#include "lsm_foresee.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
@@ -569,6 +570,23 @@ lsm_batch_by_row(LsmBatchScan *batch, LsmView *view)
 
 /* ---- bitmap scans ---- */
 
+/* Rows from lo on are going to be looked up, those up to hi next: foresee some of them. */
+static void
+lsm_batch_foresee(LsmBatchScan *batch, LsmTid lo, LsmTid hi)
+{
+	LsmTid		roots[LSM_FORESEEN];
+	int			n;
+
+	if (lo >= batch->foreseen_from && hi <= batch->foreseen_to)
+		return;
+	n = lsm_wanted_peek(batch->wanted, lo, roots, LSM_FORESEEN);
+	if (n < 2)
+		return;
+	batch->foreseen_from = lo;
+	batch->foreseen_to = roots[n - 1];
+	lsm_foresee_roots(batch->scan->table, roots, n);
+}
+
 /*
  * The roots that are wanted of those from lo to hi are few, or have to be locked: list
  * them.  False: they are not.
@@ -586,6 +604,7 @@ lsm_batch_list_few(LsmBatchScan *batch, LsmTid lo, LsmTid hi)
 		return false;
 	lsm_batch_list(batch, n);
 	batch->listed = true;
+	lsm_batch_foresee(batch, lo, hi);
 	return true;
 }
 
@@ -597,7 +616,7 @@ lsm_batch_read_listed(LsmBatchScan *batch, const LsmManifestEntry *entry, uint32
 	LsmScan		scan = batch->scan;
 	LsmCachedBlock *cached;
 
-	if (batch->nchanged == 0 || lsm_block_is_local(entry->uid, blockno))
+	if (batch->nchanged == 0 || lsm_block_rows_at_hand(entry->uid, blockno))
 		return;
 	scan->asked_tid = last;
 	cached = lsm_block_pin_ahead(scan->base.rs_rd, scan->table, entry, blockno, &scan->feed);

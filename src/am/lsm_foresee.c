@@ -25,7 +25,8 @@
 #include "access/nbtree.h"
 #include "lsm_blockcache.h"
 #include "lsm_foresee.h"
-#include "lsm_mvcc.h"
+#include "lsm_rowblock.h"
+#include "lsm_sharedcache.h"
 #include "nodes/execnodes.h"
 
 /* Blocks of tables that are small: the processor's caches keep what is used of them. */
@@ -54,6 +55,22 @@ lsm_foresee_position(const IndexFetchTableData *fetch, const ItemPointerData *ti
 						   unconstify(ItemPointerData *, tid)))
 		return NULL;
 	return position;
+}
+
+static void
+lsm_foresee_asked(LsmTable *table, const LsmTid *roots, int n, const int16 *asked, int nasked)
+{
+	LsmRowsForeseen inrows[LSM_FORESEEN];
+
+	n = lsm_blocks_foresee(table, roots, n, asked, nasked, inrows);
+	lsm_rowblocks_foresee(inrows, n);
+}
+
+void
+lsm_foresee_roots(LsmTable *table, const LsmTid *roots, int n)
+{
+	if (table->view != NULL && table->view->base_blocks >= LSM_FORESEE_BLOCKS)
+		lsm_foresee_asked(table, roots, n, NULL, 0);
 }
 
 /* Foresee rows behind the one with that TID. */
@@ -91,5 +108,5 @@ lsm_foresee_rows(LsmForesight *foresight, LsmTable *table, const IndexFetchTable
 		previous = root;
 	}
 	if (n > 0)
-		lsm_blocks_foresee(table, roots, n, asked, nasked);
+		lsm_foresee_asked(table, roots, n, asked, nasked);
 }

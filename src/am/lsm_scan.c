@@ -197,7 +197,7 @@ lsm_scan_read_root(LsmScan scan, LsmTid root)
 	}
 	scan->asked_tid = scan->feed_tid - 1;
 	scan->feed_tid = before;
-	if (!lsm_block_is_local(entry->uid, blockno))
+	if (!lsm_block_rows_at_hand(entry->uid, blockno))
 	{
 		cached = lsm_block_pin_ahead(rel, scan->table, entry, blockno, &scan->feed);
 		if (cached != NULL)

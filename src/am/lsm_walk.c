@@ -109,7 +109,7 @@ lsm_walk_step(LsmWalk *walk, LsmTid root)
 	walk->first_root = root;
 	walk->last_root = tid - 1;
 	if (!known || ++walk->steps < (lsm_entry_is_cold(entry) ? 1 : LSM_WALK_STEPS) ||
-		lsm_block_is_local(entry->uid, blockno))
+		lsm_block_rows_at_hand(entry->uid, blockno))
 		return;
 	cached = lsm_block_pin_ahead(walk->rel, walk->table, entry, blockno, &walk->feed);
 	if (cached != NULL)

@@ -561,6 +561,33 @@ lsm_wanted_tell(LsmWanted *wanted, LsmTid tid, LsmTid *last)
 	}
 }
 
+int
+lsm_wanted_peek(LsmWanted *wanted, LsmTid tid, LsmTid *roots, int max)
+{
+	int			n = 0;
+
+	while (wanted->share == NULL && wanted->npages - wanted->first <= max)
+		if (wanted->ended || !lsm_wanted_take_page(wanted))
+			break;
+	for (int i = wanted->first; i < wanted->npages && n < max; i++)
+	{
+		const LsmWantedPage *page = &wanted->pages[i];
+
+		if (page->lb < LSM_TID_LB(tid))
+			continue;
+		if (page->n < 0)
+			break;
+		for (int j = 0; j < page->n && n < max; j++)
+		{
+			LsmTid		root = LSM_TID(page->lb, wanted->offsets[page->at + j]);
+
+			if (root >= tid)
+				roots[n++] = root;
+		}
+	}
+	return n;
+}
+
 void
 lsm_wanted_set_cold(LsmWanted *wanted)
 {

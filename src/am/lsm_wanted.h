@@ -69,6 +69,12 @@ extern void lsm_wanted_count(LsmWanted *wanted, uint64 *exact, uint64 *lossy, ui
 extern LsmTid lsm_wanted_tell(LsmWanted *wanted, LsmTid tid, LsmTid *last);
 extern void lsm_wanted_tell_again(LsmWanted *wanted);
 
+/*
+ * The next roots from tid on, max of them at most, of pages that have been taken, or, of a
+ * bitmap that is not shared, can be.  Returns how many; those behind a lossy page are not known.
+ */
+extern int	lsm_wanted_peek(LsmWanted *wanted, LsmTid tid, LsmTid *roots, int max);
+
 /* What was told lies in a store: so it takes long, and much can be asked for at once. */
 extern void lsm_wanted_set_cold(LsmWanted *wanted);
 

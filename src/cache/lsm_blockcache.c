@@ -260,6 +260,12 @@ lsm_block_is_local(uint64 uid, uint32 blockno)
 	return lsm_blocks != NULL && hash_search(lsm_blocks, &key, HASH_FIND, NULL) != NULL;
 }
 
+bool
+lsm_block_rows_at_hand(uint64 uid, uint32 blockno)
+{
+	return lsm_block_is_local(uid, blockno) || lsm_sharedcache_has_rows(uid, blockno);
+}
+
 /*
  * A block that this backend does not have: expanded, if single rows of it are wanted (those of
  * a bitmap, too) and somebody has expanded it, or if that is all that is there; *shared: as
@@ -481,7 +487,32 @@ lsm_foresee_segments(LsmTable *table, const LsmTid *roots, int nroots, LsmForese
 	return n;
 }
 
-/* The blocks that have them, as far as they are at hand; how many. */
+/* The blocks that have them; those in row blocks are taken out.  How many are left. */
+static int
+lsm_foresee_blocks(LsmForeseen *rows, int nrows, LsmRowsForeseen *inrows, int *ninrows)
+{
+	int			n = 0;
+
+	for (int i = 0; i < nrows; i++)
+	{
+		rows[i].blockno = lsm_segment_find_block(rows[i].reader, rows[i].root);
+		inrows[i].uid = rows[i].uid;
+		inrows[i].blockno = rows[i].blockno;
+		inrows[i].root = rows[i].root;
+	}
+	lsm_sharedcache_foresee_rows(inrows, nrows);
+	*ninrows = 0;
+	for (int i = 0; i < nrows; i++)
+	{
+		if (inrows[i].rows != NULL)
+			inrows[(*ninrows)++] = inrows[i];
+		else
+			rows[n++] = rows[i];
+	}
+	return n;
+}
+
+/* Those of the blocks that are opened; how many. */
 static int
 lsm_foresee_cached(LsmForeseen *rows, int nrows)
 {
@@ -489,7 +520,6 @@ lsm_foresee_cached(LsmForeseen *rows, int nrows)
 
 	for (int i = 0; i < nrows; i++)
 	{
-		rows[i].blockno = lsm_segment_find_block(rows[i].reader, rows[i].root);
 		rows[i].place = lsm_block_recent(rows[i].uid, rows[i].blockno);
 		lsm_prefetch(rows[i].place);
 	}
@@ -513,19 +543,23 @@ lsm_foresee_cached(LsmForeseen *rows, int nrows)
  * In steps, each of which waits for what the one before has asked for, of the first row
  * perhaps, but hardly of the others.
  */
-void
-lsm_blocks_foresee(LsmTable *table, const LsmTid *roots, int nroots, const int16 *asked, int n)
+int
+lsm_blocks_foresee(LsmTable *table, const LsmTid *roots, int nroots, const int16 *asked, int n,
+				   LsmRowsForeseen *inrows)
 {
 	LsmForeseen rows[LSM_FORESEEN];
+	int			ninrows;
 	int			nrows;
 
 	Assert(nroots <= LSM_FORESEEN);
 	nrows = lsm_foresee_segments(table, roots, nroots, rows);
+	nrows = lsm_foresee_blocks(rows, nrows, inrows, &ninrows);
 	nrows = lsm_foresee_cached(rows, nrows);
 	for (int i = 0; i < nrows; i++)
 		lsm_block_foresee_columns(rows[i].cached->block, asked, n);
 	for (int i = 0; i < nrows; i++)
 		lsm_block_foresee_values(rows[i].cached->block, rows[i].root, asked, n);
+	return ninrows;
 }
 
 LsmCachedBlock *

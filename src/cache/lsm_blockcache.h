@@ -90,16 +90,20 @@ extern LsmCachedBlock *lsm_block_pin_ahead(Relation rel, LsmTable *table,
 /* Does this backend have it decoded? */
 extern bool lsm_block_is_local(uint64 uid, uint32 blockno);
 
+/* Or are its rows in shared memory, each to be had by itself (lsm_rowblock.c)? */
+extern bool lsm_block_rows_at_hand(uint64 uid, uint32 blockno);
+
 /* Pin one that is pinned once more. */
 extern LsmCachedBlock *lsm_block_repin(LsmCachedBlock *cached);
 
 /*
  * Rows with these roots (LSM_FORESEEN at most) are going to be fetched, of which n columns
  * will be asked for (from 0): have the processor fetch the memory for all of them at a time.
+ * Returns those that seem to be in row blocks, of which no more than the beginning is fetched.
  */
 #define LSM_FORESEEN			8
-extern void lsm_blocks_foresee(LsmTable *table, const LsmTid *roots, int nroots,
-							   const int16 *asked, int n);
+extern int	lsm_blocks_foresee(LsmTable *table, const LsmTid *roots, int nroots,
+							   const int16 *asked, int n, struct LsmRowsForeseen *inrows);
 
 /* Give a pin back; one of an ended transaction is ignored. */
 extern void lsm_block_unpin(LsmCachedBlock *cached, uint64 xact);

@@ -32,8 +32,7 @@
 #define LSM_VALUE_KEPT_BYTES	(1024 * 1024)
 
 /* A value's key in the block cache, beside the blocks of its segment. */
-#define LSM_VALUE_BLOCKNO(page) ((uint32) (page) | 0x40000000)
-#define LSM_VALUE_LAST_PAGE		0x3FFFFFFF
+#define LSM_VALUE_BLOCKNO(page) ((uint32) (page) | LSM_CACHE_VALUES)
 
 /* The first window, and the largest. */
 #define LSM_WINDOW_BYTES		((Size) 1024 * 1024)
@@ -287,7 +286,7 @@ lsm_coldvalue_find(Relation rel, const LsmManifestEntry *entry, const LsmSegment
 	uint64		page = value->offset / LSM_PAGE_PAYLOAD;
 	uint32		span = lsm_segpages_span(value->offset, value->length);
 
-	if (value->length <= LSM_VALUE_SHARED_BYTES && page <= LSM_VALUE_LAST_PAGE &&
+	if (value->length <= LSM_VALUE_SHARED_BYTES && page <= LSM_CACHE_LAST_NUMBER &&
 		lsm_sharedcache_get(entry->uid, LSM_VALUE_BLOCKNO(page), value->length, buf, touch))
 	{
 		lsm_iostat_add(kind, LSM_METHOD_STORE, LSM_IO_HIT, 1);
@@ -301,7 +300,7 @@ lsm_coldvalue_find(Relation rel, const LsmManifestEntry *entry, const LsmSegment
 		return false;
 	lsm_segpages_count(rel, span, false);
 	lsm_last_keep(entry, value, buf);
-	if (value->length <= LSM_VALUE_SHARED_BYTES && page <= LSM_VALUE_LAST_PAGE)
+	if (value->length <= LSM_VALUE_SHARED_BYTES && page <= LSM_CACHE_LAST_NUMBER)
 		lsm_sharedcache_put(entry->uid, LSM_VALUE_BLOCKNO(page), value->length, buf, touch);
 	return true;
 }
@@ -316,7 +315,7 @@ lsm_coldvalue_keep(const LsmManifestEntry *entry, const LsmSegmentValue *value,
 	lsm_last_keep(entry, value, buf);
 	if (value->length <= LSM_VALUE_KEPT_BYTES)
 		lsm_cold_cache_put(entry, value->offset, value->length, buf, lsm_block_disk_use(kind));
-	if (value->length <= LSM_VALUE_SHARED_BYTES && page <= LSM_VALUE_LAST_PAGE)
+	if (value->length <= LSM_VALUE_SHARED_BYTES && page <= LSM_CACHE_LAST_NUMBER)
 		lsm_sharedcache_put(entry->uid, LSM_VALUE_BLOCKNO(page), value->length, buf, touch);
 }
 

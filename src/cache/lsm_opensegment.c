@@ -43,9 +43,6 @@ int			lsm_debug_reader_memory = LSM_SESSION_READERS_KB;
 
 StaticAssertDecl(LSM_LOCAL_TAIL >= LSM_READER_TAIL, "the end of a stream is read to open it");
 
-/* What metadata of a segment goes by in the block cache, if it is not too long for that. */
-#define LSM_META_BLOCKNO		PG_UINT32_MAX
-
 /*
  * What was used before is likely to be used next: places where an opened segment is
  * looked for before its table's hash table is searched.  What is in a place may have
@@ -138,13 +135,13 @@ lsm_source_read_meta(LsmSource *source)
 	if (!lsm_segpages_are_direct(source->rel))
 		return;
 	lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_WANTED, 1);
-	needed = lsm_sharedcache_length(entry->uid, LSM_META_BLOCKNO);
+	needed = lsm_sharedcache_length(entry->uid, LSM_CACHE_METADATA);
 	if (needed > 0 && needed <= total)
 	{
 		source->ahead = MemoryContextAllocHuge(CurrentMemoryContext, needed);
 		source->ahead_offset = total - needed;
 		source->ahead_bytes = needed;
-		if (lsm_sharedcache_get(entry->uid, LSM_META_BLOCKNO, (uint32) needed, source->ahead,
+		if (lsm_sharedcache_get(entry->uid, LSM_CACHE_METADATA, (uint32) needed, source->ahead,
 								LSM_TOUCH_POINT))
 		{
 			lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_HIT, 1);
@@ -181,7 +178,7 @@ lsm_source_read_meta(LsmSource *source)
 	{
 		lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_BYTES_WANTED, needed);
 		if (needed <= PG_UINT32_MAX)
-			lsm_sharedcache_put(entry->uid, LSM_META_BLOCKNO, (uint32) needed,
+			lsm_sharedcache_put(entry->uid, LSM_CACHE_METADATA, (uint32) needed,
 								source->ahead + (bytes - needed), LSM_TOUCH_POINT);
 		return;
 	}

@@ -64,9 +64,6 @@
 #define LSM_CACHE_EXPANDED_FULL	5
 #define LSM_CACHE_EXPAND_ONE_IN	16
 
-/* Added to their numbers; no segment has so many blocks. */
-#define LSM_CACHE_EXPANDED		0x80000000
-
 /* A block may take this part of a partition. */
 #define LSM_CACHE_BLOCK_SHARE	4
 
@@ -74,7 +71,6 @@
 #define LSM_CACHE_PINNED_SHARE	8
 
 /* Of a part of a block, so many lines are prefetched at most. */
-#define LSM_CACHE_LINE			64
 #define LSM_CACHE_PREFETCH_LINES 8
 
 /* Entries of a bucket that are looked at for that. */
@@ -912,21 +908,149 @@ lsm_sharedcache_put_expanded(uint64 uid, uint32 blockno, uint32 len, const char 
 	lsm_cache_demote(uid, blockno);
 }
 
-bool
-lsm_sharedcache_expands(uint64 uid, uint32 blockno)
+/* Is there room for one more under that number?  If not, for some all the same. */
+static bool
+lsm_cache_expands(uint64 uid, uint32 number)
 {
 	LsmCachePart part;
 	uint32		bucket;
 
 	if (lsm_cache_shared == NULL)
 		return false;
-	part = lsm_cache_find_part(uid, blockno | LSM_CACHE_EXPANDED, &bucket);
+	part = lsm_cache_find_part(uid, number, &bucket);
 
 	/* read without its lock: a guess is good enough */
 	return part.partition->queues[LSM_QUEUE_EXPANDED].frames <
 		lsm_cache_part_frames / 2 / 8 * LSM_CACHE_EXPANDED_FULL ||
 		pg_atomic_fetch_add_u32(&part.partition->refused, 1) % LSM_CACHE_EXPAND_ONE_IN ==
 		LSM_CACHE_EXPAND_ONE_IN - 1;
+}
+
+bool
+lsm_sharedcache_expands(uint64 uid, uint32 blockno)
+{
+	return lsm_cache_expands(uid, blockno | LSM_CACHE_EXPANDED);
+}
+
+/* ---- row blocks ---- */
+
+const void *
+lsm_sharedcache_hold_rows(uint64 uid, uint32 blockno, LsmCacheHeld *held)
+{
+	LsmCachePart part;
+	uint32		bucket;
+	uint32		at;
+
+	if (lsm_cache_shared == NULL)
+		return NULL;
+	part = lsm_cache_find_part(uid, blockno | LSM_CACHE_ROWS, &bucket);
+	LWLockAcquire(part.lock, LW_SHARED);
+	at = lsm_cache_find(&part, bucket, uid, blockno | LSM_CACHE_ROWS);
+	if (at == LSM_CACHE_NONE)
+	{
+		LWLockRelease(part.lock);
+		return NULL;
+	}
+	if (!part.entries[at].marked)
+		part.entries[at].marked = 1;
+	held->lock = part.lock;
+	pg_atomic_fetch_add_u64(&part.partition->hits, 1);
+	return part.frames + (Size) part.entries[at].first_frame * LSM_FRAME_BYTES;
+}
+
+/* The same without a lock, as a hint. */
+static void
+lsm_cache_guess_rows(LsmRowsForeseen *foreseen)
+{
+	LsmCachePart part = lsm_cache_part(foreseen->part);
+	uint32		number = foreseen->blockno | LSM_CACHE_ROWS;
+	uint32		at = part.buckets[foreseen->bucket];
+
+	foreseen->rows = NULL;
+	for (int i = 0; i < LSM_CACHE_PREFETCH_CHAIN && at != LSM_CACHE_NONE; i++)
+	{
+		LsmCacheEntry *entry = &part.entries[at];
+		uint32		frame = entry->first_frame;
+
+		if (entry->uid == foreseen->uid && entry->blockno == number &&
+			frame < lsm_cache_part_frames)
+		{
+			foreseen->rows = part.frames + (Size) frame * LSM_FRAME_BYTES;
+			foreseen->len = Min(entry->len, (lsm_cache_part_frames - frame) * LSM_FRAME_BYTES);
+			return;
+		}
+		at = entry->next_in_bucket;
+	}
+}
+
+/*
+ * In steps, each of which waits for what the one before has asked for.
+ *
+ * Race: entries are read without a lock.  Whatever they are, they are numbers of
+ * entries and frames that there are, or LSM_CACHE_NONE.
+ */
+void
+lsm_sharedcache_foresee_rows(LsmRowsForeseen *foreseen, int n)
+{
+	LsmCachePart part;
+
+	for (int i = 0; i < n; i++)
+		foreseen[i].rows = NULL;
+	if (lsm_cache_shared == NULL)
+		return;
+	for (int i = 0; i < n; i++)
+	{
+		part = lsm_cache_find_part(foreseen[i].uid, foreseen[i].blockno | LSM_CACHE_ROWS,
+								   &foreseen[i].bucket);
+		foreseen[i].part = part.partition - lsm_cache_shared->partitions;
+		lsm_prefetch(&part.buckets[foreseen[i].bucket]);
+		lsm_prefetch(part.lock);
+	}
+	for (int i = 0; i < n; i++)
+	{
+		uint32		at;
+
+		part = lsm_cache_part(foreseen[i].part);
+		at = part.buckets[foreseen[i].bucket];
+		if (at != LSM_CACHE_NONE)
+			lsm_prefetch(&part.entries[at]);
+	}
+	for (int i = 0; i < n; i++)
+	{
+		lsm_cache_guess_rows(&foreseen[i]);
+		if (foreseen[i].rows != NULL)
+		{
+			lsm_prefetch(foreseen[i].rows);
+			lsm_prefetch((const char *) foreseen[i].rows + LSM_CACHE_LINE);
+		}
+	}
+}
+
+void
+lsm_sharedcache_let_go(LsmCacheHeld *held)
+{
+	LWLockRelease(held->lock);
+}
+
+void
+lsm_sharedcache_put_rows(uint64 uid, uint32 blockno, uint32 len, const char *bytes)
+{
+	if (lsm_cache_shared == NULL)
+		return;
+	lsm_cache_put(uid, blockno | LSM_CACHE_ROWS, len, bytes, LSM_QUEUE_EXPANDED);
+	lsm_cache_demote(uid, blockno);
+}
+
+bool
+lsm_sharedcache_has_rows(uint64 uid, uint32 blockno)
+{
+	return lsm_cache_length(uid, blockno | LSM_CACHE_ROWS, false) > 0;
+}
+
+bool
+lsm_sharedcache_keeps_rows(uint64 uid, uint32 blockno)
+{
+	return lsm_cache_expands(uid, blockno | LSM_CACHE_ROWS);
 }
 
 /* ---- statistics ---- */

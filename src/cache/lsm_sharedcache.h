@@ -21,6 +21,16 @@ extern int	lsm_block_cache_size;	/* kB; 0: there is none */
 
 #define LSM_LEAST_CACHE_KB		1024
 
+/*
+ * What else is kept of a segment has numbers, too, above those of blocks: no segment has so many
+ * blocks.
+ */
+#define LSM_CACHE_VALUES		0x40000000	/* large values, by page (lsm_coldvalue.c) */
+#define LSM_CACHE_EXPANDED		0x80000000	/* expanded blocks (lsm_expand.c) */
+#define LSM_CACHE_ROWS			0xC0000000	/* row blocks (lsm_rowblock.c) */
+#define LSM_CACHE_METADATA		0xFFFFFFFF	/* footer, index, filter (lsm_opensegment.c) */
+#define LSM_CACHE_LAST_NUMBER	0x3FFFFFFE	/* of a block or page */
+
 /* How a block is wanted. */
 typedef enum LsmCacheTouch
 {
@@ -100,6 +110,40 @@ extern bool lsm_sharedcache_get_expanded(uint64 uid, uint32 blockno, uint32 len,
 extern void lsm_sharedcache_put_expanded(uint64 uid, uint32 blockno, uint32 len,
 										 const char *bytes);
 extern bool lsm_sharedcache_expands(uint64 uid, uint32 blockno);
+
+/*
+ * The same of row blocks (lsm_rowblock.c), which share that half.  hold_rows() tells where one
+ * lies; it is there until let_go(): meanwhile an LWLock is held, so nothing must be done but to
+ * read.  NULL: it is not there (which is not counted), and nothing is held.
+ */
+typedef struct LsmCacheHeld
+{
+	struct LWLock *lock;
+} LsmCacheHeld;
+
+extern const void *lsm_sharedcache_hold_rows(uint64 uid, uint32 blockno, LsmCacheHeld *held);
+extern void lsm_sharedcache_let_go(LsmCacheHeld *held);
+/*
+ * Have the processor fetch what finding n row blocks will want, and tell where they seem to
+ * lie, of which so many bytes are memory (NULL: they do not seem to be there).  No lock: no more
+ * than hints, and what is read there may be anything.
+ */
+typedef struct LsmRowsForeseen
+{
+	uint64		uid;
+	uint32		blockno;
+	uint32		part;
+	uint32		bucket;
+	uint32		len;
+	const void *rows;
+	LsmTid		root;			/* the caller's */
+} LsmRowsForeseen;
+
+extern void lsm_sharedcache_foresee_rows(LsmRowsForeseen *foreseen, int n);
+
+extern void lsm_sharedcache_put_rows(uint64 uid, uint32 blockno, uint32 len, const char *bytes);
+extern bool lsm_sharedcache_has_rows(uint64 uid, uint32 blockno);
+extern bool lsm_sharedcache_keeps_rows(uint64 uid, uint32 blockno);
 
 typedef struct LsmCacheStat
 {

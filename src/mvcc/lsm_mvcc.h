@@ -44,8 +44,10 @@ typedef struct LsmVersion
 	LsmRowHead	head;
 	uint32		seq;			/* row log, not INSERT */
 	LsmTid		prev;
-	LsmRecord  *record;			/* row log: a copy in the iterator; else NULL */
+	LsmRecord  *record;			/* row log, or of a row block: a copy in the
+								 * iterator; else NULL */
 	Size		record_len;
+	bool		memtable;		/* it is in the row log */
 	LsmCachedBlock *cached;		/* segment: pinned by the iterator */
 	int			row;
 	bool		bottom;			/* INSERT or baseline: nothing is older */

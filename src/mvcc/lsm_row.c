@@ -141,7 +141,7 @@ static bool
 lsm_row_store(LsmVersionIter *iter, LsmVersion *version, TupleTableSlot *slot, LsmTid name,
 			  uint64 xmax, uint32 cmax)
 {
-	bool		memtable = version->record != NULL;
+	bool		memtable = version->memtable;
 
 	if (slot == NULL)
 	{
@@ -225,7 +225,14 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 		{
 			lsm_stat_record(&table->stat, root, false);
 			lsm_stat_row(&table->stat, root, false);
-			lsm_slot_store_row(slot, rel, version->cached, version->row, &version->head, false);
+			if (version->record != NULL)
+			{
+				lsm_slot_store(slot, rel, version, 0, 0);
+				lsm_slot_set_name(slot, lsm_version_name(&version->head));
+			}
+			else
+				lsm_slot_store_row(slot, rel, version->cached, version->row, &version->head,
+								   false);
 			lsm_versions_end(&iter);
 			return true;
 		}

@@ -21,6 +21,7 @@
 
 #include "lsm_cold.h"
 #include "lsm_mvcc.h"
+#include "lsm_rowblock.h"
 #include "miscadmin.h"
 
 #define LSM_STAGE_ACTIVE		0
@@ -242,6 +243,7 @@ lsm_versions_fetch(LsmVersionIter *iter, LsmTid tid, bool must_exist)
 												&version->record_len);
 	version->record = record;
 	version->cached = NULL;
+	version->memtable = true;
 	lsm_record_head(record, tid, &version->head);
 	if (LSM_REC_KIND(record->info) == LSM_REC_INSERT)
 	{
@@ -310,16 +312,14 @@ lsm_versions_from_block(LsmVersionIter *iter, const LsmManifestEntry *entry, boo
 	version->row = iter->row;
 	version->seq = 0;
 	version->prev = LSM_INVALID_TID;
+	version->memtable = false;
 	version->bottom = bottom;
 	return version;
 }
 
-/*
- * Position on the first record of the row in a segment.  False: none, or
- * stale.
- */
+/* The block of a segment that may have records of the row.  False: none, or stale. */
 static bool
-lsm_versions_seek(LsmVersionIter *iter, const LsmManifestEntry *entry, bool filter)
+lsm_versions_find_block(LsmVersionIter *iter, const LsmManifestEntry *entry, bool filter)
 {
 	LsmSegmentReader *reader;
 
@@ -334,8 +334,13 @@ lsm_versions_seek(LsmVersionIter *iter, const LsmManifestEntry *entry, bool filt
 	if (filter && !lsm_segment_may_contain(reader, iter->root))
 		return false;
 	iter->blockno = lsm_segment_find_block(reader, iter->root);
-	if (iter->blockno >= lsm_segment_reader_blocks(reader))
-		return false;
+	return iter->blockno < lsm_segment_reader_blocks(reader);
+}
+
+/* Position on the first record of the row in that block.  False: none, or stale. */
+static bool
+lsm_versions_seek_in_block(LsmVersionIter *iter, const LsmManifestEntry *entry)
+{
 	iter->cached = lsm_block_pin(iter->rel, iter->table, entry, iter->blockno);
 	if (iter->cached == NULL)
 	{
@@ -348,6 +353,54 @@ lsm_versions_seek(LsmVersionIter *iter, const LsmManifestEntry *entry, bool filt
 		return true;
 	lsm_versions_unpin(iter);
 	return false;
+}
+
+/* Position on the first record of the row in a segment.  False: none, or stale. */
+static bool
+lsm_versions_seek(LsmVersionIter *iter, const LsmManifestEntry *entry, bool filter)
+{
+	return lsm_versions_find_block(iter, entry, filter) &&
+		lsm_versions_seek_in_block(iter, entry);
+}
+
+/*
+ * The bottom of a row in a segment that is visible to all: from a row block, if there is one,
+ * else from its block, of which a row block may be made.  NULL: there is none, or stale.
+ */
+static LsmVersion *
+lsm_versions_visible_bottom(LsmVersionIter *iter, const LsmManifestEntry *entry)
+{
+	LsmVersion *version = &iter->version;
+	LsmRecord  *record = (LsmRecord *) iter->copy.data;
+
+	if (!lsm_versions_find_block(iter, entry, false))
+		return NULL;
+	version->seq = 0;
+	version->prev = LSM_INVALID_TID;
+	version->memtable = false;
+	version->bottom = true;
+	switch (lsm_rowblock_get(iter->rel, iter->table, entry->uid, iter->blockno, iter->root,
+							 record, &version->record_len))
+	{
+		case LSM_ROW_FOUND:
+			lsm_record_head(record, iter->root, &version->head);
+			version->record = record;
+			version->cached = NULL;
+			return version;
+		case LSM_ROW_ABSENT:
+			return NULL;
+		case LSM_ROW_UNKNOWN:
+			break;
+	}
+	if (!lsm_versions_seek_in_block(iter, entry))
+		return NULL;
+	lsm_rowblock_keep(iter->rel, iter->cached);
+	lsm_block_head(iter->cached->block, iter->row, &version->head);
+	version->head.xid = 0;
+	version->record = NULL;
+	version->cached = iter->cached;
+	version->row = iter->row;
+	return version;
 }
 
 /* Next record of the row in the increment that the iterator is in. */
@@ -432,6 +485,14 @@ lsm_versions_bottom(LsmVersionIter *iter)
 			lsm_versions_fetch(iter, iter->root, false);
 	if (unlikely(lsm_versions_out_of_reach(iter, view->base[i])))
 		return lsm_versions_cold_bottom(iter, view->base[i]);
+	if (view->base[i]->flags & LSM_SEGFLAG_ALL_VISIBLE)
+	{
+		LsmVersion *version = lsm_versions_visible_bottom(iter, view->base[i]);
+
+		if (version != NULL && iter->stat != NULL)
+			lsm_stat_record(iter->stat, iter->root, false);
+		return version;
+	}
 	if (!lsm_versions_seek(iter, view->base[i], false))
 		return NULL;
 	return lsm_versions_from_block(iter, view->base[i], true);
@@ -446,7 +507,7 @@ LsmVersion *
 lsm_versions_settled(LsmVersionIter *iter)
 {
 	LsmView    *view = iter->table->view;
-	LsmVersion *version = &iter->version;
+	LsmVersion *version;
 	const LsmManifestEntry *entry;
 	int			i;
 
@@ -468,15 +529,9 @@ lsm_versions_settled(LsmVersionIter *iter)
 		return NULL;
 	if (unlikely(lsm_versions_out_of_reach(iter, view->base[i])))
 		return NULL;
-	if (!lsm_versions_seek(iter, view->base[i], false))
-	{
+	version = lsm_versions_visible_bottom(iter, view->base[i]);
+	if (version == NULL)
 		iter->stale = false;	/* found out again by those who go on */
-		return NULL;
-	}
-	lsm_block_head(iter->cached->block, iter->row, &version->head);
-	version->head.xid = 0;
-	version->cached = iter->cached;
-	version->row = iter->row;
 	return version;
 }
 

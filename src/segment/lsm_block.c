@@ -268,9 +268,6 @@ typedef enum LsmBlockHeads
 /* Roots that are not more runs than these are remembered as such. */
 #define LSM_BLOCK_RUNS			6
 
-/* What the processor fetches at a time. */
-#define LSM_CACHE_LINE			64
-
 /*
  * What finding a row needs comes first, in one line of cache, then what reading one needs.
  * Behind the block there are the places of its chunks (lsm_block_new()).

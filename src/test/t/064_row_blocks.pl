@@ -1,0 +1,163 @@
+# Row blocks: blocks that the block cache keeps as records, for single rows.  Whoever
+# looks rows up must get what heap has, from the file, from a block and from a row
+# block, whatever has become of the row or of the table's columns since the row block was made.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use LsmNode;
+
+my $node = LsmNode->new('main');
+$node->setup(conf => "autovacuum = off\nlsm.block_cache_size = 64MB\n");
+
+my $by_index = 'SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; '
+  . 'SET enable_mergejoin = off; SET enable_memoize = off; SET enable_material = off;';
+my $by_bitmap = $by_index =~ s/bitmapscan = off/indexscan = off/r;
+my $expanded = 'SELECT expanded_bytes FROM lsm_stat_cache';
+my $decoded = "SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'lsm block'";
+
+sub psql
+{
+	return $node->safe_psql('postgres', $_[0]) =~ s/.*\n//sr;
+}
+
+# Rows of l that differ from those of h, each looked up by its key; keys that only one has.
+# In no order, as blocks that are walked through are not kept for single rows.
+sub differing
+{
+	my ($how) = @_;
+
+	return psql("$how SELECT count(*) FROM (SELECT key FROM generate_series(-1, 3300) key ORDER BY md5(key::text)) k "
+		  . 'LEFT JOIN LATERAL (SELECT h FROM h WHERE id = key OFFSET 0) a ON true '
+		  . 'LEFT JOIN LATERAL (SELECT l FROM l WHERE id = key OFFSET 0) b ON true '
+		  . 'WHERE a.h::text IS DISTINCT FROM b.l::text');
+}
+
+# Three sessions: who reads the blocks, who makes row blocks of them, who finds these.
+sub same
+{
+	my ($what) = @_;
+
+	is(differing($by_index), 0, "$what: look-ups, time $_") foreach (1 .. 3);
+	is(differing($by_bitmap), 0, "$what: bitmaps");
+	return;
+}
+
+# A statement for either table.
+sub both
+{
+	my ($sql) = @_;
+
+	return ($sql =~ s/\bTWIN\b/h/gr) . '; ' . ($sql =~ s/\bTWIN\b/l/gr);
+}
+
+my $columns = 'id int PRIMARY KEY, b bool, c "char", s int2, i int8, o oid, f float4, d float8, n numeric, '
+  . 't text COLLATE "C", v varchar(40), p char(9), y bytea, u uuid, dt date, ts timestamptz, iv interval, '
+  . 'nm name, a int[], j jsonb, pt point, r int4range, k int';
+
+# The values of row i; every column is null in some rows.
+my @values = (
+	'i % 3 = 0', '(chr(65 + i % 26))::"char"', 'i % 30000', 'i * 1000000007::int8', 'i', 'i / 7.0', 'sqrt(i)',
+	'i::numeric ^ 3 / 7', 'repeat(md5(i::text), i % 5)', "'v' || i", "i % 100", 'decode(md5(i::text), \'hex\')',
+	'md5(i::text)::uuid', "date '2000-01-01' + i", "timestamptz '2000-01-01 UTC' + i * interval '1 hour'",
+	"i * interval '1 minute'", "('n' || i)::name", 'array[i, i + 1]', "jsonb_build_object('i', i)",
+	'point(i, -i)', 'int4range(i, i + 5)', 'i % 50');
+my $n = 0;
+my $rows = join(', ', map { $n++; "CASE WHEN (i + $n) % 11 > 0 THEN $_ END" } @values);
+
+psql($_)
+  foreach ("CREATE TABLE h ($columns)", "CREATE TABLE l ($columns) USING lsm",
+	"INSERT INTO h SELECT i, $rows FROM generate_series(1, 3000) i", 'INSERT INTO l SELECT * FROM h ORDER BY id',
+	both('CREATE INDEX ON TWIN (k)'));
+same('row log');
+psql("SELECT lsm_flush('l'), lsm_major_compact('l'); CHECKPOINT; VACUUM ANALYZE h, l");
+$node->restart;
+
+# ---- one row: from the file, from its block, from the row block
+my $one = "$by_index SELECT l, xmin, cmin, ctid, tableoid FROM l WHERE id = 1234";
+my $row = psql($one);
+is(psql($expanded), 0, 'a block that is read once is kept as it is stored');
+is(psql($one), $row, 'the same row');
+cmp_ok(psql($expanded), '>', 0, 'its block is kept as records');
+my $before = psql($expanded);
+is(psql("$one; $decoded"), 0, 'so the next session opens no block');
+is(psql($one), $row, 'and gets the same row');
+is(psql($expanded), $before, 'and makes none');
+same('flushed');
+is(psql("$by_index SELECT sum(length(t)) FROM generate_series(1, 3000) key, LATERAL (SELECT t FROM l WHERE id = key OFFSET 0) x; $decoded"),
+	0, 'all rows without opening a block');
+is(psql("$by_bitmap SELECT sum(length(t)) FROM l WHERE id = ANY (array(SELECT i FROM generate_series(1, 3000, 100) i)); $decoded"),
+	0, 'nor for a bitmap of few rows to a block');
+is(psql("SELECT count(*) FROM h FULL JOIN l USING (id) WHERE h::text IS DISTINCT FROM l::text"), 0, 'scans');
+
+# ---- changes above row blocks
+my $old = $node->background_psql('postgres');
+$old->query_safe("$by_index BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM h");
+psql(both("UPDATE TWIN SET t = 'new', n = NULL WHERE id % 5 = 0"));
+psql(both('UPDATE TWIN SET k = k + 1000 WHERE id % 7 = 0'));
+psql(both('DELETE FROM TWIN WHERE id % 9 = 0'));
+psql(both("INSERT INTO TWIN (id, t) SELECT i, 'again' FROM generate_series(9, 900, 9) i"));
+psql(both("UPDATE TWIN SET t = t || 'er' WHERE id % 10 = 0"));
+psql(both("BEGIN; UPDATE TWIN SET t = 'never'; DELETE FROM TWIN WHERE id < 1000; ROLLBACK"));
+same('changed');
+psql("SELECT lsm_flush('l')");
+same('changed, in increments');
+is( $old->query_safe('SELECT count(*) FROM h LEFT JOIN LATERAL (SELECT l FROM l WHERE l.id = h.id OFFSET 0) x ON true '
+		  . 'WHERE h::text IS DISTINCT FROM x.l::text'),
+	0,
+	'as an old snapshot sees them');
+$old->query_safe('COMMIT');
+my ($out, $err);
+$node->psql('postgres', "INSERT INTO l (id) VALUES (1234)", stderr => \$err);
+like($err, qr/duplicate key/, 'a unique check meets a row block');
+psql(both("INSERT INTO TWIN (id, t) SELECT i, 'conflict' FROM generate_series(1, 3100, 31) i "
+		  . 'ON CONFLICT (id) DO UPDATE SET t = TWIN.t || excluded.t'));
+same('ON CONFLICT');
+psql("SELECT lsm_flush('l'), lsm_major_compact('l'); VACUUM l");
+same('compacted');
+
+# ---- columns that come and go after row blocks were made, or before
+psql(both("ALTER TABLE TWIN ADD COLUMN m text DEFAULT 'missing', DROP COLUMN v, DROP COLUMN a"));
+same('columns added and dropped');
+psql(both("UPDATE TWIN SET m = 'there' WHERE id % 6 = 0"));
+psql("SELECT lsm_flush('l'), lsm_major_compact('l'); VACUUM l");
+same('some rows have a column, others miss it');
+psql("SELECT lsm_major_compact('l')");
+$node->restart;
+is(differing($by_index), 0, 'blocks are in the block cache');
+my $all = "$by_index SELECT count(x.l::text) FROM (SELECT id FROM h ORDER BY md5(id::text)) h, LATERAL (SELECT l FROM l WHERE l.id = h.id OFFSET 0) x";
+psql("BEGIN; ALTER TABLE l ADD COLUMN z text DEFAULT 'rolled back'; $all; ROLLBACK");
+cmp_ok(psql($expanded), '>', 0, 'row blocks made with a column that is rolled back');
+psql(both('ALTER TABLE TWIN ADD COLUMN z int DEFAULT 7'));
+same('another column in its place');
+psql(both("ALTER TABLE TWIN ALTER COLUMN p TYPE text, ALTER COLUMN t TYPE varchar"));
+same('types changed');
+
+# ---- rows that are not kept so: long ones, those with large values
+psql("CREATE TABLE $_->[0] (id int PRIMARY KEY, t text) USING lsm;"
+	  . "ALTER TABLE $_->[0] ALTER t SET STORAGE $_->[2];"
+	  . "INSERT INTO $_->[0] SELECT i, repeat(md5(i::text), $_->[1]) FROM generate_series(1, 300) i;"
+	  . "SELECT lsm_flush('$_->[0]'), lsm_major_compact('$_->[0]')")
+  foreach (['long', 100, 'PLAIN'], ['large', 400, 'EXTERNAL']);
+$node->restart;
+foreach my $table ('long', 'large')
+{
+	my $times = $table eq 'long' ? 100 : 400;
+
+	is(psql("$by_index SELECT count(*) FROM generate_series(1, 300) key, LATERAL (SELECT t FROM $table WHERE id = key * 7 % 300 + 1 OFFSET 0) x WHERE t = repeat(md5((key * 7 % 300 + 1)::text), $times)"),
+		300, "$table values, time $_") foreach (1 .. 3);
+}
+cmp_ok(psql("$by_index SELECT length(t) FROM long WHERE id = 150; $decoded"), '>', 0, 'their blocks are opened');
+
+# ---- a cache that is far too small, and none
+foreach my $size ('1MB', '0')
+{
+	$node->adjust_conf('postgresql.conf', 'lsm.block_cache_size', $size);
+	$node->restart;
+	same("block cache of $size");
+}
+$node->check_ok('postgres', 'soundness');
+$node->stop;
+done_testing();
