@@ -296,20 +296,24 @@ lsm_ddl_apply(LsmDdlFrame *frame, Relation rel)
 
 /*
  * SET ACCESS METHOD to one that has TOAST tables: the server makes one for the
- * table's new file only if the old file had one, and an lsm table has none.
+ * table's new file only if the old file had one, and an lsm table has none.  With the
+ * owner in the place of the old TOAST table it is marked as part of a rewrite, until
+ * the server has swapped the files: else logical decoding would collect its chunks and,
+ * as it passes over their rows, not let go of them.
  */
 static void
 lsm_ddl_add_toast_table(Oid relid)
 {
 	Relation	rel = RelationIdGetRelation(relid);
 	Oid			owner = rel->rd_rel->relrewrite;
-	bool		leaves = OidIsValid(owner) && !lsm_relation_is_lsm(rel) && lsm_relid_is_lsm(owner);
+	bool		leaves = OidIsValid(owner) && lsm_ddl_is_table(rel) &&
+		!lsm_relation_is_lsm(rel) && lsm_relid_is_lsm(owner);
 
 	RelationClose(rel);
 	if (!leaves)
 		return;
 	CommandCounterIncrement();
-	NewHeapCreateToastTable(relid, (Datum) 0, AccessExclusiveLock, InvalidOid);
+	NewHeapCreateToastTable(relid, (Datum) 0, AccessExclusiveLock, owner);
 }
 
 /*
