@@ -39,6 +39,7 @@
 #include "nodes/parsenodes.h"
 #include "tcop/utility.h"
 #include "utils/inval.h"
+#include "utils/lsyscache.h"
 
 /* Parameters of one WITH, SET or RESET. */
 typedef struct LsmDdlChange
@@ -317,6 +318,28 @@ lsm_ddl_add_toast_table(Oid relid)
 }
 
 /*
+ * SET UNLOGGED, just before the rows are written to the table's new file: unlogged
+ * tables have no cold store, and dumps of one that had could not be restored.
+ */
+static void
+lsm_ddl_check_unlogged(Oid relid)
+{
+	Relation	rel = RelationIdGetRelation(relid);
+	Oid			owner = rel->rd_rel->relrewrite;
+	bool		gets_unlogged = OidIsValid(owner) && lsm_relation_is_lsm(rel) &&
+		rel->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED &&
+		get_rel_persistence(owner) == RELPERSISTENCE_PERMANENT;
+
+	RelationClose(rel);
+	if (gets_unlogged && lsm_options_cold_store(lsm_options_load(owner)) != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot change table \"%s\" to unlogged because it has a cold store",
+						get_rel_name(owner)),
+				 errhint("Use ALTER TABLE ... RESET (lsm.cold_store).")));
+}
+
+/*
  * The server has made a relation or changed the pg_class row of one.  Is it the
  * one that the innermost statement is about?
  */
@@ -330,7 +353,10 @@ lsm_ddl_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int 
 	if (previous_object_access)
 		previous_object_access(access, class_id, object_id, sub_id, arg);
 	if (access == OAT_POST_CREATE && class_id == RelationRelationId && sub_id == 0)
+	{
+		lsm_ddl_check_unlogged(object_id);
 		lsm_ddl_add_toast_table(object_id);
+	}
 	if (frame == NULL || frame->changes == NIL || class_id != RelationRelationId || sub_id != 0)
 		return;
 
