@@ -239,7 +239,7 @@ lsm_stat_measure(const LsmView *view, LsmStatSizes *sizes)
 	sizes->bottom_bytes = bottom * BLCKSZ;
 }
 
-/* Read metapage and manifest of a table that is locked; false: they are damaged. */
+/* Read metapage and manifest of a table that is locked; false: they are damaged, or gone. */
 static bool
 lsm_stat_read_manifest(Relation rel, LsmStatSizes *sizes)
 {
@@ -268,7 +268,8 @@ lsm_stat_read_manifest(Relation rel, LsmStatSizes *sizes)
 		error = CopyErrorData();
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
-		if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED)
+		if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED &&
+			error->sqlerrcode != ERRCODE_UNDEFINED_FILE)
 			ReThrowError(error);
 		FreeErrorData(error);
 		good = false;
