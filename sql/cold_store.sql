@@ -80,6 +80,21 @@ SELECT * FROM lsm_check('t');
 VACUUM t;
 SELECT * FROM lsm_check('t');
 
+-- it has to give the store up before it becomes unlogged
+ALTER TABLE t SET UNLOGGED;
+ALTER TABLE t SET UNLOGGED, SET (lsm.cold_store = 'cold2');
+SELECT relpersistence, (SELECT value FROM lsm_options('t') WHERE option = 'lsm.cold_store')
+FROM pg_class WHERE relname = 't';
+BEGIN;
+ALTER TABLE t SET UNLOGGED, RESET (lsm.cold_store);
+SELECT count(*), sum(id), sum(b), count(DISTINCT a) FROM t;
+ROLLBACK;
+BEGIN;
+ALTER TABLE t SET UNLOGGED, SET ACCESS METHOD heap;
+SELECT relpersistence FROM pg_class WHERE relname = 't';
+ROLLBACK;
+SELECT * FROM lsm_check('t');
+
 -- to another store, and what depends on the first until then
 ALTER TABLE t SET (lsm.cold_store = 'cold2');
 DROP SERVER cold;

@@ -709,7 +709,8 @@ lsm_compat_index_vacuum_info(IndexVacuumInfo *info, Relation index, Relation rel
 	info->strategy = strategy;
 }
 
-static inline void
+/* Returns whether relfrozenxid has changed: it never goes back. */
+static inline bool
 lsm_compat_update_relstats(Relation rel, BlockNumber pages, double rows, BlockNumber visible,
 						   bool hasindex, TransactionId frozenxid, MultiXactId minmulti)
 {
@@ -723,6 +724,7 @@ lsm_compat_update_relstats(Relation rel, BlockNumber pages, double rows, BlockNu
 	vac_update_relstats(rel, pages, rows, visible, 0, hasindex, frozenxid, minmulti,
 						&frozenxid_updated, &minmulti_updated, false);
 #endif
+	return frozenxid_updated;
 }
 
 /* Store relpages, and leave the other statistics as they are. */

@@ -39,6 +39,7 @@
 #include "nodes/parsenodes.h"
 #include "tcop/utility.h"
 #include "utils/inval.h"
+#include "utils/lsyscache.h"
 
 /* Parameters of one WITH, SET or RESET. */
 typedef struct LsmDdlChange
@@ -296,20 +297,46 @@ lsm_ddl_apply(LsmDdlFrame *frame, Relation rel)
 
 /*
  * SET ACCESS METHOD to one that has TOAST tables: the server makes one for the
- * table's new file only if the old file had one, and an lsm table has none.
+ * table's new file only if the old file had one, and an lsm table has none.  With the
+ * owner in the place of the old TOAST table it is marked as part of a rewrite, until
+ * the server has swapped the files: else logical decoding would collect its chunks and,
+ * as it passes over their rows, not let go of them.
  */
 static void
 lsm_ddl_add_toast_table(Oid relid)
 {
 	Relation	rel = RelationIdGetRelation(relid);
 	Oid			owner = rel->rd_rel->relrewrite;
-	bool		leaves = OidIsValid(owner) && !lsm_relation_is_lsm(rel) && lsm_relid_is_lsm(owner);
+	bool		leaves = OidIsValid(owner) && lsm_ddl_is_table(rel) &&
+		!lsm_relation_is_lsm(rel) && lsm_relid_is_lsm(owner);
 
 	RelationClose(rel);
 	if (!leaves)
 		return;
 	CommandCounterIncrement();
-	NewHeapCreateToastTable(relid, (Datum) 0, AccessExclusiveLock, InvalidOid);
+	NewHeapCreateToastTable(relid, (Datum) 0, AccessExclusiveLock, owner);
+}
+
+/*
+ * SET UNLOGGED, just before the rows are written to the table's new file: unlogged
+ * tables have no cold store, and dumps of one that had could not be restored.
+ */
+static void
+lsm_ddl_check_unlogged(Oid relid)
+{
+	Relation	rel = RelationIdGetRelation(relid);
+	Oid			owner = rel->rd_rel->relrewrite;
+	bool		gets_unlogged = OidIsValid(owner) && lsm_relation_is_lsm(rel) &&
+		rel->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED &&
+		get_rel_persistence(owner) == RELPERSISTENCE_PERMANENT;
+
+	RelationClose(rel);
+	if (gets_unlogged && lsm_options_cold_store(lsm_options_load(owner)) != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot change table \"%s\" to unlogged because it has a cold store",
+						get_rel_name(owner)),
+				 errhint("Use ALTER TABLE ... RESET (lsm.cold_store).")));
 }
 
 /*
@@ -326,7 +353,10 @@ lsm_ddl_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int 
 	if (previous_object_access)
 		previous_object_access(access, class_id, object_id, sub_id, arg);
 	if (access == OAT_POST_CREATE && class_id == RelationRelationId && sub_id == 0)
+	{
+		lsm_ddl_check_unlogged(object_id);
 		lsm_ddl_add_toast_table(object_id);
+	}
 	if (frame == NULL || frame->changes == NIL || class_id != RelationRelationId || sub_id != 0)
 		return;
 

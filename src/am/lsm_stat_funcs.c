@@ -239,7 +239,7 @@ lsm_stat_measure(const LsmView *view, LsmStatSizes *sizes)
 	sizes->bottom_bytes = bottom * BLCKSZ;
 }
 
-/* Read metapage and manifest of a table that is locked; false: they are damaged. */
+/* Read metapage and manifest of a table that is locked; false: they are damaged, or gone. */
 static bool
 lsm_stat_read_manifest(Relation rel, LsmStatSizes *sizes)
 {
@@ -268,7 +268,8 @@ lsm_stat_read_manifest(Relation rel, LsmStatSizes *sizes)
 		error = CopyErrorData();
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
-		if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED)
+		if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED &&
+			error->sqlerrcode != ERRCODE_UNDEFINED_FILE)
 			ReThrowError(error);
 		FreeErrorData(error);
 		good = false;
@@ -279,9 +280,18 @@ lsm_stat_read_manifest(Relation rel, LsmStatSizes *sizes)
 	return good;
 }
 
+/* Has this session, on this server, a file to look at? */
+static bool
+lsm_stat_has_file(Relation rel)
+{
+	if (RELATION_IS_OTHER_TEMP(rel))
+		return false;
+	return rel->rd_rel->relpersistence != RELPERSISTENCE_UNLOGGED || !RecoveryInProgress();
+}
+
 /*
  * What the table consists of now.  False if it is gone; *known is false if it is
- * locked exclusively or damaged, and could not be looked at.
+ * locked exclusively or damaged, or unlogged on a standby, and could not be looked at.
  */
 static bool
 lsm_stat_look(Oid relid, LsmStatSizes *sizes, bool *known)
@@ -297,7 +307,7 @@ lsm_stat_look(Oid relid, LsmStatSizes *sizes, bool *known)
 		UnlockRelationOid(relid, AccessShareLock);
 		return false;
 	}
-	if (lsm_relation_is_lsm(rel) && !RELATION_IS_OTHER_TEMP(rel))
+	if (lsm_relation_is_lsm(rel) && lsm_stat_has_file(rel))
 		*known = lsm_stat_read_manifest(rel, sizes);
 	relation_close(rel, AccessShareLock);
 	return true;

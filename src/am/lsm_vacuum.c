@@ -303,6 +303,7 @@ typedef struct LsmVacuum
 	uint64		moved;			/* pages of segments, for that */
 	uint64		holes;
 	uint64		oldest_xid;
+	bool		xid_updated;	/* relfrozenxid is oldest_xid now, and was not */
 	PGRUsage	usage;
 	BufferUsage buffers;
 	WalUsage	wal;
@@ -740,9 +741,11 @@ lsm_vacuum_report(LsmVacuum *vacuum)
 	appendStringInfo(&buf, "removable cutoff: %u, which was %d XIDs old when operation ended\n",
 					 vacuum->cutoffs.oldest_xmin,
 					 (int32) (ReadNextTransactionId() - vacuum->cutoffs.oldest_xmin));
-	appendStringInfo(&buf, "new relfrozenxid: %u, which is %d XIDs ahead of previous value\n",
-					 (TransactionId) vacuum->oldest_xid,
-					 (int32) ((TransactionId) vacuum->oldest_xid - vacuum->cutoffs.relfrozenxid));
+	if (vacuum->xid_updated)
+		appendStringInfo(&buf, "new relfrozenxid: %u, which is %d XIDs ahead of previous value\n",
+						 (TransactionId) vacuum->oldest_xid,
+						 (int32) ((TransactionId) vacuum->oldest_xid -
+								  vacuum->cutoffs.relfrozenxid));
 	if (!vacuum->cleanup)
 		appendStringInfoString(&buf, "index scan bypassed\n");
 	for (int i = 0; i < vacuum->nindexes; i++)
@@ -790,10 +793,12 @@ lsm_vacuum_run(Relation rel, VacuumParams *params, BufferAccessStrategy strategy
 											  lsm_full_xid(vacuum.cutoffs.oldest_xmin));
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_FINAL_CLEANUP);
 	visibilitymap_count(rel, &visible, NULL);
-	lsm_compat_update_relstats(rel, vacuum.pages == 0 ? 0 :
-							   (BlockNumber) Min(lsm_vacuum_pages(rel), MaxBlockNumber),
-							   vacuum.rows, visible, vacuum.nindexes > 0,
-							   (TransactionId) vacuum.oldest_xid, vacuum.cutoffs.oldest_mxact);
+	vacuum.xid_updated =
+		lsm_compat_update_relstats(rel, vacuum.pages == 0 ? 0 :
+								   (BlockNumber) Min(lsm_vacuum_pages(rel), MaxBlockNumber),
+								   vacuum.rows, visible, vacuum.nindexes > 0,
+								   (TransactionId) vacuum.oldest_xid,
+								   vacuum.cutoffs.oldest_mxact);
 	lsm_compat_report_vacuum(rel, vacuum.rows, lsm_vacuum_report_dead(&vacuum), vacuum.start);
 	pgstat_progress_end_command();
 	lsm_vacuum_report(&vacuum);

@@ -157,6 +157,13 @@ is($node->safe_psql('postgres', 'SELECT relname, rows_read, increments FROM lsm_
 	'd|0|', 'statistics leave out what cannot be read');
 $node->stop;
 
+# Nor can it if the file is gone.
+unlink($file) or die $!;
+$node->start;
+is($node->safe_psql('postgres', 'SELECT relname, rows_read, increments FROM lsm_stat_tables ORDER BY relname'),
+	'd|0|', 'statistics of a table whose file is gone');
+$node->stop;
+
 # Records of a row that lead in a circle end.  Those of a rolled back transaction, so
 # that they are passed.
 write_file($whole);

@@ -145,9 +145,32 @@ my $session = $publisher->session('postgres');
 $session->query_safe(q{BEGIN; UPDATE l.by_key SET b = repeat('s', 100) || id; SAVEPOINT x; DELETE FROM l.by_key WHERE id < 0; ROLLBACK TO x; DELETE FROM l.by_key WHERE id = 50001});
 my $running = decoded('streamed', 'stream-changes', '1');
 like($running, qr/streaming change/, 'a transaction that runs is streamed');
-$session->query_safe('COMMIT');
+
+# What has been decoded once is not streamed again: there must be more of it, however much
+# of its WAL had been flushed before.
+$session->query_safe(q{UPDATE l.by_key SET b = repeat('t', 100) || id; COMMIT});
 $session->quit;
 like(decoded('streamed', 'stream-changes', '1'), qr/streamed transaction/, 'and its end is told');
+# A table with large values becomes one of heap, in a transaction that is streamed: what the
+# rewrite logs is passed over, that of the new TOAST table too.  If not, memory is over the
+# limit for ever, and nothing more comes out.
+$publisher->safe_psql('postgres', q{
+	CREATE TABLE leaving (id int PRIMARY KEY, b text) USING lsm;
+	ALTER TABLE leaving ALTER b SET STORAGE EXTERNAL;
+	INSERT INTO leaving SELECT i, value(i, 20000) FROM generate_series(1, 20) i});
+decoded('streamed', 'stream-changes', '1');
+$publisher->safe_psql('postgres', q{
+	BEGIN; ALTER TABLE leaving SET ACCESS METHOD heap; INSERT INTO leaving VALUES (21, value(21, 100000)); COMMIT;
+	DELETE FROM leaving WHERE id = 1});
+$publisher->safe_psql('postgres', q{ALTER DATABASE postgres SET statement_timeout = '3min'});
+my $left = decoded('streamed', 'stream-changes', '1');
+$publisher->safe_psql('postgres', 'ALTER DATABASE postgres RESET statement_timeout');
+like($left, qr/streaming change.*DELETE: id\[integer\]:1/s, 'a table with large values becomes one of heap');
+unlike($left, qr/pg_temp/, 'which is not told');
+is($publisher->safe_psql('postgres', q{SELECT t.relrewrite = 0 AND t.oid = ('pg_toast.pg_toast_' || c.oid)::regclass,
+		sum(length(b)) FROM leaving, pg_class c JOIN pg_class t ON t.oid = c.reltoastrelid
+	WHERE c.oid = 'leaving'::regclass GROUP BY 1}), 't|480000', 'its TOAST table is one like others');
+$publisher->safe_psql('postgres', 'DROP TABLE leaving');
 $publisher->safe_psql('postgres', q{SELECT pg_drop_replication_slot('streamed'), pg_drop_replication_slot('plain')});
 
 # Subscribers: what is published of lsm goes to heap and to lsm.

@@ -205,6 +205,21 @@ sub free_holes
 	return;
 }
 
+# VACUUM tells of relfrozenxid if it has changed, as for heap.
+my $holder = $node->session('postgres');
+$holder->query_safe('BEGIN; CREATE TABLE holder ()');
+$node->safe_psql('postgres', 'CREATE TABLE frozen (id int) USING lsm');
+$node->safe_psql('postgres', 'INSERT INTO frozen VALUES (1)');
+$node->safe_psql('postgres', 'VACUUM frozen');
+my (undef, undef, $told) = $node->psql('postgres', 'VACUUM (VERBOSE) frozen');
+like($told, qr/removable cutoff/, 'VACUUM reports');
+unlike($told, qr/new relfrozenxid/, 'no new relfrozenxid while a transaction holds it');
+$holder->query_safe('ROLLBACK');
+$holder->quit;
+(undef, undef, $told) = $node->psql('postgres', 'VACUUM (VERBOSE) frozen');
+like($told, qr/new relfrozenxid: \d+, which is [1-9]\d* XIDs ahead/, 'a new relfrozenxid');
+$node->safe_psql('postgres', 'DROP TABLE frozen');
+
 make_holes($node);
 free_holes($node);
 my $rows = $node->safe_psql('postgres', $sum_h);

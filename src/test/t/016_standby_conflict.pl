@@ -40,6 +40,19 @@ sub on_primary
 	return;
 }
 
+# An unlogged table has no file there: it says so, and does not hide the others.
+on_primary('CREATE UNLOGGED TABLE un (id int PRIMARY KEY) USING lsm', 'INSERT INTO un VALUES (1)');
+catch_up();
+is($standby->safe_psql('postgres', 'SELECT relname, increments, memtable_bytes > 0 FROM lsm_stat_tables ORDER BY relname'),
+	"empty|0|f\nt|0|t\nun||", 'lsm_stat_tables with an unlogged table');
+foreach my $query ('lsm_segments', 'lsm_check')
+{
+	my ($code, $out, $err) = $standby->psql('postgres', "SELECT * FROM $query('un')");
+
+	like($err, qr/cannot access temporary or unlogged relations during recovery/, "$query of an unlogged table");
+}
+on_primary('DROP TABLE un');
+
 my $by_index = 'SET enable_seqscan = off; SET enable_bitmapscan = off;';
 my $conflict = qr/due to conflict with recovery/;
 
