@@ -456,7 +456,7 @@ lsm_check_segment(LsmCheck *check, void *arg)
 			versions++;
 			previous = root;
 		}
-		lsm_block_unpin(cached, lsm_xact_number);
+		lsm_block_unpin_now(cached);
 	}
 	if (rows != entry->rows || versions != entry->versions)
 		lsm_check_problem(check, "segment " UINT64_FORMAT " has " UINT64_FORMAT " rows and "
@@ -501,7 +501,7 @@ lsm_check_segment(LsmCheck *check, void *arg)
 			}
 			if (row < lsm_block_rows(block))
 				beyond = true;
-			lsm_block_unpin(cached, lsm_xact_number);
+			lsm_block_unpin_now(cached);
 			if (beyond)
 				break;
 		}
@@ -686,7 +686,7 @@ lsm_order_settle(LsmOrder *order, LsmOrderCursor *cursor)
 	{
 		if (cursor->cached != NULL)
 		{
-			lsm_block_unpin(cursor->cached, lsm_xact_number);
+			lsm_block_unpin_now(cursor->cached);
 			cursor->cached = NULL;
 			cursor->blockno++;
 		}
