@@ -116,3 +116,23 @@ SELECT c AS problem FROM lsm_check('insp_sparse') c;
 SELECT c AS problem FROM lsm_check('insp') c;
 DROP TABLE insp, insp_sparse, insp_zero;
 DROP EXTENSION amcheck, pageinspect, pg_buffercache, pg_freespacemap, pg_prewarm, pg_surgery, pg_visibility, pgrowlocks, pgstattuple;
+
+-- lsm_check() goes once through the versions of a row, however many a segment has
+CREATE TABLE often (id int PRIMARY KEY, v int) USING lsm;
+INSERT INTO often SELECT i, 0 FROM generate_series(1, 10) i;
+SELECT count(*) AS flush FROM lsm_flush('often');
+BEGIN;
+DO $$
+BEGIN
+	FOR i IN 1 .. 1000 LOOP
+		UPDATE often SET v = i WHERE id = 5;
+	END LOOP;
+END
+$$;
+SELECT count(*) AS flush FROM lsm_flush('often');
+COMMIT;
+SELECT data_blocks_hit + data_blocks_read AS blocks FROM lsm_stat_table('often'::regclass) \gset
+SELECT c AS problem FROM lsm_check('often') c;
+SELECT data_blocks_hit + data_blocks_read - :blocks < 100 AS few_blocks
+	FROM lsm_stat_table('often'::regclass);
+DROP TABLE often;

@@ -93,3 +93,23 @@ SELECT FROM lsm_check('lookups_lsm');
 DROP FUNCTION lookups_same;
 DROP TABLE lookups_heap, lookups_lsm, lookups_outer, lookups_queries;
 RESET ALL;
+
+-- what a session keeps of a table that it has read does not begin with a large piece
+CREATE SCHEMA lo_many;
+DO $$
+DECLARE
+	n int;
+BEGIN
+	FOR i IN 1 .. 10 LOOP
+		EXECUTE format('CREATE TABLE lo_many.t%s (a int) USING lsm', i);
+		EXECUTE format('INSERT INTO lo_many.t%s VALUES (%1$s)', i);
+		PERFORM lsm_flush(format('lo_many.t%s', i)::regclass);
+		EXECUTE format('SELECT a FROM lo_many.t%s', i) INTO n;
+		ASSERT n = i;
+	END LOOP;
+END
+$$;
+SELECT count(*) AS contexts FROM pg_backend_memory_contexts WHERE name = 'lsm segments';
+SET client_min_messages = warning;
+DROP SCHEMA lo_many CASCADE;
+RESET client_min_messages;

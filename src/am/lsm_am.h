@@ -119,7 +119,7 @@ typedef struct LsmScanData
 	LsmTid		unit_hi;
 	char	   *page;			/* copy of a row-log page */
 	LsmCachedBlock *cached;
-	uint64		cached_xact;
+	LsmPinHolder cached_holder;
 	bool		all_frozen;
 	LsmManifestEntry entry;		/* segment of the block */
 	int			nrows;
@@ -138,7 +138,7 @@ typedef struct LsmScanData
 	int			maxplaces;
 	LsmScanPlace *places;
 	LsmCachedBlock *place_cached;	/* pinned: the block looked at last, */
-	uint64		place_xact;
+	LsmPinHolder place_holder;
 	uint64		place_uid;		/* of that segment */
 	uint32		place_blockno;
 	char	   *change_buf;		/* copies of records */

@@ -258,7 +258,7 @@ lsm_batch_collect_increment(LsmBatchScan *batch, LsmView *view, int increment, L
 			batch->roots[(*n)++] = root;
 			lsm_scan_add_place(scan, root, increment, blockno, row);
 		}
-		lsm_block_unpin(cached, lsm_xact_number);
+		lsm_block_unpin_now(cached);
 		if (row < rows)
 			break;
 	}
@@ -522,7 +522,7 @@ lsm_batch_open(LsmBatchScan *batch, LsmManifestEntry *entry, LsmTid lo, LsmTid h
 		memset(batch->mask + from, 1, to - from);
 		batch->nseen = to - from;
 	}
-	scan->cached_xact = lsm_xact_number;
+	scan->cached_holder = lsm_pin_holder();
 	scan->entry = *entry;
 	scan->all_frozen = (entry->flags & LSM_SEGFLAG_ALL_VISIBLE) ||
 		lsm_block_all_frozen(batch->block);
@@ -621,7 +621,7 @@ lsm_batch_read_listed(LsmBatchScan *batch, const LsmManifestEntry *entry, uint32
 	scan->asked_tid = last;
 	cached = lsm_block_pin_ahead(scan->base.rs_rd, scan->table, entry, blockno, &scan->feed);
 	if (cached != NULL)
-		lsm_block_unpin(cached, lsm_xact_number);
+		lsm_block_unpin_now(cached);
 }
 
 /* The rows of the block are to be fetched, each by itself. */

@@ -112,7 +112,7 @@ lsm_rewrite_release(LsmRewrite *rewrite)
 
 	for (int i = 0; i < merge->nrecords && rewrite->pinned; i++)
 		if (merge->records[i].cached != NULL)
-			lsm_block_unpin(merge->records[i].cached, lsm_xact_number);
+			lsm_block_unpin_now(merge->records[i].cached);
 	merge->nrecords = 0;
 	rewrite->pinned = false;
 	MemoryContextReset(merge->row_context);

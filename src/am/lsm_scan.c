@@ -201,7 +201,7 @@ lsm_scan_read_root(LsmScan scan, LsmTid root)
 	{
 		cached = lsm_block_pin_ahead(rel, scan->table, entry, blockno, &scan->feed);
 		if (cached != NULL)
-			lsm_block_unpin(cached, lsm_xact_number);
+			lsm_block_unpin_now(cached);
 	}
 	return scan->asked_tid;
 }
@@ -258,7 +258,7 @@ lsm_scan_drop_unit(LsmScan scan)
 {
 	if (scan->cached != NULL)
 	{
-		lsm_block_unpin(scan->cached, scan->cached_xact);
+		lsm_block_unpin(scan->cached, scan->cached_holder);
 		scan->cached = NULL;
 	}
 	scan->have_unit = false;
@@ -501,7 +501,7 @@ lsm_scan_load_block(LsmScan scan, LsmManifestEntry *entry, LsmTid tid, bool forw
 		scan->cached = lsm_block_pin_for(rel, scan->table, entry, blockno, scan->feed.kind);
 	if (scan->cached == NULL)
 		return false;
-	scan->cached_xact = lsm_xact_number;
+	scan->cached_holder = lsm_pin_holder();
 	scan->entry = *entry;
 	block = scan->cached->block;
 
@@ -623,7 +623,7 @@ lsm_scan_mark_increment(LsmScan scan, LsmManifestEntry *entry)
 		}
 		done = row < lsm_block_rows(block);
 		lsm_scan_mark(scan, roots, n);
-		lsm_block_unpin(cached, lsm_xact_number);
+		lsm_block_unpin_now(cached);
 		if (done)
 			return true;
 		blockno++;

@@ -192,7 +192,7 @@ void
 lsm_scan_drop_place(LsmScan scan)
 {
 	if (scan->place_cached != NULL)
-		lsm_block_unpin(scan->place_cached, scan->place_xact);
+		lsm_block_unpin(scan->place_cached, scan->place_holder);
 	scan->place_cached = NULL;
 }
 
@@ -202,13 +202,13 @@ lsm_change_pin(LsmScan scan, const LsmScanPlace *place)
 {
 	const LsmManifestEntry *entry = scan->table->view->increments[place->increment];
 
-	if (scan->place_cached != NULL && scan->place_xact == lsm_xact_number &&
+	if (scan->place_cached != NULL && lsm_pin_holder_is_now(&scan->place_holder) &&
 		scan->place_uid == entry->uid && scan->place_blockno == place->blockno)
 		return scan->place_cached;
 	lsm_scan_drop_place(scan);
 	scan->place_uid = entry->uid;
 	scan->place_blockno = place->blockno;
-	scan->place_xact = lsm_xact_number;
+	scan->place_holder = lsm_pin_holder();
 	scan->place_cached = lsm_block_pin_for(scan->base.rs_rd, scan->table, entry, place->blockno,
 										   LSM_READER_SCAN);
 	return scan->place_cached;

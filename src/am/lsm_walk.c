@@ -113,5 +113,5 @@ lsm_walk_step(LsmWalk *walk, LsmTid root)
 		return;
 	cached = lsm_block_pin_ahead(walk->rel, walk->table, entry, blockno, &walk->feed);
 	if (cached != NULL)
-		lsm_block_unpin(cached, lsm_xact_number);
+		lsm_block_unpin_now(cached);
 }

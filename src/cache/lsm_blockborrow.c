@@ -16,8 +16,7 @@
  *
  * PINS
  *	  Each has a pin in shared memory from when it is borrowed until it is released: by its
- *	  last user, or at the end of the transaction, after an error too.  What a failed
- *	  subtransaction leaves stays pinned until then, but no more than those few.
+ *	  last user, or when the last owner of its pins ends (lsm_blockpin.c), after an error too.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,7 +31,7 @@
 /* A block that is pinned in shared memory. */
 typedef struct LsmBorrowedBlock
 {
-	LsmCachedBlock cached;		/* must be first; in use while refcount > 0 */
+	LsmCachedBlock cached;		/* must be first */
 	LsmBlockLender lender;
 	LsmCachePin pin;
 	bool		pinned;
@@ -72,68 +71,60 @@ lsm_borrowed_release(LsmCachedBlock *cached)
 {
 	LsmBorrowedBlock *borrowed = (LsmBorrowedBlock *) cached;
 
-	if (borrowed->pinned)
-	{
-		lsm_sharedcache_unpin(&borrowed->pin);
-		borrowed->pinned = false;
-	}
-	cached->refcount = 0;
+	Assert(borrowed->pinned && cached->pinned.count == 0);
+	lsm_sharedcache_unpin(&borrowed->pin);
+	borrowed->pinned = false;
 }
 
 static LsmBorrowedBlock *
 lsm_borrowed_find_unused(void)
 {
 	for (int i = 0; i < LSM_BORROWED_BLOCKS; i++)
-		if (lsm_borrowed[i].cached.refcount == 0 && !lsm_borrowed[i].pinned)
+		if (!lsm_borrowed[i].pinned)
 			return &lsm_borrowed[i];
 	return NULL;
 }
 
 LsmCachedBlock *
-lsm_block_borrow_shared(Relation rel, LsmTable *table, LsmSegmentReader *reader,
-						const LsmAheadPlace *place, LsmReaderKind kind,
-						MemoryContext context)
+lsm_block_borrow_shared(Relation rel, const LsmAheadPlace *place)
 {
 	const LsmManifestEntry *entry = place->entry;
 	LsmBorrowedBlock *borrowed = lsm_borrowed_find_unused();
 	LsmCachedBlock *cached;
-	MemoryContext caller;
 
 	if (borrowed == NULL || place->len > LSM_BORROWED_BYTES ||
 		!(lsm_segpages_are_direct(rel) || lsm_entry_is_cold(entry)) ||
 		!lsm_sharedcache_pin(entry->uid, place->blockno, place->len, LSM_TOUCH_SCAN,
 							 &borrowed->pin))
 		return NULL;
-	lsm_borrowed_nspans = 0;
-	cached = &borrowed->cached;
 	borrowed->pinned = true;
 	borrowed->lender.copy = lsm_borrowed_copy;
-	cached->refcount = 1;
-	cached->xact = lsm_xact_number;
-
-	caller = MemoryContextSwitchTo(context);
-	cached->block = lsm_block_borrow(cached->block, reader, place->blockno, &borrowed->lender);
-	MemoryContextSwitchTo(caller);
+	cached = &borrowed->cached;
+	lsm_pinned_init(&cached->pinned);
 	cached->uid = entry->uid;
 	cached->blockno = place->blockno;
 	cached->borrowed = true;
 	cached->passing = true;
 	cached->npages = lsm_segpages_span(place->offset, place->len);
-	lsm_block_count_hit(rel, table, place, kind);
 	return cached;
+}
+
+void
+lsm_borrowed_open(Relation rel, LsmTable *table, LsmSegmentReader *reader,
+				  LsmCachedBlock *cached, const LsmAheadPlace *place, LsmReaderKind kind,
+				  MemoryContext context)
+{
+	LsmBorrowedBlock *borrowed = (LsmBorrowedBlock *) cached;
+	MemoryContext caller = MemoryContextSwitchTo(context);
+
+	lsm_borrowed_nspans = 0;
+	cached->block = lsm_block_borrow(cached->block, reader, place->blockno, &borrowed->lender);
+	MemoryContextSwitchTo(caller);
+	lsm_block_count_hit(rel, table, place, kind);
 }
 
 void
 lsm_borrowed_prefetch(uint64 uid, uint32 blockno)
 {
 	lsm_sharedcache_prefetch(uid, blockno, lsm_borrowed_spans, lsm_borrowed_nspans);
-}
-
-void
-lsm_borrowed_release_all(void)
-{
-	/* pinned without being in use: keeping it has failed */
-	for (int i = 0; i < LSM_BORROWED_BLOCKS; i++)
-		if (lsm_borrowed[i].cached.refcount > 0 || lsm_borrowed[i].pinned)
-			lsm_borrowed_release(&lsm_borrowed[i].cached);
 }

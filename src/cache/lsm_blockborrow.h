@@ -16,20 +16,18 @@
 #include "lsm_segment.h"
 #include "lsm_table.h"
 
+/* Pin a block where it is in shared memory; NULL: it has to be copied. */
+extern LsmCachedBlock *lsm_block_borrow_shared(Relation rel, const LsmAheadPlace *place);
+
 /*
- * Pin a block where it is in shared memory; NULL: it has to be copied.  What is decoded of it
- * is allocated in that context.  Its refcount is 1.
+ * Open it, when the caller has pinned it.  What is decoded of it is allocated in that context.
  */
-extern LsmCachedBlock *lsm_block_borrow_shared(Relation rel, LsmTable *table,
-											   LsmSegmentReader *reader,
-											   const LsmAheadPlace *place, LsmReaderKind kind,
-											   MemoryContext context);
+extern void lsm_borrowed_open(Relation rel, LsmTable *table, LsmSegmentReader *reader,
+							  LsmCachedBlock *cached, const LsmAheadPlace *place,
+							  LsmReaderKind kind, MemoryContext context);
 
 /* The block is not used any more: its memory may serve for another one. */
 extern void lsm_borrowed_release(LsmCachedBlock *cached);
-
-/* The same of all, at the end of a transaction. */
-extern void lsm_borrowed_release_all(void);
 
 /* Have the processor fetch what borrowing this block will look at; a hint. */
 extern void lsm_borrowed_prefetch(uint64 uid, uint32 blockno);

@@ -11,16 +11,16 @@
  * what is here.
  *
  * OWNS
- *	  The hash table of blocks and their list, what they take, and how many are pinned.
+ *	  The hash table of blocks and their list, and what they take.
  *
  * PINS
- *	  A block stays while its refcount is above 0; of a block that lies over bytes in shared
+ *	  A block stays while it is pinned (lsm_blockpin.c); of a block that lies over bytes in shared
  *	  memory, or is borrowed there, these are pinned as long.  When its last user has gone, a
  *	  borrowed block is forgotten; but if chunks had to be decompressed, or numerics built, it
  *	  is completed first, and kept like others.
  *
- *	  Pins end with the transaction: by an error too.  Those of a failed subtransaction last
- *	  until then.
+ *	  Pins end with their resource owner at the latest, by an error too; those of all owners
+ *	  with the transaction.
  *
  *-------------------------------------------------------------------------
  */
@@ -77,7 +77,6 @@ static Size lsm_blocks_bytes;
 #define LSM_POINT_COPIES		2
 
 static uint32 lsm_passing_blocks;
-static int	lsm_pinned_blocks;	/* blocks with refcount > 0 */
 
 /* Forget a block that is not pinned. */
 static void
@@ -101,10 +100,10 @@ lsm_block_evict(Size need)
 	{
 		LsmCachedBlock *old = dlist_tail_element(LsmCachedBlock, lru, &lsm_blocks_lru);
 
-		if (old->refcount > 0 || old->used)
+		if (old->pinned.count > 0 || old->used)
 		{
 			/* each has been met twice: there are no others */
-			if (old->refcount > 0 && ++pinned > 2 * lsm_pinned_blocks)
+			if (old->pinned.count > 0 && ++pinned > 2 * lsm_pinned_blocks)
 				break;
 			old->used = false;
 			dlist_move_head(&lsm_blocks_lru, &old->lru);
@@ -155,7 +154,7 @@ lsm_borrowed_keep(LsmCachedBlock *cached)
 	}
 	*kept = *cached;
 	kept->borrowed = false;
-	kept->refcount = 0;
+	lsm_pinned_init(&kept->pinned);
 	lsm_block_keep(kept->block, lsm_blocks_context);
 	kept->memory = lsm_block_memory(kept->block);
 	lsm_blocks_bytes += kept->memory;
@@ -175,56 +174,93 @@ lsm_borrowed_is_wanted(LsmCachedBlock *cached)
 		 ++lsm_passing_blocks % LSM_PASSING_KEPT == 0);
 }
 
+/* Its last pin is being given back.  (What fails before that leaves the pin to its owner.) */
 static void
-lsm_borrowed_end(LsmCachedBlock *cached)
+lsm_borrowed_end(LsmCachedBlock *cached, LsmOwnedPins *pins)
 {
-	if (lsm_borrowed_is_wanted(cached))
-	{
+	bool		wanted = lsm_borrowed_is_wanted(cached);
+
+	if (wanted)
 		lsm_borrowed_keep(cached);
-		lsm_borrowed_release(cached);
+	lsm_pins_drop_last(&cached->pinned, pins);
+	lsm_borrowed_release(cached);
+	if (wanted)
 		lsm_block_evict(0);
-	}
-	else
+}
+
+/* ---- ends of resource owners ---- */
+
+/* What a block takes has changed while it was pinned, perhaps. */
+static bool
+lsm_block_recount(LsmCachedBlock *cached)
+{
+	Size		memory = lsm_block_memory(cached->block);
+
+	if (memory == cached->memory)
+		return false;
+	lsm_blocks_bytes += memory - cached->memory;
+	cached->memory = memory;
+	return true;
+}
+
+/* A block whose pins have been taken away; what is not sound in it, nobody looks at again. */
+static void
+lsm_block_was_unpinned(LsmPinned *pinned)
+{
+	LsmCachedBlock *cached = (LsmCachedBlock *)
+		((char *) pinned - offsetof(LsmCachedBlock, pinned));
+
+	if (cached->borrowed)
+	{
 		lsm_borrowed_release(cached);
+		return;
+	}
+	if (cached->shared != NULL)
+		lsm_sharedcache_unpin(&cached->pin);
+	(void) lsm_block_recount(cached);
+}
+
+static void
+lsm_blockcache_owner_ends(ResourceReleasePhase phase, bool commit, bool top, void *arg)
+{
+	if (phase != RESOURCE_RELEASE_BEFORE_LOCKS)
+		return;
+	if (!commit)
+		lsm_shared_opening_release();
+	if (likely(lsm_pinned_blocks == 0) ||
+		lsm_pins_take_away(CurrentResourceOwner, lsm_block_was_unpinned) == 0)
+		return;
+#ifdef USE_ASSERT_CHECKING
+	if (commit)
+		elog(WARNING, "pins of decoded blocks were not given back");
+#endif
+	lsm_block_evict(0);
 }
 
 /* ---- blocks ---- */
 
-static LsmCachedBlock *
-lsm_block_take(LsmCachedBlock *cached)
-{
-	if (cached->refcount > 0 && cached->xact != lsm_xact_number)
-		elog(ERROR, "block of segment " UINT64_FORMAT " is pinned by an ended transaction",
-			 cached->uid);
-	if (cached->refcount == 0)
-	{
-		cached->xact = lsm_xact_number;
-		cached->used = true;
-		lsm_pinned_blocks++;
-	}
-	cached->refcount++;
-	return cached;
-}
-
 LsmCachedBlock *
 lsm_block_repin(LsmCachedBlock *cached)
 {
-	return lsm_block_take(cached);
+	lsm_pins_take(&cached->pinned);
+	return cached;
 }
 
 /* Pin a block that is in the cache; NULL: it had to be forgotten. */
 static inline LsmCachedBlock *
 lsm_block_use(Relation rel, LsmTable *table, LsmCachedBlock *cached)
 {
-	if (cached->shared != NULL && cached->refcount == 0 && !lsm_block_pin_shared(cached))
+	if (cached->shared != NULL && cached->pinned.count == 0 && !lsm_block_pin_shared(cached))
 	{
 		lsm_block_forget(cached);
 		return NULL;
 	}
+	cached->used = true;
 	lsm_stat_count(&table->stat, LSM_STAT_DATA_HIT);
 	/* what is found here counts as pages found in shared buffers */
 	lsm_compat_count_hits(rel, cached->npages);
-	return lsm_block_take(cached);
+	lsm_pins_take(&cached->pinned);
+	return cached;
 }
 
 static void
@@ -240,6 +276,7 @@ lsm_blocks_init(void)
 	ctl.entrysize = sizeof(LsmCachedBlock);
 	ctl.hcxt = lsm_blocks_context;
 	lsm_blocks = hash_create("lsm blocks", 1024, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	RegisterResourceReleaseCallback(lsm_blockcache_owner_ends, NULL);
 }
 
 /* A block that is still in this backend, pinned; NULL if it is not. */
@@ -350,11 +387,11 @@ lsm_block_pin_scanned(Relation rel, LsmTable *table, const LsmManifestEntry *ent
 	if (cached != NULL)
 		return cached;
 	lsm_block_locate(open, blockno, &place);
-	cached = lsm_block_borrow_shared(rel, table, open->reader, &place, kind,
-									 lsm_blocks_context);
+	cached = lsm_block_borrow_shared(rel, &place);
 	if (cached == NULL)
 		return NULL;
-	lsm_pinned_blocks++;
+	lsm_pins_take(&cached->pinned);
+	lsm_borrowed_open(rel, table, open->reader, cached, &place, kind, lsm_blocks_context);
 	LSM_STOP("block-borrowed");
 	return cached;
 }
@@ -401,9 +438,8 @@ lsm_block_find_or_read(Relation rel, LsmTable *table, const LsmManifestEntry *en
 	cached->passing = kind != LSM_READER_POINT;
 	cached->expands = shared && kind == LSM_READER_POINT;
 	cached->used = false;
-	cached->refcount = 1;
-	lsm_pinned_blocks++;
-	cached->xact = lsm_xact_number;
+	lsm_pinned_init(&cached->pinned);
+	lsm_pins_take(&cached->pinned);
 	dlist_push_head(&lsm_blocks_lru, &cached->lru);
 	cached->memory = lsm_block_memory(block);
 	cached->npages = lsm_segpages_span(place.offset, place.len);
@@ -595,63 +631,42 @@ lsm_block_pass(LsmCachedBlock *cached)
 }
 
 void
-lsm_block_unpin(LsmCachedBlock *cached, uint64 xact)
+lsm_block_unpin(LsmCachedBlock *cached, LsmPinHolder holder)
 {
-	Size		memory;
+	LsmOwnedPins *pins = lsm_pins_find(&cached->pinned, holder);
 
-	if (xact != lsm_xact_number)
-		return;					/* all its pins are gone already */
-	Assert(cached->refcount > 0 && cached->xact == xact);
-	if (cached->refcount > 1)
+	if (unlikely(pins == NULL))
+		return;					/* its owner has gone */
+	if (cached->pinned.count > 1)
 	{
-		cached->refcount--;
+		lsm_pins_drop(&cached->pinned, pins);
 		return;
 	}
 	if (unlikely(cached->expands) && lsm_block_has_decompressed(cached->block))
 		lsm_block_to_expanded(cached, lsm_blocks_room_to_copy(), lsm_blocks_context);
-	cached->refcount = 0;
-	lsm_pinned_blocks--;
 	if (cached->borrowed)
 	{
-		lsm_borrowed_end(cached);
+		lsm_borrowed_end(cached, pins);
 		return;
 	}
+	lsm_pins_drop_last(&cached->pinned, pins);
 	if (cached->shared != NULL)
 		lsm_sharedcache_unpin(&cached->pin);
-	memory = lsm_block_memory(cached->block);
 	if (cached->passing)
 		lsm_block_pass(cached);
-	if (memory == cached->memory)
-		return;
-	lsm_blocks_bytes += memory - cached->memory;
-	cached->memory = memory;
-	lsm_block_evict(0);
+	if (lsm_block_recount(cached))
+		lsm_block_evict(0);
 }
 
 /*
- * All slots are gone at the end of a transaction, those of failed
- * subtransactions without having been cleared.
+ * All slots are gone at the end of a transaction, those of failed plans without having been
+ * cleared.
  */
 void
 lsm_blockcache_xact_end(void)
 {
-	HASH_SEQ_STATUS scan;
-	LsmCachedBlock *cached;
-
 	lsm_shared_opening_release();
-	if (lsm_pinned_blocks > 0)
-	{
-		lsm_pinned_blocks = 0;
-		hash_seq_init(&scan, lsm_blocks);
-		while ((cached = hash_seq_search(&scan)) != NULL)
-		{
-			if (cached->refcount > 0 && cached->shared != NULL)
-				lsm_sharedcache_unpin(&cached->pin);
-			cached->refcount = 0;
-		}
-	}
-
-	lsm_borrowed_release_all();
+	(void) lsm_pins_take_away(NULL, lsm_block_was_unpinned);
 
 	/* the session's share may have become less */
 	if (!dlist_is_empty(&lsm_blocks_lru))

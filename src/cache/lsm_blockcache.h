@@ -11,6 +11,7 @@
 #include "lsm.h"
 
 #include "lib/ilist.h"
+#include "lsm_blockpin.h"
 #include "lsm_iostat.h"
 #include "lsm_manifest.h"
 #include "lsm_segment.h"
@@ -49,7 +50,7 @@ pg_noreturn extern void lsm_segment_corrupt_entry(Relation rel, const LsmManifes
 
 /* ---- decoded blocks (lsm_blockcache.c) ---- */
 
-/* A block in the cache; pinned while refcount > 0. */
+/* A block in the cache; pinned while pinned.count > 0. */
 typedef struct LsmCachedBlock
 {
 	uint64		uid;			/* hash key: segment */
@@ -57,12 +58,11 @@ typedef struct LsmCachedBlock
 	uint32		pad;
 	/* first what every use looks at, so that it is in few lines of cache */
 	LsmBlock   *block;
-	int			refcount;
+	LsmPinned	pinned;
 	uint32		npages;			/* that the block lies on */
-	uint64		xact;			/* lsm_xact_number of the pins */
 	const char *shared;			/* where its bytes are in shared memory, or
 								 * NULL */
-	LsmCachePin pin;			/* of those, while refcount > 0 */
+	LsmCachePin pin;			/* of those, while it is pinned */
 	bool		stored;			/* those are as stored, not expanded */
 	bool		used;			/* since it was looked at in the list last */
 	bool		passing;		/* only scans have asked for it */
@@ -105,8 +105,16 @@ extern LsmCachedBlock *lsm_block_repin(LsmCachedBlock *cached);
 extern int	lsm_blocks_foresee(LsmTable *table, const LsmTid *roots, int nroots,
 							   const int16 *asked, int n, struct LsmRowsForeseen *inrows);
 
-/* Give a pin back; one of an ended transaction is ignored. */
-extern void lsm_block_unpin(LsmCachedBlock *cached, uint64 xact);
+/* Give a pin back; one that has been taken away with its owner is ignored. */
+extern void lsm_block_unpin(LsmCachedBlock *cached, LsmPinHolder holder);
+
+/* The same by who has pinned the block a moment ago, and has been in no other owner since. */
+static inline void
+lsm_block_unpin_now(LsmCachedBlock *cached)
+{
+	lsm_block_unpin(cached, lsm_pin_holder());
+}
+
 extern void lsm_blockcache_xact_end(void);
 
 /* ---- bytes of blocks (lsm_blockfetch.c) ---- */

@@ -15,9 +15,9 @@
  *	  is in the cache of decoded blocks (lsm_blockcache.c).
  *
  * PINS
- *	  A cached block with shared != NULL has its bytes pinned while its refcount is above 0.
- *	  What an error leaves of one that was being opened is given back before the next is, or
- *	  at the end of the transaction.
+ *	  A cached block with shared != NULL has its bytes pinned while it is pinned itself.
+ *	  What an error leaves of one that was being opened is given back when the first resource
+ *	  owner is released, before the next is opened at the latest.
  *
  *-------------------------------------------------------------------------
  */
@@ -126,7 +126,7 @@ lsm_block_to_expanded(LsmCachedBlock *cached, Size room, MemoryContext context)
 	StringInfoData bytes;
 	LsmBlock   *block;
 
-	Assert(cached->refcount == 1);
+	Assert(cached->pinned.count == 1);
 	if (open == NULL || !lsm_sharedcache_expands(cached->uid, cached->blockno))
 		return;
 	cached->expands = false;

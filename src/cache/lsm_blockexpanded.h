@@ -40,8 +40,8 @@ extern void lsm_shared_opening_release(void);
  * Of a block that is read row by row a chunk had to be decompressed.  Have it expanded, for
  * all sessions, now that its last user is about to go.  (Before that is known it is not worth
  * while: an expanded block takes twice the memory, or more.)  Its bytes stay pinned until
- * they have been read, by the block's pin, which an error leaves to the end of the
- * transaction.
+ * they have been read, by the block's pin, which an error leaves to its resource
+ * owner.
  */
 extern void lsm_block_to_expanded(LsmCachedBlock *cached, Size room, MemoryContext context);
 

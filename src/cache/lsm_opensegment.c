@@ -14,8 +14,8 @@
  * held open (lsm_segment_hold()).
  *
  * OWNS
- *	  The list of opened segments, their memory, and the places where the last ones are
- *	  found.  The hash tables that they are in belong to tables (LsmTable).
+ *	  The hash table of opened segments and their list, their memory, and the places where
+ *	  the last ones are found.
  *
  * LOCKING
  *	  A page may have been given to somebody else since the view was read.  While gen_lock is
@@ -45,14 +45,22 @@ StaticAssertDecl(LSM_LOCAL_TAIL >= LSM_READER_TAIL, "the end of a stream is read
 
 /*
  * What was used before is likely to be used next: places where an opened segment is
- * looked for before its table's hash table is searched.  What is in a place may have
- * gone meanwhile, but entries of hash tables are never unmapped: those that have gone
- * have no reader, or another key.
+ * looked for before the hash table is searched.  What is in a place may have gone
+ * meanwhile, but entries of hash tables are never unmapped: those that have gone have no
+ * reader, or another key.
  */
 #define LSM_RECENT_SEGMENTS		64
 
 static LsmOpenSegment *lsm_recent_segments[LSM_RECENT_SEGMENTS];
 
+typedef struct LsmOpenSegmentKey
+{
+	uint64		uid;
+	LsmTable   *table;
+} LsmOpenSegmentKey;
+
+/* One for all tables: there may be many, with a segment or two each. */
+static HTAB *lsm_readers;
 static dlist_head lsm_readers_lru = DLIST_STATIC_INIT(lsm_readers_lru);
 static Size lsm_readers_bytes;
 static int	lsm_readers_open;
@@ -110,7 +118,7 @@ lsm_readers_evict(Size need)
 		lsm_readers_open--;
 		MemoryContextDelete(old->context);
 		old->reader = NULL;
-		hash_search(old->table->readers, &old->uid, HASH_REMOVE, NULL);
+		hash_search(lsm_readers, old, HASH_REMOVE, NULL);
 	}
 }
 
@@ -206,6 +214,7 @@ lsm_segment_use(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
 static pg_noinline LsmOpenSegment *
 lsm_segment_find(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 {
+	LsmOpenSegmentKey key = {entry->uid, table};
 	LsmOpenSegment *open;
 	LsmSource  *source;
 	MemoryContext context;
@@ -213,17 +222,17 @@ lsm_segment_find(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 	LsmSegmentReader *reader;
 	Size		memory;
 
-	if (table->readers == NULL)
+	if (lsm_readers == NULL)
 	{
 		HASHCTL		ctl;
 
-		ctl.keysize = sizeof(uint64);
+		ctl.keysize = sizeof(LsmOpenSegmentKey);
 		ctl.entrysize = sizeof(LsmOpenSegment);
 		ctl.hcxt = CacheMemoryContext;
-		table->readers = hash_create("lsm segments", 32, &ctl,
-									 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+		lsm_readers = hash_create("lsm segments", 32, &ctl,
+								  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
-	open = hash_search(table->readers, &entry->uid, HASH_FIND, NULL);
+	open = hash_search(lsm_readers, &key, HASH_FIND, NULL);
 	if (open != NULL)
 		return lsm_segment_use(rel, table, entry, open);
 
@@ -258,9 +267,8 @@ lsm_segment_find(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 	memory = MemoryContextMemAllocated(context, true) + lsm_segment_dictionaries_memory(reader);
 	lsm_readers_evict(memory);
 	MemoryContextSetParent(context, CacheMemoryContext);
-	open = hash_search(table->readers, &entry->uid, HASH_ENTER, NULL);
+	open = hash_search(lsm_readers, &key, HASH_ENTER, NULL);
 	open->context = context;
-	open->table = table;
 	open->memory = memory;
 	lsm_readers_bytes += open->memory;
 	lsm_readers_open++;

@@ -39,12 +39,12 @@ typedef struct LsmSource
 typedef struct LsmOpenSegment
 {
 	uint64		uid;			/* hash key */
+	LsmTable   *table;			/* hash key: a file that was moved has the same uids */
 	LsmSegmentReader *reader;
 	LsmSource  *source;
 	LsmSegmentReader *roots;	/* cold: list of its roots, NULL: not opened */
 	LsmSource  *roots_source;
 	MemoryContext context;
-	LsmTable   *table;
 	Size		memory;
 	dlist_node	lru;
 

@@ -390,6 +390,72 @@ lsm_check_roots(LsmCheck *check, const LsmManifestEntry *entry)
 	return NULL;
 }
 
+/* FORWARD entries of a segment, in the order of their version TIDs. */
+typedef struct LsmCheckForwards
+{
+	uint64		n;
+	LsmForward *forwards;
+	bool	   *met;			/* the row that each leads to has the version */
+} LsmCheckForwards;
+
+static int
+lsm_check_forward_cmp(const void *a, const void *b)
+{
+	LsmTid		x = ((const LsmForward *) a)->vtid;
+	LsmTid		y = ((const LsmForward *) b)->vtid;
+
+	return x < y ? -1 : x > y;
+}
+
+static void
+lsm_check_forwards_begin(LsmCheck *check, const LsmManifestEntry *entry,
+						 LsmCheckForwards *forwards)
+{
+	forwards->forwards = lsm_segment_read_forwards(lsm_check_reader(check, entry),
+												   &forwards->n);
+	forwards->met = MemoryContextAllocHuge(CurrentMemoryContext, Max(forwards->n, 1));
+	memset(forwards->met, 0, forwards->n);
+	if (forwards->n != entry->forwards)
+		lsm_check_problem(check, "segment " UINT64_FORMAT " has " UINT64_FORMAT " forward entries, the manifest says " UINT64_FORMAT,
+						  entry->segment_id, forwards->n, entry->forwards);
+}
+
+/*
+ * A version of the segment.  (To look for each entry's version would be to go through all
+ * versions of its row each time, of which there may be very many.)
+ */
+static void
+lsm_check_forwards_meet(LsmCheckForwards *forwards, const LsmRowHead *head)
+{
+	LsmForward	key = {.vtid = head->vtid};
+	LsmForward *forward;
+
+	if (forwards->n == 0 || !LSM_TID_IS_VERSION(head->vtid))
+		return;
+	forward = bsearch(&key, forwards->forwards, forwards->n, sizeof(LsmForward),
+					  lsm_check_forward_cmp);
+	if (forward != NULL && forward->root == head->root)
+		forwards->met[forward - forwards->forwards] = true;
+}
+
+/* Each entry leads to a row of this segment that has the version. */
+static void
+lsm_check_forwards_end(LsmCheck *check, const LsmManifestEntry *entry,
+					   LsmCheckForwards *forwards)
+{
+	for (uint64 i = 0; i < forwards->n; i++)
+	{
+		LsmTid		vtid = forwards->forwards[i].vtid;
+
+		if (!forwards->met[i])
+			lsm_check_problem(check, "forward entry (%u,%u) of segment " UINT64_FORMAT " leads to no version",
+							  LSM_TID_LB(vtid), LSM_TID_OFFSET(vtid), entry->segment_id);
+	}
+	if (forwards->n > 0)
+		pfree(forwards->forwards);
+	pfree(forwards->met);
+}
+
 static void
 lsm_check_segment(LsmCheck *check, void *arg)
 {
@@ -399,14 +465,14 @@ lsm_check_segment(LsmCheck *check, void *arg)
 	LsmTid		previous = LSM_INVALID_TID;
 	uint64		rows = 0;
 	uint64		versions = 0;
-	uint64		nforwards;
-	LsmForward *forwards;
+	LsmCheckForwards forwards;
 	LsmTid	   *roots = lsm_check_roots(check, entry);
 	Buffer		vm = InvalidBuffer;
 
 	if (nblocks != entry->blocks)
 		lsm_check_problem(check, "segment " UINT64_FORMAT " has %u blocks, the manifest says %u",
 						  entry->segment_id, nblocks, entry->blocks);
+	lsm_check_forwards_begin(check, entry, &forwards);
 	for (uint32 blockno = 0; blockno < nblocks; blockno++)
 	{
 		LsmCachedBlock *cached;
@@ -448,6 +514,7 @@ lsm_check_segment(LsmCheck *check, void *arg)
 			lsm_check_not_visible(check, root, LSM_REC_KIND(head.info), &vm);
 			if (head.info & LSM_REC_LARGE)
 				lsm_check_pointers(check, entry, block, row, &head);
+			lsm_check_forwards_meet(&forwards, &head);
 			if (roots != NULL && versions < entry->rows && roots[versions] != root)
 				lsm_check_problem(check, "row (%u,%u) of segment " UINT64_FORMAT " is not in its place in the list of roots",
 								  LSM_TID_LB(root), LSM_TID_OFFSET(root), entry->segment_id);
@@ -456,7 +523,7 @@ lsm_check_segment(LsmCheck *check, void *arg)
 			versions++;
 			previous = root;
 		}
-		lsm_block_unpin(cached, lsm_xact_number);
+		lsm_block_unpin_now(cached);
 	}
 	if (rows != entry->rows || versions != entry->versions)
 		lsm_check_problem(check, "segment " UINT64_FORMAT " has " UINT64_FORMAT " rows and "
@@ -469,49 +536,7 @@ lsm_check_segment(LsmCheck *check, void *arg)
 	if (BufferIsValid(vm))
 		ReleaseBuffer(vm);
 	lsm_check_values(check, entry);
-
-	/* each FORWARD entry leads to a row of this segment that has the version */
-	reader = lsm_check_reader(check, entry);
-	forwards = lsm_segment_read_forwards(reader, &nforwards);
-	if (nforwards != entry->forwards)
-		lsm_check_problem(check, "segment " UINT64_FORMAT " has " UINT64_FORMAT " forward entries, the manifest says " UINT64_FORMAT,
-						  entry->segment_id, nforwards, entry->forwards);
-	for (uint64 i = 0; i < nforwards; i++)
-	{
-		uint32		blockno = lsm_segment_find_block(lsm_check_reader(check, entry),
-													 forwards[i].root);
-		bool		found = false;
-
-		for (; !found && blockno < nblocks; blockno++)
-		{
-			LsmCachedBlock *cached = lsm_check_block(check, entry, blockno);
-			LsmBlock   *block = cached->block;
-			int			row = lsm_block_find(block, forwards[i].root);
-			bool		beyond = row < lsm_block_rows(block) &&
-			lsm_block_root(block, row) > forwards[i].root;
-
-			for (; row < lsm_block_rows(block) &&
-				 lsm_block_root(block, row) == forwards[i].root; row++)
-			{
-				LsmRowHead	head;
-
-				lsm_block_head(block, row, &head);
-				if (head.vtid == forwards[i].vtid)
-					found = true;
-			}
-			if (row < lsm_block_rows(block))
-				beyond = true;
-			lsm_block_unpin(cached, lsm_xact_number);
-			if (beyond)
-				break;
-		}
-		if (!found)
-			lsm_check_problem(check, "forward entry (%u,%u) of segment " UINT64_FORMAT " leads to no version",
-							  LSM_TID_LB(forwards[i].vtid), LSM_TID_OFFSET(forwards[i].vtid),
-							  entry->segment_id);
-	}
-	if (forwards != NULL)
-		pfree(forwards);
+	lsm_check_forwards_end(check, entry, &forwards);
 }
 
 static void
@@ -686,7 +711,7 @@ lsm_order_settle(LsmOrder *order, LsmOrderCursor *cursor)
 	{
 		if (cursor->cached != NULL)
 		{
-			lsm_block_unpin(cursor->cached, lsm_xact_number);
+			lsm_block_unpin_now(cursor->cached);
 			cursor->cached = NULL;
 			cursor->blockno++;
 		}

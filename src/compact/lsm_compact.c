@@ -165,7 +165,7 @@ static void
 lsm_cursor_close(LsmCursor *cursor)
 {
 	if (cursor->cached != NULL)
-		lsm_block_unpin(cursor->cached, lsm_xact_number);
+		lsm_block_unpin_now(cursor->cached);
 	cursor->cached = NULL;
 	cursor->root = LSM_INVALID_TID;
 }
@@ -337,7 +337,7 @@ lsm_compact_row(LsmCompact *compact, LsmTid root, bool has_bottom, bool bottom_k
 	lsm_merge_row(merge, root, has_bottom, bottom_known);
 	lsm_progress_set(LSM_PROGRESS_RECORDS_DONE, compact->rows);
 	for (int i = 0; i < n; i++)
-		lsm_block_unpin(merge->records[i].cached, lsm_xact_number);
+		lsm_block_unpin_now(merge->records[i].cached);
 }
 
 /*

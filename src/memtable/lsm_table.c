@@ -410,7 +410,6 @@ lsm_table_open(Relation rel)
 		table->verified = 0;
 		table->asked_flush = 0;
 		table->view = NULL;
-		table->readers = NULL;
 		table->load = NULL;
 		memset(&table->stat, 0, sizeof(table->stat));
 	}

@@ -138,7 +138,6 @@ typedef struct LsmTable
 	uint64		verified;		/* epoch of the entry found right, or 0 */
 	uint32		asked_flush;	/* generation for which a worker was asked */
 	LsmView    *view;
-	HTAB	   *readers;		/* opened segments by uid */
 	struct LsmLoad *load;		/* rows that this transaction has inserted */
 	LsmStatLocal stat;
 } LsmTable;

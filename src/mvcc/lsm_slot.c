@@ -38,7 +38,7 @@ typedef struct LsmSlot
 	char	   *recbuf;
 	Size		recbuf_len;
 	LsmCachedBlock *cached;		/* pinned, or NULL */
-	uint64		cached_xact;
+	LsmPinHolder cached_holder;
 	int			row;
 	bool		out_of_reach;	/* the version is known to be there, no more */
 	bool		whole_columns;	/* a scan: decode whole columns of the block */
@@ -103,7 +103,7 @@ lsm_slot_release(TupleTableSlot *slot)
 
 	if (lslot->cached != NULL)
 	{
-		lsm_block_unpin(lslot->cached, lslot->cached_xact);
+		lsm_block_unpin(lslot->cached, lslot->cached_holder);
 		lslot->cached = NULL;
 	}
 	if (lslot->has_delta)
@@ -706,7 +706,7 @@ lsm_slot_set_file(LsmSlot *lslot, Relation rel)
 static inline bool
 lsm_slot_has_pin(LsmSlot *lslot, LsmCachedBlock *cached)
 {
-	return lslot->cached == cached && lslot->cached_xact == lsm_xact_number &&
+	return lslot->cached == cached && lsm_pin_holder_is_now(&lslot->cached_holder) &&
 		!TTS_SHOULDFREE(&lslot->base) && !lslot->has_delta && lslot->record == NULL;
 }
 
@@ -757,7 +757,7 @@ lsm_slot_store(TupleTableSlot *slot, Relation rel, const LsmVersion *full,
 		if (lslot->cached == NULL)
 		{
 			lslot->cached = lsm_block_repin(full->cached);
-			lslot->cached_xact = lsm_xact_number;
+			lslot->cached_holder = lsm_pin_holder();
 		}
 		lslot->row = full->row;
 		lslot->whole_columns = false;
@@ -814,7 +814,7 @@ lsm_slot_store_row(TupleTableSlot *slot, Relation rel, LsmCachedBlock *cached,
 	{
 		lsm_slot_clear(slot);
 		lslot->cached = lsm_block_repin(cached);
-		lslot->cached_xact = lsm_xact_number;
+		lslot->cached_holder = lsm_pin_holder();
 	}
 	lsm_slot_set_head(lslot, head);
 	lsm_slot_set_file(lslot, rel);

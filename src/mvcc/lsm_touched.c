@@ -79,7 +79,7 @@ lsm_touched_by(Relation rel, LsmTable *table, const LsmManifestEntry *entry, boo
 		if (cached == NULL)
 			return NULL;
 		lsm_touched_add_block(&touch, cached->block);
-		lsm_block_unpin(cached, lsm_xact_number);
+		lsm_block_unpin_now(cached);
 	}
 
 	/* it may have been closed and opened meanwhile */

@@ -156,7 +156,7 @@ lsm_versions_unpin(LsmVersionIter *iter)
 {
 	if (iter->cached != NULL)
 	{
-		lsm_block_unpin(iter->cached, lsm_xact_number);
+		lsm_block_unpin_now(iter->cached);
 		iter->cached = NULL;
 	}
 }

@@ -115,7 +115,7 @@ lsm_vm_read_increment(LsmVmUpdate *update, const LsmManifestEntry *entry)
 			if (kind == LSM_REC_DELETE || kind == LSM_REC_MOVED)
 				lsm_vm_bar(update, head.root);
 		}
-		lsm_block_unpin(cached, lsm_xact_number);
+		lsm_block_unpin_now(cached);
 	}
 	return true;
 }

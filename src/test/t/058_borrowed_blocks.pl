@@ -13,7 +13,7 @@ my $sums = 'sum(id), sum(a), sum(length(b)), min(c), max(c), sum(n)';
 my $pinned = 'SELECT pinned_bytes > 0 FROM lsm_stat_cache';
 
 # The cache has one partition of 256 frames, of which 32 may be pinned.
-$node->setup(conf => "lsm.block_cache_size = 1MB\nautovacuum = off\n"
+$node->setup(conf => "lsm.block_cache_size = 1MB\nlsm.session_cache_size = 16MB\nautovacuum = off\n"
 	  . "max_parallel_workers_per_gather = 0\n");
 foreach my $table ('t', 'u')
 {
@@ -143,7 +143,7 @@ $node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
 $node->wait_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $pid");
 none_pinned('terminated');
 
-# ---- failed subtransactions: their pins stay until the end, but there are few
+# ---- failed subtransactions give back what they have pinned, at once
 $session = $node->session('postgres');
 look_up('t', 6000);
 $session->query_safe(
@@ -158,12 +158,95 @@ $session->query_safe(
 			END;
 		END LOOP;
 	END $$});
-is($node->safe_psql('postgres', $pinned), 't', 'failed subtransactions leave pins');
-is($node->safe_psql('postgres', 'SELECT pinned_bytes <= 32 * 4096 FROM lsm_stat_cache'),
-	't', 'no more than a session and a partition may pin');
+none_pinned('of failed subtransactions that scanned');
 is($session->query_safe("SELECT $sums FROM t"), $right, 'right after failed subtransactions');
+
+# Single rows all over a table, and what fails is the query, its fetch, or the look-up of an
+# UPDATE.  The session may keep 8 MB of decoded blocks; the table takes more than twice that.
+my $blocks = q{SELECT sum(total_bytes) FROM pg_backend_memory_contexts WHERE name = 'lsm block'};
+my %failing = (
+	'a query' => 'PERFORM 1 / (id - id) FROM w WHERE id = n',
+	'a cursor' => 'OPEN c FOR SELECT b, 1 / (id - n - 1) FROM w WHERE id BETWEEN n AND n + 1; '
+	  . 'FETCH c INTO x; FETCH c INTO x',
+	'an update' => 'UPDATE w SET a = 1 / (id - id) WHERE id = n');
+
+$node->safe_psql('postgres', $_)
+  foreach (
+	'CREATE TABLE w (id int PRIMARY KEY, a int, b text) USING lsm',
+	q{INSERT INTO w SELECT i, i, (SELECT string_agg(md5(i || '.' || k), '') FROM generate_series(1, 20) k) FROM generate_series(1, 30000) i},
+	q{SELECT lsm_flush('w')}, 'VACUUM ANALYZE w');
+$session->query_safe('SET enable_seqscan = off; SET enable_bitmapscan = off');
+foreach my $what (sort keys %failing)
+{
+	$session->query_safe(
+		"DO \$\$
+		DECLARE c refcursor; x text; n int; failed int := 0;
+		BEGIN
+			FOR i IN 1 .. 3000 LOOP
+				n := i * 7919 % 29998 + 1;
+				BEGIN
+					$failing{$what};
+				EXCEPTION WHEN division_by_zero THEN
+					failed := failed + 1;
+				END;
+			END LOOP;
+			ASSERT failed = 3000;
+		END \$\$");
+	none_pinned("of failed subtransactions: $what");
+	cmp_ok($session->query_safe($blocks), '<', 12 * 1024 * 1024, 'nor is more decoded than may be');
+}
 cmp_ok(evict(), '>', 100, 'others go on');
 $session->query_safe('COMMIT');
+
+# Cursors from outside that are fetched from inside keep theirs, one of an inner subtransaction
+# that is released too; one of that which fails does not, nor one that fails itself.
+look_up('t', 6000);
+$session->query_safe('RESET enable_seqscan; RESET enable_bitmapscan; BEGIN');
+$session->query_safe('DECLARE outside CURSOR FOR SELECT * FROM t; SAVEPOINT a');
+$session->query_safe('DECLARE inside CURSOR FOR SELECT * FROM t; SAVEPOINT b');
+$session->query_safe('FETCH 5 FROM outside; FETCH 5 FROM inside; ROLLBACK TO b');
+is($node->safe_psql('postgres', $pinned), 't', 'both cursors keep their pins');
+evict();
+is($session->query_safe('FETCH 300 FROM inside'),
+	$node->safe_psql('postgres', 'SELECT * FROM h ORDER BY id OFFSET 5 LIMIT 300'), 'the inner one');
+$session->query_safe('FETCH 5 FROM outside; RELEASE b; ROLLBACK TO a');
+is($node->safe_psql('postgres', $pinned), 't', 'the outer one keeps its pins');
+evict();
+is($session->query_safe('FETCH ALL FROM outside'),
+	$node->safe_psql('postgres', 'SELECT * FROM h ORDER BY id OFFSET 10'), 'the outer one');
+none_pinned('the inner cursor is gone');
+$session->query_safe('DECLARE fails CURSOR FOR SELECT 1 / (id - 300) FROM t; FETCH 5 FROM fails');
+$session->query_safe(
+	q{DO $$
+	DECLARE c refcursor := 'fails';
+	BEGIN
+		MOVE 1000 IN c;
+		ASSERT false;
+	EXCEPTION WHEN division_by_zero THEN
+		NULL;
+	END $$});
+none_pinned('the cursor has failed');
+$session->query_safe('COMMIT');
+
+# Cursors by index, with the slots that refer to rows of blocks, among many that fail.
+$session->query_safe('SET enable_seqscan = off; SET enable_bitmapscan = off; BEGIN');
+is( $session->query_safe(
+		q{CREATE TEMP TABLE got (id int, b text);
+		DO $$
+		DECLARE r record; x int;
+		BEGIN
+			FOR r IN SELECT id, b FROM w WHERE id BETWEEN 1 AND 2000 ORDER BY id LOOP
+				INSERT INTO got VALUES (r.id, r.b);
+				BEGIN
+					SELECT 1 / (id - id) INTO x FROM w WHERE id IN (r.id, r.id * 13);
+				EXCEPTION WHEN division_by_zero THEN
+					NULL;
+				END;
+			END LOOP;
+		END $$;
+		SELECT count(*), count(DISTINCT g.id) FROM got g JOIN w ON w.id = g.id AND w.b = g.b}),
+	'2000|2000', 'a loop whose body fails');
+$session->query_safe('COMMIT; RESET enable_seqscan; RESET enable_bitmapscan');
 none_pinned('after failed subtransactions');
 
 # ---- more cursors than a session borrows blocks
