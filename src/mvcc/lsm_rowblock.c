@@ -25,8 +25,11 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/parallel.h"
+#include "access/xact.h"
 #include "lsm_rowblock.h"
 #include "lsm_sharedcache.h"
+#include "storage/lmgr.h"
 #include "utils/memutils.h"
 
 /* Records that are longer than this on average are not worth being copied for a column or two. */
@@ -296,6 +299,26 @@ lsm_rowblock_put(LsmRowBuilder *builder, const LsmCachedBlock *cached)
 	lsm_sharedcache_put_rows(cached->uid, cached->blockno, len, (const char *) block);
 }
 
+/*
+ * May one of the first natts columns that are dropped come back, for our own transaction has
+ * dropped it?  Row blocks are for all, so what they leave out must be gone for good.  Who drops
+ * a column has the table locked until the end; no catalog is looked at, as the page of an
+ * index may be locked.  (A parallel worker does not know of the locks of its leader.)
+ */
+static bool
+lsm_rowblock_drop_is_open(Relation rel, int natts)
+{
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+
+	if (!TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		return false;
+	for (int i = 0; i < natts; i++)
+		if (TupleDescAttr(tupdesc, i)->attisdropped)
+			return IsParallelWorker() ||
+				CheckRelationLockedByMe(rel, AccessExclusiveLock, true);
+	return false;
+}
+
 void
 lsm_rowblock_keep(Relation rel, LsmCachedBlock *cached)
 {
@@ -306,6 +329,7 @@ lsm_rowblock_keep(Relation rel, LsmCachedBlock *cached)
 	int			natts = lsm_block_natts(cached->block);
 
 	if (likely(!cached->expands) || natts > RelationGetDescr(rel)->natts ||
+		lsm_rowblock_drop_is_open(rel, natts) ||
 		!lsm_sharedcache_keeps_rows(cached->uid, cached->blockno))
 		return;
 	context = AllocSetContextCreate(CurrentMemoryContext, "lsm row block", ALLOCSET_DEFAULT_SIZES);

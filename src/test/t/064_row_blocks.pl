@@ -125,9 +125,23 @@ psql(both("UPDATE TWIN SET m = 'there' WHERE id % 6 = 0"));
 psql("SELECT lsm_flush('l'), lsm_major_compact('l'); VACUUM l");
 same('some rows have a column, others miss it');
 psql("SELECT lsm_major_compact('l')");
+
+# ---- columns that are not dropped after all, nor by a savepoint, nor for a parallel worker
+my $all = "$by_index SELECT count(l::text) FROM (SELECT id FROM h ORDER BY md5(id::text)) h JOIN l ON l.id = h.id";
+my $worker = "SELECT set_config(name, 'on', true) FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query')";
+foreach my $dropped (["ALTER TABLE l DROP COLUMN t; $all", 'a transaction'],
+	["DELETE FROM h WHERE id = 1; SAVEPOINT s; ALTER TABLE l DROP COLUMN t; $all; ROLLBACK TO s", 'a savepoint'],
+	["ALTER TABLE l DROP COLUMN t; $worker; $all", 'a worker'])
+{
+	$node->restart;
+	is(differing($by_index), 0, 'blocks are in the block cache');
+	psql("BEGIN; $dropped->[0]; ROLLBACK");
+	is(differing($by_index), 0, "a column that $dropped->[1] saw dropped is back");
+}
+
+# ---- columns that are not added after all
 $node->restart;
 is(differing($by_index), 0, 'blocks are in the block cache');
-my $all = "$by_index SELECT count(x.l::text) FROM (SELECT id FROM h ORDER BY md5(id::text)) h, LATERAL (SELECT l FROM l WHERE l.id = h.id OFFSET 0) x";
 psql("BEGIN; ALTER TABLE l ADD COLUMN z text DEFAULT 'rolled back'; $all; ROLLBACK");
 cmp_ok(psql($expanded), '>', 0, 'row blocks made with a column that is rolled back');
 psql(both('ALTER TABLE TWIN ADD COLUMN z int DEFAULT 7'));
