@@ -163,8 +163,9 @@ lsm_rowblocks_foresee(const LsmRowsForeseen *foreseen, int n)
 typedef struct LsmRowBuilder
 {
 	LsmBlock   *block;
-	TupleDesc	tupdesc;		/* a copy, of as many columns as the record at hand */
-	int			natts;			/* of the relation */
+	TupleDesc	reldesc;		/* of the relation */
+	TupleDesc	tupdesc;		/* the same of as many columns as the record at hand */
+	int			natts;			/* of the block */
 	Datum	   *values;
 	bool	   *isnull;
 	char	   *room;			/* for values that are built */
@@ -184,6 +185,22 @@ lsm_rowblock_takes(const LsmRowBuilder *builder, const LsmRowHead *head)
 		(head->info & (LSM_REC_DELTA | LSM_REC_LARGE | LSM_REC_SPILLED)) == 0 &&
 		head->vtid == head->root && head->base == LSM_INVALID_TID &&
 		head->natts <= builder->natts;
+}
+
+/*
+ * Have a descriptor of so many columns.  (One that is there must not be made shorter: where its
+ * parts lie depends on their number.)
+ */
+static void
+lsm_rowblock_describe(LsmRowBuilder *builder, int natts)
+{
+	if (builder->tupdesc != NULL && builder->tupdesc->natts == natts)
+		return;
+	if (builder->tupdesc != NULL)
+		FreeTupleDesc(builder->tupdesc);
+	builder->tupdesc = CreateTemplateTupleDesc(natts);
+	for (int i = 1; i <= natts; i++)
+		TupleDescCopyEntry(builder->tupdesc, i, builder->reldesc, i);
 }
 
 /* Get the columns of a row.  Are there nulls? */
@@ -223,7 +240,7 @@ lsm_rowblock_add(LsmRowBuilder *builder, int row)
 	lsm_block_head(builder->block, row, &head);
 	if (!lsm_rowblock_takes(builder, &head))
 		return false;
-	builder->tupdesc->natts = head.natts;
+	lsm_rowblock_describe(builder, head.natts);
 	hasnull = lsm_rowblock_values(builder, row, head.natts);
 	fixed.cid = head.cid;
 	fixed.info = (head.info & ~LSM_REC_HASNULL) | (hasnull ? LSM_REC_HASNULL : 0);
@@ -335,7 +352,7 @@ lsm_rowblock_keep(Relation rel, LsmCachedBlock *cached)
 	context = AllocSetContextCreate(CurrentMemoryContext, "lsm row block", ALLOCSET_DEFAULT_SIZES);
 	caller = MemoryContextSwitchTo(context);
 	builder.block = cached->block;
-	builder.tupdesc = CreateTupleDescCopy(RelationGetDescr(rel));
+	builder.reldesc = RelationGetDescr(rel);
 	builder.natts = natts;
 	builder.values = palloc(Max(natts, 1) * sizeof(Datum));
 	builder.isnull = palloc(Max(natts, 1) * sizeof(bool));
