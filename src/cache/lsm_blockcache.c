@@ -437,6 +437,7 @@ lsm_block_find_or_read(Relation rel, LsmTable *table, const LsmManifestEntry *en
 	lsm_shared_opening_give(cached, shared);
 	cached->passing = kind != LSM_READER_POINT;
 	cached->expands = shared && kind == LSM_READER_POINT;
+	cached->no_rows = false;
 	cached->used = false;
 	lsm_pinned_init(&cached->pinned);
 	lsm_pins_take(&cached->pinned);

@@ -68,6 +68,7 @@ typedef struct LsmCachedBlock
 	bool		passing;		/* only scans have asked for it */
 	bool		borrowed;		/* in no hash table, see lsm_blockborrow.c */
 	bool		expands;		/* if chunks are decompressed, for all sessions */
+	bool		no_rows;		/* it is not one for a row block, as was found */
 	Size		memory;
 	dlist_node	lru;
 } LsmCachedBlock;

@@ -345,7 +345,7 @@ lsm_rowblock_keep(Relation rel, LsmCachedBlock *cached)
 	int			rows = lsm_block_rows(cached->block);
 	int			natts = lsm_block_natts(cached->block);
 
-	if (likely(!cached->expands) || natts > RelationGetDescr(rel)->natts ||
+	if (likely(!cached->expands) || cached->no_rows || natts > RelationGetDescr(rel)->natts ||
 		lsm_rowblock_drop_is_open(rel, natts) ||
 		!lsm_sharedcache_keeps_rows(cached->uid, cached->blockno))
 		return;
@@ -365,6 +365,8 @@ lsm_rowblock_keep(Relation rel, LsmCachedBlock *cached)
 		lsm_rowblock_put(&builder, cached);
 		cached->expands = false;
 	}
+	else
+		cached->no_rows = true;
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(context);
 }
