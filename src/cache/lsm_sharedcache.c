@@ -764,7 +764,8 @@ lsm_cache_fill(const LsmCachePart *part, uint32 at, uint32 first, const char *by
 	}
 }
 
-static void
+/* Put a block in; false: it is not there, as there is no room for it. */
+static bool
 lsm_cache_put(uint64 uid, uint32 blockno, uint32 len, const char *bytes, LsmCacheQueueName name)
 {
 	LsmCachePart part;
@@ -774,14 +775,16 @@ lsm_cache_put(uint64 uid, uint32 blockno, uint32 len, const char *bytes, LsmCach
 	uint32		first = LSM_CACHE_NONE;
 	uint32		bucket;
 	uint32		at;
+	bool		there;
 
 	if (lsm_cache_shared == NULL || len == 0 ||
 		frames > lsm_cache_part_frames / LSM_CACHE_BLOCK_SHARE)
-		return;
+		return false;
 	part = lsm_cache_find_part(uid, blockno, &bucket);
 	partition = part.partition;
 	LWLockAcquire(part.lock, LW_EXCLUSIVE);
-	if (lsm_cache_find(&part, bucket, uid, blockno) == LSM_CACHE_NONE &&
+	there = lsm_cache_find(&part, bucket, uid, blockno) != LSM_CACHE_NONE;
+	if (!there &&
 		(name != LSM_QUEUE_EXPANDED ||
 		 (first = lsm_cache_clear_run(&part, frames)) != LSM_CACHE_NONE))
 	{
@@ -803,8 +806,10 @@ lsm_cache_put(uint64 uid, uint32 blockno, uint32 len, const char *bytes, LsmCach
 		lsm_cache_queue_push(&part, at, name);
 		partition->nentries++;
 		partition->insertions++;
+		there = true;
 	}
 	LWLockRelease(part.lock);
+	return there;
 }
 
 void
@@ -812,8 +817,8 @@ lsm_sharedcache_put(uint64 uid, uint32 blockno, uint32 len, const char *bytes,
 					LsmCacheTouch touch)
 {
 	if (touch != LSM_TOUCH_NONE)
-		lsm_cache_put(uid, blockno, len, bytes,
-					  touch == LSM_TOUCH_POINT ? LSM_QUEUE_WARM : LSM_QUEUE_COLD);
+		(void) lsm_cache_put(uid, blockno, len, bytes,
+							 touch == LSM_TOUCH_POINT ? LSM_QUEUE_WARM : LSM_QUEUE_COLD);
 }
 
 /* Pin a block, and tell where it lies; NULL: it is not there, or in no one place. */
@@ -902,10 +907,8 @@ lsm_cache_demote(uint64 uid, uint32 blockno)
 void
 lsm_sharedcache_put_expanded(uint64 uid, uint32 blockno, uint32 len, const char *bytes)
 {
-	if (lsm_cache_shared == NULL)
-		return;
-	lsm_cache_put(uid, blockno | LSM_CACHE_EXPANDED, len, bytes, LSM_QUEUE_EXPANDED);
-	lsm_cache_demote(uid, blockno);
+	if (lsm_cache_put(uid, blockno | LSM_CACHE_EXPANDED, len, bytes, LSM_QUEUE_EXPANDED))
+		lsm_cache_demote(uid, blockno);
 }
 
 /* Is there room for one more under that number?  If not, for some all the same. */
@@ -1035,10 +1038,8 @@ lsm_sharedcache_let_go(LsmCacheHeld *held)
 void
 lsm_sharedcache_put_rows(uint64 uid, uint32 blockno, uint32 len, const char *bytes)
 {
-	if (lsm_cache_shared == NULL)
-		return;
-	lsm_cache_put(uid, blockno | LSM_CACHE_ROWS, len, bytes, LSM_QUEUE_EXPANDED);
-	lsm_cache_demote(uid, blockno);
+	if (lsm_cache_put(uid, blockno | LSM_CACHE_ROWS, len, bytes, LSM_QUEUE_EXPANDED))
+		lsm_cache_demote(uid, blockno);
 }
 
 bool

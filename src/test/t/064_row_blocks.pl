@@ -165,6 +165,18 @@ foreach my $table ('long', 'large')
 }
 cmp_ok(psql("$by_index SELECT length(t) FROM long WHERE id = 150; $decoded"), '>', 0, 'their blocks are opened');
 
+# ---- blocks so large that there is no room for their rows: the block as stored is not given up
+psql("CREATE TABLE wide (id int PRIMARY KEY, t text) USING lsm WITH (lsm.block_size = '1MB');"
+	  . "INSERT INTO wide SELECT i, repeat(md5(i::text), 2) FROM generate_series(1, 8000) i;"
+	  . "SELECT lsm_flush('wide'), lsm_major_compact('wide')");
+$node->restart;
+$one = "$by_index SELECT t = repeat(md5(id::text), 2) FROM wide WHERE id = 77";
+is(psql($one), 't', 'a row of a large block');
+my $warm = psql('SELECT warm_bytes FROM lsm_stat_cache');
+cmp_ok($warm, '>', 100000, 'which is in the block cache');
+is(psql($one), 't', 'the same row');
+is(psql('SELECT warm_bytes FROM lsm_stat_cache'), $warm, 'and stays there, as warm as it was');
+
 # ---- a cache that is far too small, and none
 foreach my $size ('1MB', '0')
 {
