@@ -298,6 +298,16 @@ lsm_block_is_local(uint64 uid, uint32 blockno)
 }
 
 bool
+lsm_block_is_own(uint64 uid, uint32 blockno)
+{
+	LsmBlockKey key = {uid, blockno, 0};
+	LsmCachedBlock *cached = lsm_blocks == NULL ? NULL :
+		hash_search(lsm_blocks, &key, HASH_FIND, NULL);
+
+	return cached != NULL && (cached->shared == NULL || cached->pinned.count > 0);
+}
+
+bool
 lsm_block_rows_at_hand(uint64 uid, uint32 blockno)
 {
 	return lsm_block_is_local(uid, blockno) || lsm_sharedcache_has_rows(uid, blockno);

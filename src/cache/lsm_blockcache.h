@@ -91,7 +91,10 @@ extern LsmCachedBlock *lsm_block_pin_ahead(Relation rel, LsmTable *table,
 /* Does this backend have it decoded? */
 extern bool lsm_block_is_local(uint64 uid, uint32 blockno);
 
-/* Or are its rows in shared memory, each to be had by itself (lsm_rowblock.c)? */
+/* And with its bytes, which nobody can take away: its own, or pinned in shared memory? */
+extern bool lsm_block_is_own(uint64 uid, uint32 blockno);
+
+/* Is it decoded, or are its rows in shared memory, each to be had by itself (lsm_rowblock.c)? */
 extern bool lsm_block_rows_at_hand(uint64 uid, uint32 blockno);
 
 /* Pin one that is pinned once more. */

@@ -468,7 +468,7 @@ lsm_versions_out_of_reach(LsmVersionIter *iter, const LsmManifestEntry *entry)
 
 	/* a block that the block cache has may leave it at any moment */
 	return blockno < lsm_segment_reader_blocks(reader) &&
-		!lsm_block_is_local(entry->uid, blockno);
+		!lsm_block_is_own(entry->uid, blockno);
 }
 
 static LsmVersion *

@@ -346,6 +346,53 @@ $node->adjust_conf('postgresql.conf', 'lsm.compaction_workers', '0');
 $node->restart;
 same_rows('rows in the end');
 $node->check_ok('postgres', 'in the end');
-psql('DROP TABLE t; DROP SERVER cold');
+
+# ---- a block that a session has opened where the block cache had it, and has no more
+# u is read into the block cache by one session, and from there by another that has no room
+# for copies, as half of its share is taken by v; then the rest of v takes all of the block
+# cache.  (All is noise, and long: so there are neither expanded blocks nor row blocks.)
+psql(qq{CREATE TABLE $_->[0] (id int PRIMARY KEY, a bytea) USING lsm;
+	ALTER TABLE $_->[0] ALTER a SET STORAGE PLAIN;
+	INSERT INTO $_->[0] SELECT i, (SELECT string_agg(decode(md5(i || '.' || k), 'hex'), '') FROM generate_series(1, 160) k)
+		FROM generate_series(1, $_->[1]) i;
+	SELECT lsm_flush('$_->[0]')})
+  foreach (['u', 300], ['v', 12000]);
+psql(q{ALTER TABLE u SET (lsm.cold_store = 'cold'); SELECT lsm_major_compact('u')});
+is(psql(q{SELECT location FROM lsm_segments('u')}), 'cold', 'a cold table');
+$node->adjust_conf('postgresql.conf', 'lsm.block_cache_size', '16MB');
+$node->adjust_conf('postgresql.conf', 'lsm.session_cache_size', '16MB');
+$node->restart;
+
+sub look_up
+{
+	my ($table, $rows) = @_;
+
+	return 'SET enable_seqscan = off; SET enable_bitmapscan = off; '
+	  . "SELECT count(a) FROM generate_series(1, $rows) n, LATERAL (SELECT a FROM $table WHERE id = n * 7919::int8 % $rows + 1 OFFSET 0) x";
+}
+
+my $session = $node->session('postgres');
+psql(look_up('u', 300));
+$session->query_safe(look_up('v', 4500));
+is($session->query_safe(look_up('u', 300)), 300, 'rows of blocks that are in the block cache');
+psql(look_up('v', 12000));
+away();
+is( $session->query_safe(
+		q{DO $$
+		BEGIN
+			FOR i IN 1 .. 300 LOOP
+				BEGIN
+					INSERT INTO u VALUES (i, '');
+					ASSERT false;
+				EXCEPTION WHEN unique_violation THEN
+					NULL;
+				END;
+			END LOOP;
+		END $$;
+		SELECT 'all'}),
+	'all', 'and of which the keys are found when they have left it');
+back();
+$session->quit;
+psql('DROP TABLE t, u, v; DROP SERVER cold');
 $node->stop;
 done_testing();
