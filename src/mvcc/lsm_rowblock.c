@@ -347,8 +347,13 @@ lsm_rowblock_keep(Relation rel, LsmCachedBlock *cached)
 
 	if (likely(!cached->expands) || cached->no_rows || natts > RelationGetDescr(rel)->natts ||
 		lsm_rowblock_drop_is_open(rel, natts) ||
-		!lsm_sharedcache_keeps_rows(cached->uid, cached->blockno))
+		lsm_block_raw_bytes(cached->block) > (uint32) rows * LSM_ROWBLOCK_RECORD)
 		return;
+	if (!lsm_sharedcache_keeps_rows(cached->uid, cached->blockno))
+	{
+		cached->expands = false;	/* if there is no room, then not in that form either */
+		return;
+	}
 	context = AllocSetContextCreate(CurrentMemoryContext, "lsm row block", ALLOCSET_DEFAULT_SIZES);
 	caller = MemoryContextSwitchTo(context);
 	builder.block = cached->block;
@@ -360,6 +365,8 @@ lsm_rowblock_keep(Relation rel, LsmCachedBlock *cached)
 	builder.runs = palloc(rows * sizeof(LsmRowRun));
 	builder.places = palloc((rows + 1) * sizeof(uint32));
 	initStringInfo(&builder.records);
+	enlargeStringInfo(&builder.records, lsm_block_raw_bytes(cached->block) +
+					  rows * (SizeOfLsmInsertRecord + 2 * MAXIMUM_ALIGNOF));
 	if (lsm_rowblock_build(&builder))
 	{
 		lsm_rowblock_put(&builder, cached);

@@ -301,6 +301,7 @@ struct LsmBlock
 	int8		system_number[LSM_SYS_CHUNKS];	/* in the directory, or -1 */
 	LsmTid		first;			/* as the segment's index has them */
 	LsmTid		last;
+	uint32		raw_bytes;		/* of its rows, before they were encoded */
 	uint32		len;
 	uint32		room;			/* borrowed: bytes that data has room for */
 	const uint8 *data;
@@ -376,6 +377,7 @@ lsm_block_open(LsmBlock *block, const LsmBlockEntry *index, int natts)
 	block->first = index->first;
 	block->last = index->last;
 	block->rows = header.rows;
+	block->raw_bytes = header.raw_bytes;
 	block->natts = header.natts;
 	block->system = header.system;
 	block->wide = (header.flags & LSM_BLOCK_WIDE) != 0;
@@ -662,6 +664,12 @@ int
 lsm_block_rows(LsmBlock *block)
 {
 	return block->rows;
+}
+
+uint32
+lsm_block_raw_bytes(LsmBlock *block)
+{
+	return block->raw_bytes;
 }
 
 int

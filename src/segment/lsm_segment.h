@@ -340,6 +340,7 @@ extern void lsm_block_keep(LsmBlock *block, MemoryContext context);
 extern void lsm_block_free(LsmBlock *block);
 extern Size lsm_block_memory(LsmBlock *block);
 extern int	lsm_block_rows(LsmBlock *block);
+extern uint32 lsm_block_raw_bytes(LsmBlock *block); /* of all rows, about */
 extern int	lsm_block_natts(LsmBlock *block);	/* columns stored */
 
 /* First row whose root is >= tid; the number of rows if none. */

@@ -96,9 +96,9 @@ sub cached
 		SELECT sum(total_bytes) / 1024 FROM pg_backend_memory_contexts WHERE name = 'lsm block'});
 }
 
-$node->safe_psql('postgres', q{ALTER SYSTEM SET lsm.session_cache_size = '16MB'});
-$node->reload;
-$node->wait_until('postgres', q{SELECT current_setting('lsm.session_cache_size') = '16MB'});
+# Without a block cache, which has rows of blocks that a session then needs no more.
+$node->append_conf('postgresql.conf', "lsm.session_cache_size = '16MB'\nlsm.block_cache_size = 0\n");
+$node->restart;
 my @sessions = map { $node->session('postgres') } 1 .. 4;
 
 cmp_ok(cached($sessions[0]), '<=', 8 * 1024, 'half of lsm.session_cache_size for blocks of the only session');
@@ -109,9 +109,8 @@ $_->quit foreach @sessions[ 1 .. 3 ];
 $node->wait_until('postgres', q{SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'client backend'});
 cmp_ok(cached($sessions[0]), '>', 4 * 1024, 'and has it again when the others have gone');
 $sessions[0]->quit;
-$node->safe_psql('postgres', q{ALTER SYSTEM SET lsm.session_cache_size = '64MB'});
-$node->reload;
-$node->wait_until('postgres', q{SELECT current_setting('lsm.session_cache_size') = '64MB'});
+$node->append_conf('postgresql.conf', "lsm.session_cache_size = '64MB'\nlsm.block_cache_size = '128MB'\n");
+$node->restart;
 
 my $bound = 160;
 
