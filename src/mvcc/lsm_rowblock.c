@@ -18,7 +18,8 @@
  *
  * A row block has only what its block has, so it is right as long as the block is: for ever
  * (I16).  Columns that the relation has beyond those of a record are none of its business,
- * as they may be rolled back.
+ * as they may be rolled back.  Nor does a transaction make one that may have dropped a column,
+ * or changed one, and may yet be rolled back itself.
  *
  *-------------------------------------------------------------------------
  */
@@ -317,23 +318,16 @@ lsm_rowblock_put(LsmRowBuilder *builder, const LsmCachedBlock *cached)
 }
 
 /*
- * May one of the first natts columns that are dropped come back, for our own transaction has
- * dropped it?  Row blocks are for all, so what they leave out must be gone for good.  Who drops
- * a column has the table locked until the end; no catalog is looked at, as the page of an
- * index may be locked.  (A parallel worker does not know of the locks of its leader.)
+ * May our transaction have changed the columns, so that it may yet be rolled back, and others
+ * go on with what they were?  A column that it has dropped has no values here.  It has the
+ * table locked then, until its end; no catalog is looked at, as the page of an index may be
+ * locked.  (A parallel worker does not know of the locks of its leader.)
  */
 static bool
-lsm_rowblock_drop_is_open(Relation rel, int natts)
+lsm_rowblock_may_undo(Relation rel)
 {
-	TupleDesc	tupdesc = RelationGetDescr(rel);
-
-	if (!TransactionIdIsValid(GetTopTransactionIdIfAny()))
-		return false;
-	for (int i = 0; i < natts; i++)
-		if (TupleDescAttr(tupdesc, i)->attisdropped)
-			return IsParallelWorker() ||
-				CheckRelationLockedByMe(rel, AccessExclusiveLock, true);
-	return false;
+	return TransactionIdIsValid(GetTopTransactionIdIfAny()) &&
+		(IsParallelWorker() || CheckRelationLockedByMe(rel, AccessExclusiveLock, true));
 }
 
 void
@@ -346,12 +340,13 @@ lsm_rowblock_keep(Relation rel, LsmCachedBlock *cached)
 	int			natts = lsm_block_natts(cached->block);
 
 	if (likely(!cached->expands) || cached->no_rows || natts > RelationGetDescr(rel)->natts ||
-		lsm_rowblock_drop_is_open(rel, natts) ||
 		lsm_block_raw_bytes(cached->block) > (uint32) rows * LSM_ROWBLOCK_RECORD)
 		return;
-	if (!lsm_sharedcache_keeps_rows(cached->uid, cached->blockno))
+	if (lsm_rowblock_may_undo(rel) ||
+		!lsm_sharedcache_keeps_rows(cached->uid, cached->blockno))
 	{
-		cached->expands = false;	/* if there is no room, then not in that form either */
+		/* nor is it expanded: there is no room, or others would go on with that */
+		cached->expands = false;
 		return;
 	}
 	context = AllocSetContextCreate(CurrentMemoryContext, "lsm row block", ALLOCSET_DEFAULT_SIZES);
