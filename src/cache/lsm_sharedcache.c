@@ -19,7 +19,8 @@
  *	  Blocks that are read row by row are kept expanded, too, under other numbers.  They
  *	  always lie in frames that follow each other, and take these from the upper half of a
  *	  partition.  A hand goes round there and takes the first run without blocks that are
- *	  pinned, or were marked since it last came by; what lies there goes.
+ *	  pinned, or were marked since it last came by; what lies there goes.  So are row blocks
+ *	  (lsm_rowblock.c), of which one record at a time is copied under the partition's lock.
  *
  * PINS
  *	  Who wants but a little of a block pins it, and copies that without a lock.  A
@@ -937,6 +938,16 @@ lsm_sharedcache_expands(uint64 uid, uint32 blockno)
 
 /* ---- row blocks ---- */
 
+/*
+ * A copy of a database has segments with the same uids, and the same blocks, but columns
+ * may have been dropped in one of the two, which row blocks leave out.
+ */
+static uint64
+lsm_cache_rows_uid(uint64 uid)
+{
+	return hash_combine64(uid, murmurhash32(MyDatabaseId));
+}
+
 const void *
 lsm_sharedcache_hold_rows(uint64 uid, uint32 blockno, LsmCacheHeld *held)
 {
@@ -946,6 +957,7 @@ lsm_sharedcache_hold_rows(uint64 uid, uint32 blockno, LsmCacheHeld *held)
 
 	if (lsm_cache_shared == NULL)
 		return NULL;
+	uid = lsm_cache_rows_uid(uid);
 	part = lsm_cache_find_part(uid, blockno | LSM_CACHE_ROWS, &bucket);
 	LWLockAcquire(part.lock, LW_SHARED);
 	at = lsm_cache_find(&part, bucket, uid, blockno | LSM_CACHE_ROWS);
@@ -979,7 +991,8 @@ lsm_cache_guess_rows(LsmRowsForeseen *foreseen)
 			frame < lsm_cache_part_frames)
 		{
 			foreseen->rows = part.frames + (Size) frame * LSM_FRAME_BYTES;
-			foreseen->len = Min(entry->len, (lsm_cache_part_frames - frame) * LSM_FRAME_BYTES);
+			foreseen->len = Min((Size) entry->len,
+								(Size) (lsm_cache_part_frames - frame) * LSM_FRAME_BYTES);
 			return;
 		}
 		at = entry->next_in_bucket;
@@ -998,7 +1011,10 @@ lsm_sharedcache_foresee_rows(LsmRowsForeseen *foreseen, int n)
 	LsmCachePart part;
 
 	for (int i = 0; i < n; i++)
+	{
+		foreseen[i].uid = lsm_cache_rows_uid(foreseen[i].uid);
 		foreseen[i].rows = NULL;
+	}
 	if (lsm_cache_shared == NULL)
 		return;
 	for (int i = 0; i < n; i++)
@@ -1038,20 +1054,21 @@ lsm_sharedcache_let_go(LsmCacheHeld *held)
 void
 lsm_sharedcache_put_rows(uint64 uid, uint32 blockno, uint32 len, const char *bytes)
 {
-	if (lsm_cache_put(uid, blockno | LSM_CACHE_ROWS, len, bytes, LSM_QUEUE_EXPANDED))
+	if (lsm_cache_put(lsm_cache_rows_uid(uid), blockno | LSM_CACHE_ROWS, len, bytes,
+					  LSM_QUEUE_EXPANDED))
 		lsm_cache_demote(uid, blockno);
 }
 
 bool
 lsm_sharedcache_has_rows(uint64 uid, uint32 blockno)
 {
-	return lsm_cache_length(uid, blockno | LSM_CACHE_ROWS, false) > 0;
+	return lsm_cache_length(lsm_cache_rows_uid(uid), blockno | LSM_CACHE_ROWS, false) > 0;
 }
 
 bool
 lsm_sharedcache_keeps_rows(uint64 uid, uint32 blockno)
 {
-	return lsm_cache_expands(uid, blockno | LSM_CACHE_ROWS);
+	return lsm_cache_expands(lsm_cache_rows_uid(uid), blockno | LSM_CACHE_ROWS);
 }
 
 /* ---- statistics ---- */

@@ -97,7 +97,8 @@ extern void lsm_sharedcache_put(uint64 uid, uint32 blockno, uint32 len, const ch
 
 /*
  * The same of expanded blocks (lsm_expand.c), which are kept beside those as stored and take
- * half of the room at most.  put_expanded() makes the block as stored the next to go.
+ * half of the room at most.  put_expanded() makes the block as stored the next to go, if there
+ * is room.
  * pin_expanded() tells where a block lies, as long as it is pinned; NULL: it is not there
  * (which is not counted), or too much is pinned: then it may be copied.
  * Is it worth while to expand a block that has been found?  Most are not if the room is
@@ -112,9 +113,9 @@ extern void lsm_sharedcache_put_expanded(uint64 uid, uint32 blockno, uint32 len,
 extern bool lsm_sharedcache_expands(uint64 uid, uint32 blockno);
 
 /*
- * The same of row blocks (lsm_rowblock.c), which share that half.  hold_rows() tells where one
- * lies; it is there until let_go(): meanwhile an LWLock is held, so nothing must be done but to
- * read.  NULL: it is not there (which is not counted), and nothing is held.
+ * The same of row blocks (lsm_rowblock.c) of this database, which share that half.
+ * hold_rows() tells where one lies; it is there until let_go(): meanwhile an LWLock is held,
+ * so nothing must be done but to read.  NULL: it is not there (which is not counted), and nothing is held.
  */
 typedef struct LsmCacheHeld
 {

@@ -3,8 +3,8 @@
  * lsm_slot.c
  *	  Tuple table slots for rows of lsm tables.
  *
- * A slot refers to a full version (a copy of a row-log record, or a row of a
- * pinned block) and perhaps to a DELTA on top of it; columns are decoded when
+ * A slot refers to a full version (a copy of a record of the row log or of a row block,
+ * or a row of a pinned block) and perhaps to a DELTA on top of it; columns are decoded when
  * asked for.  Filled by others (executor, triggers) it is like a virtual slot.
  * Large values come out as TOAST pointers (lsm_value.h), so that whoever sorts,
  * joins or samples rows carries no more of them than with heap.

@@ -157,6 +157,14 @@ foreach my $who (sort keys %who)
 	is(psql("$one; $decoded"), 0, 'from row blocks');
 }
 
+# ---- nor are those of a copy of the database, which has the same segments, for others
+$node->restart;
+is(differing($by_index), 0, 'blocks are in the block cache');
+psql('CREATE DATABASE copy TEMPLATE postgres');
+$node->safe_psql('copy', 'ALTER TABLE l DROP COLUMN k, DROP COLUMN t');
+$node->safe_psql('copy', "$by_index $all") foreach (1 .. 2);
+same('columns dropped in a copy of the database');
+
 # ---- rows with fewer columns than the table, which have names that are not short
 my $named = join(', ', map { "ADD COLUMN a_column_with_a_name_of_its_own_$_ int DEFAULT $_" } 1 .. 7);
 psql('CREATE TABLE fewer (id int PRIMARY KEY, a_first_column_with_a_long_name text, second int) USING lsm;'
