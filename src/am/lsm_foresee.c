@@ -61,7 +61,10 @@ static void
 lsm_foresee_asked(LsmTable *table, const LsmTid *roots, int n, const int16 *asked, int nasked)
 {
 	LsmRowsForeseen inrows[LSM_FORESEEN];
+	LsmMemIndex *index = lsm_table_index(table->shared, table->shared->generation);
 
+	for (int i = 0; i < n; i++)
+		lsm_memindex_prefetch(index, roots[i]);
 	n = lsm_blocks_foresee(table, roots, n, asked, nasked, inrows);
 	lsm_rowblocks_foresee(inrows, n);
 }

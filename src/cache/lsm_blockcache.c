@@ -678,6 +678,7 @@ lsm_blockcache_xact_end(void)
 {
 	lsm_shared_opening_release();
 	(void) lsm_pins_take_away(NULL, lsm_block_was_unpinned);
+	lsm_sharedcache_tell_hits();
 
 	/* the session's share may have become less */
 	if (!dlist_is_empty(&lsm_blocks_lru))

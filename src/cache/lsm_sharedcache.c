@@ -16,11 +16,22 @@
  * Such a block can be read where it is while it is pinned.
  *
  * EXPANDED BLOCKS
- *	  Blocks that are read row by row are kept expanded, too, under other numbers.  They
- *	  always lie in frames that follow each other, and take these from the upper half of a
- *	  partition.  A hand goes round there and takes the first run without blocks that are
- *	  pinned, or were marked since it last came by; what lies there goes.  So are row blocks
- *	  (lsm_rowblock.c), of which one record at a time is copied under the partition's lock.
+ *	  Blocks that are read row by row are kept expanded, too, under other numbers.  So are row
+ *	  blocks (lsm_rowblock.c), of which one record at a time is copied.  They always lie in frames that follow each other, above the lowest eighth of a
+ *	  partition, where a hand goes round.  As long as there is room for more of them, it
+ *	  takes the first run without others of them, and without blocks as stored that are
+ *	  pinned, or were marked since it last came by; what lies there goes.
+ *
+ *	  When the room is full, one in 16 blocks that might be expanded is: if the next one that
+ *	  the hand meets has not been used since it last came by, and so goes.  Else that one
+ *	  loses its mark.  So what is wanted evenly stays, without going and coming, and what
+ *	  nobody wants any more is replaced.
+ *
+ *	  The room is three to six eighths of a partition.  It grows when the hand meets blocks
+ *	  that are in use, and shrinks when a block as stored comes in that has left not long
+ *	  before: of such ones fingerprints are kept ("ghosts", as in ARC).  To read a block costs
+ *	  far more than to find a row in one that is compressed, so after that it waits a while
+ *	  before it grows again.
  *
  * PINS
  *	  Who wants but a little of a block pins it, and copies that without a lock.  A
@@ -34,6 +45,12 @@
  *	  Each partition has an LWLock: shared to copy a block out, or to pin it, exclusive to
  *	  put one in.  Nothing is taken inside it and nothing is read from a file.
  *	  Marks, pins and counters of readers are atomic, or a byte that is only ever set.
+ *
+ *	  Row blocks are read without the lock, as to take it and let go would be two writes to
+ *	  memory that all readers of the partition share, for one small record: who puts a block
+ *	  in counts before and after (an odd number: it is being done), and a reader who finds
+ *	  another number than when he began believes nothing that he has read, and takes the
+ *	  lock.
  *
  *-------------------------------------------------------------------------
  */
@@ -58,12 +75,26 @@
 /* Frames of a partition that the cold queue keeps: one of so many. */
 #define LSM_CACHE_COLD_SHARE	8
 
-/*
- * When expanded blocks have so many eighths of the upper half, which has gaps, one in so
- * many blocks that are found is expanded.
- */
-#define LSM_CACHE_EXPANDED_FULL	5
+/* The room for expanded blocks, in eighths of a partition's frames. */
+#define LSM_CACHE_LEAST_ROOM	3
+#define LSM_CACHE_MOST_ROOM		6
+
+/* When it is full, one in so many blocks that are found may be expanded. */
 #define LSM_CACHE_EXPAND_ONE_IN	16
+
+/*
+ * Then the hand looks at so many frames, or blocks as stored, for one that is expanded.  While
+ * there is room, it passes as many before it takes other frames than those that nobody wants.
+ */
+#define LSM_CACHE_HAND_STEPS	256
+
+/*
+ * The room becomes less by one in so many of all frames, and grows after it was short so many
+ * times; one in so many more may be used.
+ */
+#define LSM_CACHE_ROOM_LESS		8
+#define LSM_CACHE_ROOM_PATIENCE	256
+#define LSM_CACHE_ROOM_SLACK	16
 
 /* A block may take this part of a partition. */
 #define LSM_CACHE_BLOCK_SHARE	4
@@ -108,6 +139,7 @@ typedef struct LsmCacheEntry
 	pg_atomic_uint32 pins;		/* go up under the lock, down without */
 	uint8		queue;
 	bool		together;		/* its frames follow each other */
+	bool		spare;			/* as stored, and not used since it was expanded */
 	volatile uint8 marked;		/* set under the shared lock */
 } LsmCacheEntry;
 
@@ -124,12 +156,14 @@ typedef struct LsmCachePartition
 	LsmCacheQueue queues[LSM_QUEUES];
 	uint32		free_frame;		/* first of a chain */
 	uint32		nfree;
-	uint32		hand;			/* a frame of the upper half */
+	uint32		hand;			/* a frame above the lowest eighth */
+	uint32		room;			/* frames for expanded blocks */
+	uint32		patience;		/* so often it must be short before it grows */
 	uint32		free_entry;
 	uint32		nentries;		/* used */
 	uint64		insertions;
 	uint64		evictions;
-	pg_atomic_uint64 hits;
+	pg_atomic_uint32 changes;	/* odd: entries and frames are being changed */
 	pg_atomic_uint64 misses;
 	pg_atomic_uint32 pinned;	/* frames, for each pin */
 	pg_atomic_uint32 refused;	/* blocks that were not expanded, for want of
@@ -140,6 +174,7 @@ typedef struct LsmCachePartition
 typedef struct LsmCacheShared
 {
 	pg_atomic_uint64 reset_time;
+	pg_atomic_uint64 hits;
 	LsmCachePartition partitions[FLEXIBLE_ARRAY_MEMBER];
 } LsmCacheShared;
 
@@ -151,6 +186,7 @@ typedef struct LsmCachePart
 	LsmCacheEntry *entries;		/* one for each frame */
 	LsmCacheFrame *chain;		/* one for each frame */
 	uint32	   *buckets;
+	uint32	   *ghosts;			/* one for four buckets; 0: none */
 	char	   *frames;
 } LsmCachePart;
 
@@ -160,8 +196,12 @@ static LsmCacheShared *lsm_cache_shared;
 static LsmCacheEntry *lsm_cache_entries;
 static LsmCacheFrame *lsm_cache_chain;
 static uint32 *lsm_cache_buckets;
+static uint32 *lsm_cache_ghosts;
 static char *lsm_cache_frames;
 static LWLockPadded *lsm_cache_locks;
+
+/* Hits of this process that it has not told of. */
+static uint64 lsm_cache_hits;
 
 /* The same in all processes, by the setting. */
 static int	lsm_cache_npartitions;
@@ -183,6 +223,13 @@ lsm_sharedcache_divide(void)
 	lsm_cache_nbuckets = pg_nextpower2_32(Max(lsm_cache_part_frames / 2, 1));
 }
 
+/* About as many blocks as could have stayed if expanded blocks had the least room. */
+static uint32
+lsm_cache_nghosts(void)
+{
+	return Max(lsm_cache_nbuckets / 4, 1);
+}
+
 static Size
 lsm_sharedcache_header_size(void)
 {
@@ -202,6 +249,7 @@ lsm_sharedcache_shmem_size(void)
 	return lsm_sharedcache_header_size() + MAXALIGN(frames * sizeof(LsmCacheEntry)) +
 		MAXALIGN(frames * sizeof(LsmCacheFrame)) +
 		MAXALIGN((Size) lsm_cache_npartitions * lsm_cache_nbuckets * sizeof(uint32)) +
+		MAXALIGN((Size) lsm_cache_npartitions * lsm_cache_nghosts() * sizeof(uint32)) +
 		frames * LSM_FRAME_BYTES + PG_CACHE_LINE_SIZE;
 }
 
@@ -224,8 +272,22 @@ lsm_cache_part(int number)
 	part.entries = lsm_cache_entries + (Size) number * lsm_cache_part_frames;
 	part.chain = lsm_cache_chain + (Size) number * lsm_cache_part_frames;
 	part.buckets = lsm_cache_buckets + (Size) number * lsm_cache_nbuckets;
+	part.ghosts = lsm_cache_ghosts + (Size) number * lsm_cache_nghosts();
 	part.frames = lsm_cache_frames + (Size) number * lsm_cache_part_frames * LSM_FRAME_BYTES;
 	return part;
+}
+
+static uint32
+lsm_cache_eighths(uint32 n)
+{
+	return (uint32) ((uint64) lsm_cache_part_frames * n / 8);
+}
+
+/* The first frame where expanded blocks may lie. */
+static uint32
+lsm_cache_reach(void)
+{
+	return lsm_cache_eighths(1);
 }
 
 static void
@@ -234,7 +296,7 @@ lsm_cache_part_init(const LsmCachePart *part)
 	LsmCachePartition *partition = part->partition;
 
 	memset(partition, 0, sizeof(*partition));
-	pg_atomic_init_u64(&partition->hits, 0);
+	pg_atomic_init_u32(&partition->changes, 0);
 	pg_atomic_init_u64(&partition->misses, 0);
 	pg_atomic_init_u32(&partition->pinned, 0);
 	pg_atomic_init_u32(&partition->refused, 0);
@@ -242,6 +304,7 @@ lsm_cache_part_init(const LsmCachePart *part)
 		partition->queues[i].newest = partition->queues[i].oldest = LSM_CACHE_NONE;
 	for (uint32 i = 0; i < lsm_cache_nbuckets; i++)
 		part->buckets[i] = LSM_CACHE_NONE;
+	memset(part->ghosts, 0, lsm_cache_nghosts() * sizeof(uint32));
 	for (uint32 i = 0; i < lsm_cache_part_frames; i++)
 	{
 		uint32		next = i + 1 < lsm_cache_part_frames ? i + 1 : LSM_CACHE_NONE;
@@ -253,7 +316,8 @@ lsm_cache_part_init(const LsmCachePart *part)
 		pg_atomic_init_u32(&part->entries[i].pins, 0);
 	}
 	partition->nfree = lsm_cache_part_frames;
-	partition->hand = lsm_cache_part_frames / 2;
+	partition->hand = lsm_cache_eighths(4);
+	partition->room = lsm_cache_eighths(LSM_CACHE_LEAST_ROOM);
 }
 
 /* AddinShmemInitLock is held. */
@@ -277,10 +341,13 @@ lsm_sharedcache_shmem_startup(void)
 	at += MAXALIGN(frames * sizeof(LsmCacheFrame));
 	lsm_cache_buckets = (uint32 *) at;
 	at += MAXALIGN((Size) lsm_cache_npartitions * lsm_cache_nbuckets * sizeof(uint32));
+	lsm_cache_ghosts = (uint32 *) at;
+	at += MAXALIGN((Size) lsm_cache_npartitions * lsm_cache_nghosts() * sizeof(uint32));
 	lsm_cache_frames = (char *) TYPEALIGN(PG_CACHE_LINE_SIZE, at);
 	if (found)
 		return;
 	pg_atomic_init_u64(&lsm_cache_shared->reset_time, 0);
+	pg_atomic_init_u64(&lsm_cache_shared->hits, 0);
 	for (int i = 0; i < lsm_cache_npartitions; i++)
 	{
 		LsmCachePart part = lsm_cache_part(i);
@@ -291,11 +358,17 @@ lsm_sharedcache_shmem_startup(void)
 
 /* ---- blocks ---- */
 
+static uint64
+lsm_cache_hash(uint64 uid, uint32 blockno)
+{
+	return hash_combine64(uid, murmurhash32(blockno));
+}
+
 /* The partition of a block, and its bucket there. */
 static LsmCachePart
 lsm_cache_find_part(uint64 uid, uint32 blockno, uint32 *bucket)
 {
-	uint64		hash = hash_combine64(uid, murmurhash32(blockno));
+	uint64		hash = lsm_cache_hash(uid, blockno);
 
 	*bucket = (uint32) (hash >> 32) & (lsm_cache_nbuckets - 1);
 	return lsm_cache_part((uint32) hash & (lsm_cache_npartitions - 1));
@@ -325,6 +398,7 @@ lsm_cache_queue_push(const LsmCachePart *part, uint32 at, LsmCacheQueueName name
 	LsmCacheQueue *queue = &part->partition->queues[name];
 
 	entry->queue = name;
+	entry->spare = false;
 	entry->newer = LSM_CACHE_NONE;
 	entry->older = queue->newest;
 	if (queue->newest != LSM_CACHE_NONE)
@@ -350,6 +424,24 @@ lsm_cache_queue_remove(const LsmCachePart *part, uint32 at)
 	else
 		queue->oldest = entry->newer;
 	queue->frames -= lsm_cache_frames_of(entry->len);
+}
+
+/* ---- changes ---- */
+
+/* Between these two, readers without the lock find out that what they read may be wrong. */
+static void
+lsm_cache_change(LsmCachePartition *partition)
+{
+	Assert(pg_atomic_read_u32(&partition->changes) % 2 == 0);
+	pg_atomic_write_u32(&partition->changes, pg_atomic_read_u32(&partition->changes) + 1);
+	pg_memory_barrier();
+}
+
+static void
+lsm_cache_changed(LsmCachePartition *partition)
+{
+	pg_write_barrier();
+	pg_atomic_write_u32(&partition->changes, pg_atomic_read_u32(&partition->changes) + 1);
 }
 
 /* ---- free frames ---- */
@@ -405,6 +497,45 @@ lsm_cache_free_run(const LsmCachePart *part, uint32 frames)
 
 /* ---- making room ---- */
 
+static bool
+lsm_cache_is_pinned(LsmCacheEntry *entry)
+{
+	return pg_atomic_read_u32(&entry->pins) > 0;
+}
+
+/* What is remembered of a block that has left; never 0. */
+static uint32
+lsm_cache_ghost(uint64 uid, uint32 blockno)
+{
+	return (uint32) lsm_cache_hash(uid, blockno) | 1;
+}
+
+static uint32 *
+lsm_cache_ghost_at(const LsmCachePart *part, uint32 bucket)
+{
+	return &part->ghosts[bucket & (lsm_cache_nghosts() - 1)];
+}
+
+/* A block as stored comes in: if it should have stayed, expanded ones get less room. */
+static void
+lsm_cache_regret(const LsmCachePart *part, uint32 bucket, uint64 uid, uint32 blockno)
+{
+	LsmCachePartition *partition = part->partition;
+	uint32	   *ghost = lsm_cache_ghost_at(part, bucket);
+	uint32		least = lsm_cache_eighths(LSM_CACHE_LEAST_ROOM);
+	uint32		used = partition->queues[LSM_QUEUE_EXPANDED].frames;
+
+	if (*ghost != lsm_cache_ghost(uid, blockno))
+		return;
+	*ghost = 0;
+	if (used <= least)
+		return;
+	partition->room = Min(partition->room, used);
+	partition->room -= Min(partition->room, lsm_cache_part_frames / LSM_CACHE_ROOM_LESS);
+	partition->room = Max(partition->room, least);
+	partition->patience = LSM_CACHE_ROOM_PATIENCE;
+}
+
 /* Give an entry and its frames back; it is in no queue. */
 static void
 lsm_cache_drop(const LsmCachePart *part, uint32 at)
@@ -416,6 +547,8 @@ lsm_cache_drop(const LsmCachePart *part, uint32 at)
 	uint32	   *link;
 
 	(void) lsm_cache_find_part(entry->uid, entry->blockno, &bucket);
+	if (entry->queue != LSM_QUEUE_EXPANDED && !entry->spare)
+		*lsm_cache_ghost_at(part, bucket) = lsm_cache_ghost(entry->uid, entry->blockno);
 	for (link = &part->buckets[bucket]; *link != at;)
 		link = &part->entries[*link].next_in_bucket;
 	*link = entry->next_in_bucket;
@@ -442,6 +575,9 @@ lsm_cache_giver(const LsmCachePart *part)
 	LsmCacheQueue *warm = &part->partition->queues[LSM_QUEUE_WARM];
 	LsmCacheQueue *expanded = &part->partition->queues[LSM_QUEUE_EXPANDED];
 
+	/* the room has become less; where it is full, the last block may not fit as a whole */
+	if (expanded->frames > part->partition->room + lsm_cache_part_frames / LSM_CACHE_ROOM_SLACK)
+		return expanded;
 	if (cold->oldest != LSM_CACHE_NONE &&
 		(warm->oldest == LSM_CACHE_NONE ||
 		 cold->frames > lsm_cache_part_frames / LSM_CACHE_COLD_SHARE))
@@ -462,7 +598,7 @@ lsm_cache_turn(const LsmCachePart *part, LsmCacheQueue *queue)
 	LsmCacheEntry *entry = &part->entries[at];
 
 	lsm_cache_queue_remove(part, at);
-	if (entry->marked || pg_atomic_read_u32(&entry->pins) > 0)
+	if (entry->marked || lsm_cache_is_pinned(entry))
 	{
 		entry->marked = 0;
 		lsm_cache_queue_push(part, at, entry->queue == LSM_QUEUE_EXPANDED ?
@@ -483,53 +619,154 @@ lsm_cache_make_room(const LsmCachePart *part, uint32 frames)
 		lsm_cache_turn(part, lsm_cache_giver(part));
 }
 
-/* Does the hand pass by a block?  Once, if it is marked. */
-static bool
-lsm_cache_spare(LsmCacheEntry *entry)
-{
-	bool		marked = entry->marked;
+/* ---- room for expanded blocks ---- */
 
-	entry->marked = 0;
-	return marked || pg_atomic_read_u32(&entry->pins) > 0;
+/* Move the hand over what it points to. */
+static void
+lsm_cache_pass(const LsmCachePart *part)
+{
+	LsmCachePartition *partition = part->partition;
+	uint32		owner = part->chain[partition->hand].owner;
+
+	do
+		partition->hand++;
+	while (partition->hand < lsm_cache_part_frames && owner != LSM_CACHE_NONE &&
+		   part->chain[partition->hand].owner == owner);
+}
+
+/* Has the hand come to the end?  Then it begins anew. */
+static bool
+lsm_cache_comes_round(LsmCachePartition *partition)
+{
+	if (partition->hand < lsm_cache_part_frames)
+		return false;
+	partition->hand = lsm_cache_reach();
+	return true;
+}
+
+/* The room is full: if the hand meets an expanded block that nobody uses, it goes. */
+static bool
+lsm_cache_drop_unused(const LsmCachePart *part)
+{
+	LsmCachePartition *partition = part->partition;
+
+	for (int i = 0; i < LSM_CACHE_HAND_STEPS; i++)
+	{
+		uint32		owner = part->chain[partition->hand].owner;
+		LsmCacheEntry *entry = owner == LSM_CACHE_NONE ? NULL : &part->entries[owner];
+		bool		unused;
+
+		if (entry != NULL && entry->queue == LSM_QUEUE_EXPANDED)
+		{
+			unused = !entry->marked && !lsm_cache_is_pinned(entry);
+			if (!unused && partition->patience > 0)
+				partition->patience--;
+			else if (!unused && partition->room < lsm_cache_eighths(LSM_CACHE_MOST_ROOM))
+				partition->room += lsm_cache_frames_of(entry->len);
+			entry->marked = 0;
+			lsm_cache_pass(part);
+			(void) lsm_cache_comes_round(partition);
+			if (unused)
+			{
+				pg_memory_barrier();
+				lsm_cache_queue_remove(part, owner);
+				lsm_cache_drop(part, owner);
+			}
+			return unused;
+		}
+		lsm_cache_pass(part);
+		(void) lsm_cache_comes_round(partition);
+	}
+	return false;
 }
 
 /*
- * The first of so many free frames that follow each other, which the hand has cleared.
- * LSM_CACHE_NONE: it has been round twice, and met too many that are pinned.
+ * May what has that frame go for an expanded block?  Nothing like it, and nothing that is
+ * pinned.  Of blocks as stored either those that are there expanded, or any: then a marked one
+ * has another turn.
+ */
+static bool
+lsm_cache_gives(const LsmCachePart *part, uint32 frame, bool any)
+{
+	uint32		owner = part->chain[frame].owner;
+	LsmCacheEntry *entry;
+	bool		marked;
+
+	if (owner == LSM_CACHE_NONE)
+		return true;
+	entry = &part->entries[owner];
+	marked = entry->marked;
+	if (entry->queue == LSM_QUEUE_EXPANDED || lsm_cache_is_pinned(entry))
+		return false;
+	if (!any)
+		return entry->spare && !marked;
+	entry->marked = 0;
+	return !marked;
+}
+
+/*
+ * The first of so many frames that follow each other, from the hand on, and can be cleared;
+ * LSM_CACHE_NONE: not found, in so many steps, or two rounds, as marks are gone by then.
  */
 static uint32
-lsm_cache_clear_run(const LsmCachePart *part, uint32 frames)
+lsm_cache_find_run(const LsmCachePart *part, uint32 frames, bool any, uint32 steps)
 {
 	LsmCachePartition *partition = part->partition;
 	uint32		rounds = 0;
 	uint32		run = 0;
 
-	while (run < frames)
+	while (steps-- > 0 && rounds <= 2)
 	{
-		uint32		owner = LSM_CACHE_NONE;
+		if (lsm_cache_gives(part, partition->hand, any))
+		{
+			partition->hand++;
+			run++;
+		}
+		else
+		{
+			lsm_cache_pass(part);
+			run = 0;
+		}
+		if (run == frames)
+		{
+			run = partition->hand - frames;
+			(void) lsm_cache_comes_round(partition);
+			return run;
+		}
+		if (lsm_cache_comes_round(partition))
+		{
+			rounds++;
+			run = 0;
+		}
+	}
+	return LSM_CACHE_NONE;
+}
 
-		if (partition->hand >= lsm_cache_part_frames)
-		{
-			if (++rounds > 2)
-				return LSM_CACHE_NONE;
-			partition->hand = lsm_cache_part_frames / 2;
-			run = 0;
-		}
-		owner = part->chain[partition->hand].owner;
-		if (owner != LSM_CACHE_NONE && lsm_cache_spare(&part->entries[owner]))
-		{
-			while (partition->hand < lsm_cache_part_frames &&
-				   part->chain[partition->hand].owner == owner)
-				partition->hand++;
-			run = 0;
-			continue;
-		}
-		partition->hand++;
-		run++;
+/*
+ * Clear so many frames for an expanded block: the first one; LSM_CACHE_NONE: there is no room.
+ *
+ * Race: see lsm_cache_turn().
+ */
+static uint32
+lsm_cache_clear_run(const LsmCachePart *part, uint32 frames)
+{
+	LsmCachePartition *partition = part->partition;
+	uint32		used = partition->queues[LSM_QUEUE_EXPANDED].frames;
+	uint32		first;
+
+	first = lsm_cache_find_run(part, frames, false, LSM_CACHE_HAND_STEPS);
+	if (first == LSM_CACHE_NONE)
+		first = lsm_cache_find_run(part, frames, true, PG_UINT32_MAX);
+	if (first == LSM_CACHE_NONE)
+	{
+		/* what is between them is too small: so they fill the room */
+		partition->room = Max(used, frames);
+		partition->patience = LSM_CACHE_ROOM_PATIENCE;
+		return LSM_CACHE_NONE;
 	}
 
 	pg_memory_barrier();
-	for (uint32 frame = partition->hand - frames; frame < partition->hand; frame++)
+	for (uint32 frame = first; frame < first + frames; frame++)
 	{
 		uint32		owner = part->chain[frame].owner;
 
@@ -538,7 +775,7 @@ lsm_cache_clear_run(const LsmCachePart *part, uint32 frames)
 		lsm_cache_queue_remove(part, owner);
 		lsm_cache_drop(part, owner);
 	}
-	return partition->hand - frames;
+	return first;
 }
 
 bool
@@ -574,7 +811,7 @@ lsm_sharedcache_get(uint64 uid, uint32 blockno, uint32 len, char *buf, LsmCacheT
 	}
 	LWLockRelease(part.lock);
 	Assert(len == 0);
-	pg_atomic_fetch_add_u64(&part.partition->hits, 1);
+	lsm_cache_hits++;
 	return true;
 }
 
@@ -618,7 +855,7 @@ lsm_sharedcache_pin(uint64 uid, uint32 blockno, uint32 len, LsmCacheTouch touch,
 		lsm_cache_pin(&part, at, touch, pin);
 	LWLockRelease(part.lock);
 	if (pinned)
-		pg_atomic_fetch_add_u64(&part.partition->hits, 1);
+		lsm_cache_hits++;
 	return pinned;
 }
 
@@ -776,6 +1013,7 @@ lsm_cache_put(uint64 uid, uint32 blockno, uint32 len, const char *bytes, LsmCach
 	uint32		first = LSM_CACHE_NONE;
 	uint32		bucket;
 	uint32		at;
+	bool		expanded = name == LSM_QUEUE_EXPANDED;
 	bool		there;
 
 	if (lsm_cache_shared == NULL || len == 0 ||
@@ -785,12 +1023,13 @@ lsm_cache_put(uint64 uid, uint32 blockno, uint32 len, const char *bytes, LsmCach
 	partition = part.partition;
 	LWLockAcquire(part.lock, LW_EXCLUSIVE);
 	there = lsm_cache_find(&part, bucket, uid, blockno) != LSM_CACHE_NONE;
+	lsm_cache_change(partition);
 	if (!there &&
-		(name != LSM_QUEUE_EXPANDED ||
-		 (first = lsm_cache_clear_run(&part, frames)) != LSM_CACHE_NONE))
+		(!expanded || (first = lsm_cache_clear_run(&part, frames)) != LSM_CACHE_NONE))
 	{
-		if (name != LSM_QUEUE_EXPANDED)
+		if (!expanded)
 		{
+			lsm_cache_regret(&part, bucket, uid, blockno);
 			lsm_cache_make_room(&part, frames);
 			first = lsm_cache_free_run(&part, frames);
 		}
@@ -809,6 +1048,7 @@ lsm_cache_put(uint64 uid, uint32 blockno, uint32 len, const char *bytes, LsmCach
 		partition->insertions++;
 		there = true;
 	}
+	lsm_cache_changed(partition);
 	LWLockRelease(part.lock);
 	return there;
 }
@@ -843,7 +1083,7 @@ lsm_cache_pin_place(uint64 uid, uint32 blockno, uint32 *len, LsmCachePin *pin)
 	LWLockRelease(part.lock);
 	if (!pinned)
 		return NULL;
-	pg_atomic_fetch_add_u64(&part.partition->hits, 1);
+	lsm_cache_hits++;
 	return part.frames + (Size) pin->first_frame * LSM_FRAME_BYTES;
 }
 
@@ -892,6 +1132,7 @@ lsm_cache_demote(uint64 uid, uint32 blockno)
 
 		lsm_cache_queue_remove(&part, at);
 		entry->marked = 0;
+		entry->spare = true;
 		entry->queue = LSM_QUEUE_COLD;
 		entry->older = LSM_CACHE_NONE;
 		entry->newer = cold->oldest;
@@ -912,22 +1153,31 @@ lsm_sharedcache_put_expanded(uint64 uid, uint32 blockno, uint32 len, const char 
 		lsm_cache_demote(uid, blockno);
 }
 
-/* Is there room for one more under that number?  If not, for some all the same. */
+/* Is there room for one more under that number, or in the place of another one? */
 static bool
 lsm_cache_expands(uint64 uid, uint32 number)
 {
 	LsmCachePart part;
+	LsmCachePartition *partition;
 	uint32		bucket;
+	bool		expands;
 
 	if (lsm_cache_shared == NULL)
 		return false;
 	part = lsm_cache_find_part(uid, number, &bucket);
+	partition = part.partition;
 
 	/* read without its lock: a guess is good enough */
-	return part.partition->queues[LSM_QUEUE_EXPANDED].frames <
-		lsm_cache_part_frames / 2 / 8 * LSM_CACHE_EXPANDED_FULL ||
-		pg_atomic_fetch_add_u32(&part.partition->refused, 1) % LSM_CACHE_EXPAND_ONE_IN ==
-		LSM_CACHE_EXPAND_ONE_IN - 1;
+	if (partition->queues[LSM_QUEUE_EXPANDED].frames < partition->room)
+		return true;
+	if (pg_atomic_fetch_add_u32(&partition->refused, 1) % LSM_CACHE_EXPAND_ONE_IN != 0)
+		return false;
+	LWLockAcquire(part.lock, LW_EXCLUSIVE);
+	lsm_cache_change(partition);
+	expands = lsm_cache_drop_unused(&part);
+	lsm_cache_changed(partition);
+	LWLockRelease(part.lock);
+	return expands;
 }
 
 bool
@@ -948,62 +1198,90 @@ lsm_cache_rows_uid(uint64 uid)
 	return hash_combine64(uid, murmurhash32(MyDatabaseId));
 }
 
+/*
+ * The entry of a row block, and how much memory there is behind its first frame.
+ *
+ * Race: without the lock, entries may be anything; but they are numbers of entries and frames
+ * that there are, or LSM_CACHE_NONE.  A chain that seems to have no end is given up.
+ */
+static LsmCacheEntry *
+lsm_cache_find_rows(const LsmCachePart *part, uint32 bucket, uint64 uid, uint32 number,
+					const char **rows, uint32 *len)
+{
+	uint32		at = part->buckets[bucket];
+
+	for (uint32 i = 0; i < lsm_cache_part_frames && at != LSM_CACHE_NONE; i++)
+	{
+		LsmCacheEntry *entry = &part->entries[at];
+		uint32		frame = entry->first_frame;
+
+		if (entry->uid == uid && entry->blockno == number && frame < lsm_cache_part_frames)
+		{
+			*rows = part->frames + (Size) frame * LSM_FRAME_BYTES;
+			*len = (uint32) Min((Size) entry->len,
+								(Size) (lsm_cache_part_frames - frame) * LSM_FRAME_BYTES);
+			return entry;
+		}
+		at = entry->next_in_bucket;
+	}
+	return NULL;
+}
+
 const void *
 lsm_sharedcache_hold_rows(uint64 uid, uint32 blockno, LsmCacheHeld *held)
 {
 	LsmCachePart part;
+	LsmCacheEntry *entry;
+	const char *rows;
+	uint32		number = blockno | LSM_CACHE_ROWS;
 	uint32		bucket;
-	uint32		at;
 
 	if (lsm_cache_shared == NULL)
 		return NULL;
 	uid = lsm_cache_rows_uid(uid);
-	part = lsm_cache_find_part(uid, blockno | LSM_CACHE_ROWS, &bucket);
-	LWLockAcquire(part.lock, LW_SHARED);
-	at = lsm_cache_find(&part, bucket, uid, blockno | LSM_CACHE_ROWS);
-	if (at == LSM_CACHE_NONE)
+	part = lsm_cache_find_part(uid, number, &bucket);
+	held->part = part.partition - lsm_cache_shared->partitions;
+	for (;;)
 	{
-		LWLockRelease(part.lock);
-		return NULL;
+		held->changes = pg_atomic_read_u32(&part.partition->changes);
+		if (held->locks || held->changes % 2 != 0)
+		{
+			held->lock = part.lock;
+			LWLockAcquire(part.lock, LW_SHARED);
+		}
+		else
+			pg_read_barrier();
+		entry = lsm_cache_find_rows(&part, bucket, uid, number, &rows, &held->len);
+		if (entry != NULL)
+			break;
+		if (lsm_sharedcache_let_go(held))
+			return NULL;
 	}
-	if (!part.entries[at].marked)
-		part.entries[at].marked = 1;
-	held->lock = part.lock;
-	pg_atomic_fetch_add_u64(&part.partition->hits, 1);
-	return part.frames + (Size) part.entries[at].first_frame * LSM_FRAME_BYTES;
+	if (!entry->marked)
+		entry->marked = 1;
+	lsm_cache_hits++;
+	return rows;
 }
 
-/* The same without a lock, as a hint. */
-static void
-lsm_cache_guess_rows(LsmRowsForeseen *foreseen)
+bool
+lsm_sharedcache_let_go(LsmCacheHeld *held)
 {
-	LsmCachePart part = lsm_cache_part(foreseen->part);
-	uint32		number = foreseen->blockno | LSM_CACHE_ROWS;
-	uint32		at = part.buckets[foreseen->bucket];
-
-	foreseen->rows = NULL;
-	for (int i = 0; i < LSM_CACHE_PREFETCH_CHAIN && at != LSM_CACHE_NONE; i++)
+	if (held->lock != NULL)
 	{
-		LsmCacheEntry *entry = &part.entries[at];
-		uint32		frame = entry->first_frame;
-
-		if (entry->uid == foreseen->uid && entry->blockno == number &&
-			frame < lsm_cache_part_frames)
-		{
-			foreseen->rows = part.frames + (Size) frame * LSM_FRAME_BYTES;
-			foreseen->len = Min((Size) entry->len,
-								(Size) (lsm_cache_part_frames - frame) * LSM_FRAME_BYTES);
-			return;
-		}
-		at = entry->next_in_bucket;
+		LWLockRelease(held->lock);
+		held->lock = NULL;
+		return true;
 	}
+	pg_read_barrier();
+	held->locks = held->changes !=
+		pg_atomic_read_u32(&lsm_cache_shared->partitions[held->part].changes);
+	return !held->locks;
 }
 
 /*
  * In steps, each of which waits for what the one before has asked for.
  *
- * Race: entries are read without a lock.  Whatever they are, they are numbers of
- * entries and frames that there are, or LSM_CACHE_NONE.
+ * Race: see lsm_cache_find_rows().  Nobody asks whether it was right.
  */
 void
 lsm_sharedcache_foresee_rows(LsmRowsForeseen *foreseen, int n)
@@ -1023,7 +1301,7 @@ lsm_sharedcache_foresee_rows(LsmRowsForeseen *foreseen, int n)
 								   &foreseen[i].bucket);
 		foreseen[i].part = part.partition - lsm_cache_shared->partitions;
 		lsm_prefetch(&part.buckets[foreseen[i].bucket]);
-		lsm_prefetch(part.lock);
+		lsm_prefetch(&part.partition->changes);
 	}
 	for (int i = 0; i < n; i++)
 	{
@@ -1036,19 +1314,17 @@ lsm_sharedcache_foresee_rows(LsmRowsForeseen *foreseen, int n)
 	}
 	for (int i = 0; i < n; i++)
 	{
-		lsm_cache_guess_rows(&foreseen[i]);
-		if (foreseen[i].rows != NULL)
-		{
-			lsm_prefetch(foreseen[i].rows);
-			lsm_prefetch((const char *) foreseen[i].rows + LSM_CACHE_LINE);
-		}
-	}
-}
+		const char *rows;
 
-void
-lsm_sharedcache_let_go(LsmCacheHeld *held)
-{
-	LWLockRelease(held->lock);
+		part = lsm_cache_part(foreseen[i].part);
+		if (lsm_cache_find_rows(&part, foreseen[i].bucket, foreseen[i].uid,
+								foreseen[i].blockno | LSM_CACHE_ROWS, &rows,
+								&foreseen[i].len) == NULL)
+			continue;
+		foreseen[i].rows = rows;
+		lsm_prefetch(rows);
+		lsm_prefetch(rows + LSM_CACHE_LINE);
+	}
 }
 
 void
@@ -1074,6 +1350,14 @@ lsm_sharedcache_keeps_rows(uint64 uid, uint32 blockno)
 /* ---- statistics ---- */
 
 void
+lsm_sharedcache_tell_hits(void)
+{
+	if (lsm_cache_hits > 0)
+		pg_atomic_fetch_add_u64(&lsm_cache_shared->hits, lsm_cache_hits);
+	lsm_cache_hits = 0;
+}
+
+void
 lsm_sharedcache_stat(LsmCacheStat *stat)
 {
 	memset(stat, 0, sizeof(*stat));
@@ -1095,9 +1379,9 @@ lsm_sharedcache_stat(LsmCacheStat *stat)
 		stat->evictions += partition->evictions;
 		LWLockRelease(part.lock);
 		stat->pinned_bytes += (uint64) pg_atomic_read_u32(&partition->pinned) * LSM_FRAME_BYTES;
-		stat->hits += pg_atomic_read_u64(&partition->hits);
 		stat->misses += pg_atomic_read_u64(&partition->misses);
 	}
+	stat->hits = pg_atomic_read_u64(&lsm_cache_shared->hits) + lsm_cache_hits;
 	stat->reset_time = (TimestampTz) pg_atomic_read_u64(&lsm_cache_shared->reset_time);
 }
 
@@ -1113,9 +1397,10 @@ lsm_sharedcache_stat_reset(void)
 		LWLockAcquire(part.lock, LW_EXCLUSIVE);
 		part.partition->insertions = 0;
 		part.partition->evictions = 0;
-		pg_atomic_write_u64(&part.partition->hits, 0);
 		pg_atomic_write_u64(&part.partition->misses, 0);
 		LWLockRelease(part.lock);
 	}
+	pg_atomic_write_u64(&lsm_cache_shared->hits, 0);
+	lsm_cache_hits = 0;
 	pg_atomic_write_u64(&lsm_cache_shared->reset_time, (uint64) GetCurrentTimestamp());
 }

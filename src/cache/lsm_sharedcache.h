@@ -97,7 +97,7 @@ extern void lsm_sharedcache_put(uint64 uid, uint32 blockno, uint32 len, const ch
 
 /*
  * The same of expanded blocks (lsm_expand.c), which are kept beside those as stored and take
- * half of the room at most.  put_expanded() makes the block as stored the next to go, if there
+ * three quarters of the room at most.  put_expanded() makes the block as stored the next to go, if there
  * is room.
  * pin_expanded() tells where a block lies, as long as it is pinned; NULL: it is not there
  * (which is not counted), or too much is pinned: then it may be copied.
@@ -113,17 +113,27 @@ extern void lsm_sharedcache_put_expanded(uint64 uid, uint32 blockno, uint32 len,
 extern bool lsm_sharedcache_expands(uint64 uid, uint32 blockno);
 
 /*
- * The same of row blocks (lsm_rowblock.c) of this database, which share that half.
- * hold_rows() tells where one lies; it is there until let_go(): meanwhile an LWLock is held,
- * so nothing must be done but to read.  NULL: it is not there (which is not counted), and nothing is held.
+ * The same of row blocks (lsm_rowblock.c) of this database, which share that room.
+ *
+ * hold_rows() tells where one lies; NULL: it is not there (which is not counted).  What is read
+ * there is believed when let_go() has said so, which must follow soon.  Until then it may be
+ * anything, but so many bytes can be read.  If let_go() says no, begin anew with the same
+ * *held: then an LWLock is held in between.  At first: LSM_CACHE_HELD_NOT.
  */
 typedef struct LsmCacheHeld
 {
-	struct LWLock *lock;
+	struct LWLock *lock;		/* NULL: none is held */
+	uint32		part;
+	uint32		changes;		/* of the partition, when the block was found */
+	uint32		len;
+	bool		locks;			/* it was changed meanwhile */
 } LsmCacheHeld;
 
+#define LSM_CACHE_HELD_NOT	{NULL, 0, 0, 0, false}
+
 extern const void *lsm_sharedcache_hold_rows(uint64 uid, uint32 blockno, LsmCacheHeld *held);
-extern void lsm_sharedcache_let_go(LsmCacheHeld *held);
+extern bool lsm_sharedcache_let_go(LsmCacheHeld *held);
+
 /*
  * Have the processor fetch what finding n row blocks will want, and tell where they seem to
  * lie, of which so many bytes are memory (NULL: they do not seem to be there).  No lock: no more
@@ -161,6 +171,9 @@ typedef struct LsmCacheStat
 	uint64		evictions;
 	TimestampTz reset_time;		/* 0: since the server's start */
 } LsmCacheStat;
+
+/* Hits are counted by each process, and told of when its transaction ends. */
+extern void lsm_sharedcache_tell_hits(void);
 
 extern void lsm_sharedcache_stat(LsmCacheStat *stat);
 extern void lsm_sharedcache_stat_reset(void);

@@ -356,6 +356,16 @@ lsm_memindex_find(LsmMemIndex *index, LsmTid root)
 	return node == 0 ? LSM_INVALID_TID : pg_atomic_read_u64(&lsm_node_ptr(node)->newest);
 }
 
+/* Have the processor fetch what a search for root looks at first; no lock, as it is a hint. */
+void
+lsm_memindex_prefetch(LsmMemIndex *index, LsmTid root)
+{
+	uint32		bit;
+
+	if (index->head != 0)
+		lsm_prefetch(lsm_filter_word(index, lsm_root_hash(root), &bit));
+}
+
 /* Make the first node, filter and hash table, if there is memory; mutex held. */
 static void
 lsm_memindex_start(LsmMemIndex *index)

@@ -91,48 +91,73 @@ lsm_rowblock_find(const LsmRowBlock *head, const LsmRowRun *runs, LsmTid root)
 	return row < (high < head->nruns ? runs[high].row : head->rows) ? (int) row : -1;
 }
 
+/*
+ * Where the place of a row's record is, and that of the next one; NULL: the block does not have
+ * the row, or is none.
+ */
+static const uint32 *
+lsm_rowblock_place(const LsmRowBlock *block, Size len, LsmTid root)
+{
+	LsmRowBlock head;
+	int			row;
+
+	if (len < sizeof(head))
+		return NULL;
+	memcpy(&head, block, sizeof(head));
+	pg_compiler_barrier();
+	if (head.nruns == 0 || sizeof(head) + head.nruns * sizeof(LsmRowRun) +
+		(head.rows + 1) * sizeof(uint32) > len)
+		return NULL;
+	row = lsm_rowblock_find(&head, lsm_rowblock_runs(block), root);
+	return row >= 0 && row < head.rows ? lsm_rowblock_places(block, head.nruns) + row : NULL;
+}
+
+/*
+ * Copy the record of a row; its length, 0: the block does not have it.
+ *
+ * Race: what is read may be anything (lsm_sharedcache_hold_rows()), so nothing is believed that
+ * leads out of the block, or out of the caller's page.
+ */
+static Size
+lsm_rowblock_copy(const LsmRowBlock *block, Size blocklen, LsmTid root, LsmRecord *record,
+				  uint32 *npages)
+{
+	const uint32 *place = lsm_rowblock_place(block, blocklen, root);
+	uint32		from;
+	uint32		to;
+
+	*npages = block->npages;
+	if (place == NULL)
+		return 0;
+	from = place[0];
+	to = place[1];
+	pg_compiler_barrier();
+	if (from >= to || to > blocklen || to - from > BLCKSZ)
+		return 0;
+	memcpy(record, (const char *) block + from, to - from);
+	return to - from;
+}
+
 LsmRowFound
 lsm_rowblock_get(Relation rel, LsmTable *table, uint64 uid, uint32 blockno, LsmTid root,
 				 LsmRecord *record, Size *len)
 {
-	LsmCacheHeld held;
-	const LsmRowBlock *block = lsm_sharedcache_hold_rows(uid, blockno, &held);
+	LsmCacheHeld held = LSM_CACHE_HELD_NOT;
 	uint32		npages;
-	int			row;
 
-	if (block == NULL)
-		return LSM_ROW_UNKNOWN;
-	npages = block->npages;
-	row = lsm_rowblock_find(block, lsm_rowblock_runs(block), root);
-	if (row >= 0)
+	do
 	{
-		const uint32 *places = lsm_rowblock_places(block, block->nruns);
+		const LsmRowBlock *block = lsm_sharedcache_hold_rows(uid, blockno, &held);
 
-		*len = places[row + 1] - places[row];
-		memcpy(record, (const char *) block + places[row], *len);
-	}
-	lsm_sharedcache_let_go(&held);
+		if (block == NULL)
+			return LSM_ROW_UNKNOWN;
+		*len = lsm_rowblock_copy(block, held.len, root, record, &npages);
+	} while (!lsm_sharedcache_let_go(&held));
 
 	lsm_stat_tick(&table->stat);
 	lsm_stat_count(&table->stat, LSM_STAT_DATA_HIT);
 	lsm_compat_count_hits(rel, npages);
-	return row >= 0 ? LSM_ROW_FOUND : LSM_ROW_ABSENT;
-}
-
-/* Where the place of a row's record seems to lie, NULL if it does not seem to be there. */
-static const uint32 *
-lsm_rowblock_guess(const LsmRowsForeseen *foreseen)
-{
-	const LsmRowBlock *block = foreseen->rows;
-	LsmRowBlock head;
-	int			row;
-
-	memcpy(&head, block, sizeof(head));
-	if (head.nruns == 0 || sizeof(head) + head.nruns * sizeof(LsmRowRun) +
-		(head.rows + 1) * sizeof(uint32) > foreseen->len)
-		return NULL;
-	row = lsm_rowblock_find(&head, lsm_rowblock_runs(block), foreseen->root);
-	return row >= 0 && row < head.rows ? lsm_rowblock_places(block, head.nruns) + row : NULL;
+	return *len > 0 ? LSM_ROW_FOUND : LSM_ROW_ABSENT;
 }
 
 /* Race: what is read may be anything by now; so nothing is believed that leads out of it. */
@@ -143,7 +168,7 @@ lsm_rowblocks_foresee(const LsmRowsForeseen *foreseen, int n)
 
 	for (int i = 0; i < n; i++)
 	{
-		places[i] = lsm_rowblock_guess(&foreseen[i]);
+		places[i] = lsm_rowblock_place(foreseen[i].rows, foreseen[i].len, foreseen[i].root);
 		if (places[i] != NULL)
 			lsm_prefetch(places[i]);
 	}

@@ -138,7 +138,7 @@ psql(both("ALTER TABLE TWIN ALTER COLUMN p TYPE text, ALTER COLUMN t TYPE varcha
 same('types changed');
 
 # ---- no row block is made of columns that may come back
-my $forced = psql('SHOW server_version_num') < 160000 ? 'force_parallel_mode' : 'debug_parallel_query';
+my $forced = psql('SHOW server_version_num') < 400000 ? 'force_parallel_mode' : 'debug_parallel_query';
 my $undone = 'ALTER TABLE l DROP COLUMN k, DROP COLUMN t';
 my %who = (
 	'a session' => $undone,
@@ -202,6 +202,12 @@ my $warm = psql('SELECT warm_bytes FROM lsm_stat_cache');
 cmp_ok($warm, '>', 100000, 'which is in the block cache');
 is(psql($one), 't', 'the same row');
 is(psql('SELECT warm_bytes FROM lsm_stat_cache'), $warm, 'and stays there, as warm as it was');
+
+# ---- who has found a row block finds out that the cache was changed, then reads under a lock
+$node->adjust_conf('postgresql.conf', 'lsm.block_cache_size', '1MB');
+$node->restart;
+psql("CREATE FUNCTION lsm_test_held_rows(OUT kept bool, OUT found bool, OUT unchanged bool, OUT changed bool, OUT locked bool, OUT same bool) LANGUAGE c AS 'lsm'");
+is(psql('SELECT * FROM lsm_test_held_rows()'), 't|t|t|f|t|t', 'a change of the cache is noticed');
 
 # ---- a cache that is far too small, and none
 foreach my $size ('1MB', '0')
