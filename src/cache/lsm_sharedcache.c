@@ -17,10 +17,11 @@
  *
  * EXPANDED BLOCKS
  *	  Blocks that are read row by row are kept expanded, too, under other numbers.  So are row
- *	  blocks (lsm_rowblock.c), of which one record at a time is copied.  They always lie in frames that follow each other, above the lowest eighth of a
- *	  partition, where a hand goes round.  As long as there is room for more of them, it
- *	  takes the first run without others of them, and without blocks as stored that are
- *	  pinned, or were marked since it last came by; what lies there goes.
+ *	  blocks (lsm_rowblock.c), of which one record at a time is copied.  They always lie in
+ *	  frames that follow each other, above the lowest eighth of a partition, where a hand goes
+ *	  round.  As long as there is room for more of them, it takes the first run without
+ *	  others of them, and without blocks as stored that are pinned, or were marked since it
+ *	  last came by; what lies there goes.
  *
  *	  When the room is full, one in 16 blocks that might be expanded is: if the next one that
  *	  the hand meets has not been used since it last came by, and so goes.  Else that one
@@ -575,8 +576,13 @@ lsm_cache_giver(const LsmCachePart *part)
 	LsmCacheQueue *warm = &part->partition->queues[LSM_QUEUE_WARM];
 	LsmCacheQueue *expanded = &part->partition->queues[LSM_QUEUE_EXPANDED];
 
-	/* the room has become less; where it is full, the last block may not fit as a whole */
-	if (expanded->frames > part->partition->room + lsm_cache_part_frames / LSM_CACHE_ROOM_SLACK)
+	/*
+	 * The room has become less.  Where it is full, the last blocks may not fit as a whole; and
+	 * some must be left that are not pinned.
+	 */
+	if (expanded->frames > Max(part->partition->room,
+							   lsm_cache_part_frames / LSM_CACHE_PINNED_SHARE) +
+		lsm_cache_part_frames / LSM_CACHE_ROOM_SLACK)
 		return expanded;
 	if (cold->oldest != LSM_CACHE_NONE &&
 		(warm->oldest == LSM_CACHE_NONE ||
@@ -586,19 +592,20 @@ lsm_cache_giver(const LsmCachePart *part)
 }
 
 /*
- * The oldest block of a queue goes, or has another turn.
+ * The oldest block of a queue goes, or has another turn, because it is pinned, or marked if
+ * marks count.
  *
  * Race: nobody can pin a block while the lock is held.  Who unpins one has read what he
  * wants before its count goes down, and we change it after we have seen that.
  */
 static void
-lsm_cache_turn(const LsmCachePart *part, LsmCacheQueue *queue)
+lsm_cache_turn(const LsmCachePart *part, LsmCacheQueue *queue, bool marks)
 {
 	uint32		at = queue->oldest;
 	LsmCacheEntry *entry = &part->entries[at];
 
 	lsm_cache_queue_remove(part, at);
-	if (entry->marked || lsm_cache_is_pinned(entry))
+	if ((entry->marked && marks) || lsm_cache_is_pinned(entry))
 	{
 		entry->marked = 0;
 		lsm_cache_queue_push(part, at, entry->queue == LSM_QUEUE_EXPANDED ?
@@ -611,12 +618,19 @@ lsm_cache_turn(const LsmCachePart *part, LsmCacheQueue *queue)
 	}
 }
 
-/* Make room for so many frames; the partition has that many that are not pinned. */
+/*
+ * Make room for so many frames; the partition has that many that are not pinned.
+ *
+ * Race: row blocks are marked without the lock.  So that they do not go on having another turn,
+ * marks count as often as there can be blocks.
+ */
 static void
 lsm_cache_make_room(const LsmCachePart *part, uint32 frames)
 {
+	uint32		turns = 0;
+
 	while (part->partition->nfree < frames)
-		lsm_cache_turn(part, lsm_cache_giver(part));
+		lsm_cache_turn(part, lsm_cache_giver(part), turns++ < lsm_cache_part_frames);
 }
 
 /* ---- room for expanded blocks ---- */
@@ -649,6 +663,7 @@ static bool
 lsm_cache_drop_unused(const LsmCachePart *part)
 {
 	LsmCachePartition *partition = part->partition;
+	uint32		most = lsm_cache_eighths(LSM_CACHE_MOST_ROOM);
 
 	for (int i = 0; i < LSM_CACHE_HAND_STEPS; i++)
 	{
@@ -661,8 +676,8 @@ lsm_cache_drop_unused(const LsmCachePart *part)
 			unused = !entry->marked && !lsm_cache_is_pinned(entry);
 			if (!unused && partition->patience > 0)
 				partition->patience--;
-			else if (!unused && partition->room < lsm_cache_eighths(LSM_CACHE_MOST_ROOM))
-				partition->room += lsm_cache_frames_of(entry->len);
+			else if (!unused && partition->room < most)
+				partition->room = Min(partition->room + lsm_cache_frames_of(entry->len), most);
 			entry->marked = 0;
 			lsm_cache_pass(part);
 			(void) lsm_cache_comes_round(partition);
