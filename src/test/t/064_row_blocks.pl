@@ -138,7 +138,7 @@ psql(both("ALTER TABLE TWIN ALTER COLUMN p TYPE text, ALTER COLUMN t TYPE varcha
 same('types changed');
 
 # ---- no row block is made of columns that may come back
-my $forced = psql('SHOW server_version_num') < 400000 ? 'force_parallel_mode' : 'debug_parallel_query';
+my $forced = psql('SHOW server_version_num') < 160000 ? 'force_parallel_mode' : 'debug_parallel_query';
 my $undone = 'ALTER TABLE l DROP COLUMN k, DROP COLUMN t';
 my %who = (
 	'a session' => $undone,
