@@ -97,8 +97,8 @@ extern void lsm_sharedcache_put(uint64 uid, uint32 blockno, uint32 len, const ch
 
 /*
  * The same of expanded blocks (lsm_expand.c), which are kept beside those as stored and take
- * three quarters of the room at most.  put_expanded() makes the block as stored the next to go, if there
- * is room.
+ * three quarters of the cache at most.  put_expanded() makes the block as stored the next to
+ * go, if there is room.
  * pin_expanded() tells where a block lies, as long as it is pinned; NULL: it is not there
  * (which is not counted), or too much is pinned: then it may be copied.
  * Is it worth while to expand a block that has been found?  Most are not if the room is
