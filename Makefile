@@ -154,6 +154,7 @@ ISOLATION = \
 	parallel-ranges \
 	partition-move \
 	pick-settles \
+	reader-lock \
 	relocate \
 	repeatable-read \
 	rewrite-snapshot \

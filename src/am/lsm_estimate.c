@@ -92,7 +92,7 @@ typedef struct LsmMemtableCounts
 	bool		known;			/* inserts are all that there are */
 } LsmMemtableCounts;
 
-/* gen_lock is held shared. */
+/* gen_lock is held shared, or the caller sees to it that nothing was changed. */
 static void
 lsm_estimate_count(LsmTable *table, LsmMemtableCounts *counts)
 {
@@ -122,19 +122,28 @@ lsm_estimate_count(LsmTable *table, LsmMemtableCounts *counts)
 static LsmView *
 lsm_estimate_memtable(Relation rel, LsmTable *table, LsmMemtableCounts *counts)
 {
-	LsmView    *view;
+	LsmTableShared *shared = table->shared;
+	LsmView    *view = lsm_view_get(rel, table);
+	uint64		changes;
 	bool		current;
 
-	do
+	if (lsm_table_changes(shared, &changes) && lsm_view_current(table))
 	{
-		view = lsm_view_get(rel, table);
-		LWLockAcquire(&table->shared->gen_lock, LW_SHARED);
+		lsm_estimate_count(table, counts);
+		if (lsm_table_unchanged(shared, changes))
+			return view;
+	}
+	for (;;)
+	{
+		LWLockAcquire(&shared->gen_lock, LW_SHARED);
 		current = lsm_view_current(table);
 		if (current)
 			lsm_estimate_count(table, counts);
-		LWLockRelease(&table->shared->gen_lock);
-	} while (!current);
-	return view;
+		LWLockRelease(&shared->gen_lock);
+		if (current)
+			return view;
+		view = lsm_view_get(rel, table);
+	}
 }
 
 /* Rows that a scan has to look up one by one, as they have other records than their bottom. */

@@ -111,11 +111,16 @@ lsm_index_fetch_begin(Relation rel)
 	 */
 	for (;;)
 	{
+		LsmTableShared *shared = fetch->table->shared;
+		uint64		changes;
 		bool		ready;
 
-		LWLockAcquire(&fetch->table->shared->gen_lock, LW_SHARED);
-		ready = lsm_rowlog_ready(fetch->table->shared);
-		LWLockRelease(&fetch->table->shared->gen_lock);
+		if (lsm_table_changes(shared, &changes) && lsm_rowlog_ready(shared) &&
+			lsm_table_unchanged(shared, changes))
+			break;
+		LWLockAcquire(&shared->gen_lock, LW_SHARED);
+		ready = lsm_rowlog_ready(shared);
+		LWLockRelease(&shared->gen_lock);
 		if (ready)
 			break;
 		lsm_rowlog_build_index(rel, fetch->table);

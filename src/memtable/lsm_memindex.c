@@ -19,7 +19,8 @@
  *
  * LOCKING
  *	  Callers hold the table's generation lock: shared to find, reserve and
- *	  publish, exclusive to reset.  Two publishers of one root exclude each other by
+ *	  publish, exclusive to reset.  Without it, lsm_memindex_lacks() reads the filter, which
+ *	  lies in the arena even if it is another's meanwhile: the caller has to find out whether.  Two publishers of one root exclude each other by
  *	  the row's stripe lock (I2).
  *
  *-------------------------------------------------------------------------
@@ -354,6 +355,23 @@ lsm_memindex_find(LsmMemIndex *index, LsmTid root)
 	uint32		node = lsm_memindex_node(index, root);
 
 	return node == 0 ? LSM_INVALID_TID : pg_atomic_read_u64(&lsm_node_ptr(node)->newest);
+}
+
+/*
+ * Does the filter say that root has no record in this generation?  Needs no lock, but is
+ * right only if the index has not been reset meanwhile (lsm_table_unchanged()).
+ */
+bool
+lsm_memindex_lacks(LsmMemIndex *index, LsmTid root)
+{
+	pg_atomic_uint32 *word;
+	uint32		bit;
+
+	if (index->head == 0)
+		return true;
+	pg_read_barrier();
+	word = lsm_filter_word(index, lsm_root_hash(root), &bit);
+	return (pg_atomic_read_u32(word) & bit) == 0;
 }
 
 /* Have the processor fetch what a search for root looks at first; no lock, as it is a hint. */

@@ -53,6 +53,7 @@ extern uint32 lsm_memindex_arena_free(void);
 extern void lsm_memindex_init(LsmMemIndex *index);
 extern void lsm_memindex_reset(LsmMemIndex *index, uint32 state, uint32 generation);
 extern LsmTid lsm_memindex_find(LsmMemIndex *index, LsmTid root);
+extern bool lsm_memindex_lacks(LsmMemIndex *index, LsmTid root);
 extern void lsm_memindex_prefetch(LsmMemIndex *index, LsmTid root);
 extern uint32 lsm_memindex_reserve(LsmMemIndex *index, LsmTid root);
 extern void lsm_memindex_publish(LsmMemIndex *index, uint32 node, LsmTid root, LsmTid vtid,

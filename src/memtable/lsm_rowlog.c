@@ -1059,6 +1059,7 @@ lsm_rowlog_build_index(Relation rel, LsmTable *table)
 		rows = hash_create("lsm index build", 1024, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 		lsm_touch_clear(&touch);
 		lsm_build_scan(rel, view, generation, rows, &touch);
+		lsm_table_change(shared);
 		lsm_memindex_reset(index, LSM_INDEX_ABSENT, 0);
 		lsm_touch_share(&index->touched, &touch);
 		hash_seq_init(&scan, rows);
@@ -1075,6 +1076,7 @@ lsm_rowlog_build_index(Relation rel, LsmTable *table)
 			{
 				hash_seq_term(&scan);
 				lsm_memindex_reset(index, LSM_INDEX_ABSENT, 0);
+				lsm_table_changed(shared);
 				ereport(ERROR,
 						(errcode(ERRCODE_OUT_OF_MEMORY),
 						 errmsg("out of memory for the memtable index of table \"%s\"",
@@ -1086,6 +1088,7 @@ lsm_rowlog_build_index(Relation rel, LsmTable *table)
 		hash_destroy(rows);
 		index->state = LSM_INDEX_READY;
 		index->generation = generation;
+		lsm_table_changed(shared);
 	}
 	LWLockRelease(&shared->gen_lock);
 }

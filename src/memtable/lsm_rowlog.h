@@ -118,7 +118,7 @@ lsm_rowlog_decide(LsmRecord *record, bool succeeded, uint32 cid)
 		record->info |= LSM_REC_ABORTED;
 }
 
-/* Are the memtable indexes usable?  gen_lock is held. */
+/* Are the memtable indexes usable?  gen_lock is held, or see lsm_table_changes(). */
 static inline bool
 lsm_rowlog_ready(LsmTableShared *shared)
 {

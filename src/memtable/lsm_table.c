@@ -154,10 +154,30 @@ lsm_table_reset_pages(LsmTableShared *shared, uint32 gen_pages)
 	SpinLockRelease(&shared->mutex);
 }
 
+/*
+ * Around each change of what readers without gen_lock go by, which is held exclusively.
+ * After an error between them, the count stays odd until the next change has ended:
+ * readers take the lock meanwhile.
+ */
+void
+lsm_table_change(LsmTableShared *shared)
+{
+	pg_atomic_write_u64(&shared->changes, pg_atomic_read_u64(&shared->changes) | 1);
+	pg_memory_barrier();
+}
+
+void
+lsm_table_changed(LsmTableShared *shared)
+{
+	pg_write_barrier();
+	pg_atomic_write_u64(&shared->changes, pg_atomic_read_u64(&shared->changes) + 1);
+}
+
 /* Start an entry afresh; gen_lock is held exclusively or nobody knows it. */
 void
 lsm_table_reset_shared(LsmTableShared *shared)
 {
+	lsm_table_change(shared);
 	pg_atomic_write_u64(&shared->epoch,
 						pg_atomic_fetch_add_u64(&lsm_shared->next_epoch, 1));
 	pg_atomic_write_u64(&shared->counter, 0);
@@ -168,12 +188,14 @@ lsm_table_reset_shared(LsmTableShared *shared)
 	for (int i = 0; i < 2; i++)
 		lsm_memindex_reset(&shared->index[i], LSM_INDEX_ABSENT, 0);
 	lsm_table_reset_pages(shared, 0);
+	lsm_table_changed(shared);
 }
 
 static void
 lsm_table_init_shared(LsmTableShared *shared)
 {
 	pg_atomic_init_u32(&shared->pins, 0);
+	pg_atomic_init_u64(&shared->changes, 0);
 	pg_atomic_init_u64(&shared->epoch, 0);
 	pg_atomic_init_u64(&shared->counter, 0);
 	pg_atomic_init_u64(&shared->cold_rest_until, 0);
@@ -310,6 +332,7 @@ lsm_table_forget(RelFileLocator locator, int32 backend)
 void
 lsm_table_adopt_meta(LsmTableShared *shared, const LsmMeta *meta)
 {
+	lsm_table_change(shared);
 	if (!shared->known)
 	{
 		uint32		pages = 0;
@@ -336,6 +359,7 @@ lsm_table_adopt_meta(LsmTableShared *shared, const LsmMeta *meta)
 	shared->generation = meta->generation;
 	shared->flushing = meta->flushing;
 	pg_atomic_write_u64(&shared->counter, meta->counter);
+	lsm_table_changed(shared);
 }
 
 static bool
@@ -523,7 +547,9 @@ lsm_table_make_room(LsmTableShared *keep)
 		{
 			if (shared->index[i].nchunks > 0)
 			{
+				lsm_table_change(shared);
 				lsm_memindex_reset(&shared->index[i], LSM_INDEX_ABSENT, 0);
+				lsm_table_changed(shared);
 				dropped = true;
 			}
 		}

@@ -68,6 +68,12 @@ typedef struct LsmTableShared
 	LWLock		edit_lock;		/* one editor of metapage and manifest */
 	LWLock		gen_lock;		/* see lsm_table.c */
 
+	/*
+	 * Odd while somebody who holds gen_lock exclusively changes what follows, or drops
+	 * or rebuilds an index: for readers without the lock, see lsm_table_changes().
+	 */
+	pg_atomic_uint64 changes;
+
 	/* changed only under gen_lock, exclusive */
 	pg_atomic_uint64 epoch;		/* new whenever this entry starts afresh */
 	pg_atomic_uint64 counter;	/* counter of the metapage */
@@ -145,6 +151,25 @@ typedef struct LsmTable
 /* gen_lock is held shared around each use of what a generation is made of. */
 #define lsm_table_index(shared, gen) (&(shared)->index[(gen) % 2])
 
+/*
+ * Reading without gen_lock: what was read between these two is of one moment if the first
+ * says yes, with the count of changes, and the second then too.  Else take the lock.
+ */
+static inline bool
+lsm_table_changes(LsmTableShared *shared, uint64 *changes)
+{
+	*changes = pg_atomic_read_u64(&shared->changes);
+	pg_read_barrier();
+	return *changes % 2 == 0;
+}
+
+static inline bool
+lsm_table_unchanged(LsmTableShared *shared, uint64 changes)
+{
+	pg_read_barrier();
+	return pg_atomic_read_u64(&shared->changes) == changes;
+}
+
 extern int	lsm_memtable_size;	/* kB */
 extern uint64 lsm_xact_number;
 
@@ -157,6 +182,8 @@ extern Size lsm_view_bytes;
 extern void lsm_view_drop(LsmTable *table);
 
 extern LsmTable *lsm_table_open(Relation rel);
+extern void lsm_table_change(LsmTableShared *shared);
+extern void lsm_table_changed(LsmTableShared *shared);
 extern void lsm_table_forget(RelFileLocator locator, int32 backend);
 extern LsmTableShared *lsm_table_lookup(RelFileLocator locator, int32 backend);
 extern void lsm_table_release(LsmTableShared *shared);

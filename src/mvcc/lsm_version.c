@@ -8,7 +8,8 @@
  * record in the row log, or the row of an insert or baseline segment.
  *
  * The sources are those of the newest view, taken together with the heads of the
- * chains under gen_lock.  If a flush or compaction puts pages to another use
+ * chains under gen_lock, or without it where the filters of the memtable say that there
+ * are no chains.  If a flush or compaction puts pages to another use
  * meanwhile, the iterator says so (stale) and the caller starts again.
  *
  * The bottom of a row in a cold segment costs a request to its store.  Where none may be
@@ -101,6 +102,29 @@ lsm_head_resolve(const LsmManifestEntry *entry, LsmSegmentReader *reader, LsmRow
 	}
 }
 
+/*
+ * Is it certain that the memtable has no record of root but its INSERT, and the view the
+ * newest?  Looks without gen_lock, which all sessions would have to write to for each row;
+ * false only says that the lock has to be taken.
+ */
+static bool
+lsm_versions_untouched(LsmTable *table, LsmTid root)
+{
+	LsmTableShared *shared = table->shared;
+	uint32		generation;
+	uint32		flushing;
+	uint64		changes;
+
+	if (!lsm_table_changes(shared, &changes) ||
+		!lsm_view_current(table) || !lsm_rowlog_ready(shared))
+		return false;
+	generation = shared->generation;
+	flushing = shared->flushing;
+	return (generation == 0 || lsm_memindex_lacks(lsm_table_index(shared, generation), root)) &&
+		(flushing == 0 || lsm_memindex_lacks(lsm_table_index(shared, flushing), root)) &&
+		lsm_table_unchanged(shared, changes);
+}
+
 /* Begin with the newest record of a row.  lsm_versions_end() must follow. */
 void
 lsm_versions_begin(LsmVersionIter *iter, Relation rel, LsmTable *table, LsmTid root)
@@ -119,6 +143,13 @@ lsm_versions_begin(LsmVersionIter *iter, Relation rel, LsmTable *table, LsmTid r
 	{
 		LsmView    *view = table->view;
 
+		if (likely(lsm_versions_untouched(table, root)))
+		{
+			iter->epoch = view->epoch;
+			iter->counter = view->counter;
+			iter->heads[0] = iter->heads[1] = LSM_INVALID_TID;
+			break;
+		}
 		LWLockAcquire(&shared->gen_lock, LW_SHARED);
 		if (unlikely(!lsm_view_current(table)))
 		{

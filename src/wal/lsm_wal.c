@@ -165,7 +165,9 @@ lsm_redo_append_index(XLogReaderState *record, int block_id, LsmTableShared *sha
 		if (node == 0)
 		{
 			/* no memory: do without, the next reader builds it again */
+			lsm_table_change(shared);
 			lsm_memindex_reset(index, LSM_INDEX_ABSENT, 0);
+			lsm_table_changed(shared);
 			return;
 		}
 		lsm_touch_clear(&touch);
