@@ -256,10 +256,11 @@ lsm_block_use(Relation rel, LsmTable *table, LsmCachedBlock *cached)
 		return NULL;
 	}
 	cached->used = true;
+	/* at once, so that the pin in shared memory goes with it if there is an error */
+	lsm_pins_take(&cached->pinned);
 	lsm_stat_count(&table->stat, LSM_STAT_DATA_HIT);
 	/* what is found here counts as pages found in shared buffers */
 	lsm_compat_count_hits(rel, cached->npages);
-	lsm_pins_take(&cached->pinned);
 	return cached;
 }
 

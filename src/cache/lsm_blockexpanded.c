@@ -26,6 +26,7 @@
 #include "lib/stringinfo.h"
 #include "lsm_blockcache.h"
 #include "lsm_blockexpanded.h"
+#include "lsm_cold.h"
 #include "lsm_opensegment.h"
 #include "lsm_sharedcache.h"
 
@@ -127,7 +128,8 @@ lsm_block_to_expanded(LsmCachedBlock *cached, Size room, MemoryContext context)
 	LsmBlock   *block;
 
 	Assert(cached->pinned.count == 1);
-	if (open == NULL || !lsm_sharedcache_expands(cached->uid, cached->blockno))
+	if (open == NULL || lsm_cold_held_off() ||
+		!lsm_sharedcache_expands(cached->uid, cached->blockno))
 		return;
 	cached->expands = false;
 	initStringInfo(&bytes);

@@ -29,16 +29,17 @@
  *	  nobody wants any more is replaced.
  *
  *	  The room is three to six eighths of a partition.  It grows when the hand meets blocks
- *	  that are in use, and shrinks when a block as stored comes in that has left not long
- *	  before: of such ones fingerprints are kept ("ghosts", as in ARC).  To read a block costs
- *	  far more than to find a row in one that is compressed, so after that it waits a while
- *	  before it grows again.
+ *	  that are in use, and shrinks when a block as stored comes in that has left the warm queue
+ *	  not long before: of such ones fingerprints are kept ("ghosts", as in ARC).  (Blocks of
+ *	  scans come back whatever the room is.)  To read a block costs far more than to find a row
+ *	  in one that is compressed, so it shrinks by more than comes in, and after that waits a
+ *	  while before it grows again.
  *
  * PINS
  *	  Who wants but a little of a block pins it, and copies that without a lock.  A
  *	  pinned block is passed over when room is made, so its entry and frames stay as they
  *	  are.  All pins of a partition together hold at most an eighth of its frames: a block
- *	  takes a quarter at most, so there is always room for one.  A reader that gets no pin
+ *	  takes a quarter at most, so there is always room for one, though not in each queue.  A reader that gets no pin
  *	  copies the whole block instead.  Pins are a process's own affair: its session cache
  *	  has few of them, and gives them back when its transaction ends at the latest.
  *
@@ -69,8 +70,11 @@
 
 #define LSM_FRAME_BYTES			4096
 
-/* A partition has at least so many frames, if there are any more. */
-#define LSM_CACHE_LEAST_FRAMES	512
+/*
+ * A partition has at least so many frames, if there are any more: a quarter of them is 2 MB,
+ * more than the metadata of a segment of the usual size take.
+ */
+#define LSM_CACHE_LEAST_FRAMES	2048
 #define LSM_CACHE_MAX_PARTITIONS 64
 
 /* Frames of a partition that the cold queue keeps: one of so many. */
@@ -89,11 +93,17 @@
  */
 #define LSM_CACHE_HAND_STEPS	256
 
+/* Rounds without a run that is long enough, after which there is none: marks are gone then. */
+#define LSM_CACHE_SEARCH_ROUNDS 2
+
+/* Where room is made, marks count for so many turns, as the lock is held meanwhile. */
+#define LSM_CACHE_MARKED_TURNS	256
+
 /*
- * The room becomes less by one in so many of all frames, and grows after it was short so many
- * times; one in so many more may be used.
+ * The room becomes less by so many times what comes back, and more by so many times what is
+ * used, after it was short so often; one in so many of all frames may be used beyond it.
  */
-#define LSM_CACHE_ROOM_LESS		8
+#define LSM_CACHE_ROOM_STEP		4
 #define LSM_CACHE_ROOM_PATIENCE	256
 #define LSM_CACHE_ROOM_SLACK	16
 
@@ -106,8 +116,8 @@
 /* Of a part of a block, so many lines are prefetched at most. */
 #define LSM_CACHE_PREFETCH_LINES 8
 
-/* Entries of a bucket that are looked at for that. */
-#define LSM_CACHE_PREFETCH_CHAIN 4
+/* Without the lock, so many entries of a bucket are looked at: a chain might have no end. */
+#define LSM_CACHE_CHAIN			64
 
 #define LSM_CACHE_NONE			PG_UINT32_MAX
 
@@ -154,22 +164,24 @@ typedef struct LsmCacheQueue
 /* All but the counters and pins of readers is guarded by the partition's lock. */
 typedef struct LsmCachePartition
 {
+	pg_atomic_uint32 changes;	/* odd: entries and frames are being changed */
+	char		pad[PG_CACHE_LINE_SIZE - sizeof(pg_atomic_uint32)];
 	LsmCacheQueue queues[LSM_QUEUES];
 	uint32		free_frame;		/* first of a chain */
 	uint32		nfree;
 	uint32		hand;			/* a frame above the lowest eighth */
+	uint32		searched;		/* frames, since a run was found */
 	uint32		room;			/* frames for expanded blocks */
 	uint32		patience;		/* so often it must be short before it grows */
 	uint32		free_entry;
 	uint32		nentries;		/* used */
 	uint64		insertions;
 	uint64		evictions;
-	pg_atomic_uint32 changes;	/* odd: entries and frames are being changed */
 	pg_atomic_uint64 misses;
 	pg_atomic_uint32 pinned;	/* frames, for each pin */
 	pg_atomic_uint32 refused;	/* blocks that were not expanded, for want of
 								 * room */
-	char		pad[PG_CACHE_LINE_SIZE];
+	char		pad_end[PG_CACHE_LINE_SIZE];
 } LsmCachePartition;
 
 typedef struct LsmCacheShared
@@ -359,10 +371,12 @@ lsm_sharedcache_shmem_startup(void)
 
 /* ---- blocks ---- */
 
+/* Two hashes that have nothing in common: the upper one chooses the bucket, the lower one the rest. */
 static uint64
 lsm_cache_hash(uint64 uid, uint32 blockno)
 {
-	return hash_combine64(uid, murmurhash32(blockno));
+	return (uint64) murmurhash32((uint32) (uid >> 32) + blockno) << 32 |
+		murmurhash32((uint32) uid ^ blockno);
 }
 
 /* The partition of a block, and its bucket there. */
@@ -519,7 +533,8 @@ lsm_cache_ghost_at(const LsmCachePart *part, uint32 bucket)
 
 /* A block as stored comes in: if it should have stayed, expanded ones get less room. */
 static void
-lsm_cache_regret(const LsmCachePart *part, uint32 bucket, uint64 uid, uint32 blockno)
+lsm_cache_regret(const LsmCachePart *part, uint32 bucket, uint64 uid, uint32 blockno,
+				 uint32 frames)
 {
 	LsmCachePartition *partition = part->partition;
 	uint32	   *ghost = lsm_cache_ghost_at(part, bucket);
@@ -532,7 +547,7 @@ lsm_cache_regret(const LsmCachePart *part, uint32 bucket, uint64 uid, uint32 blo
 	if (used <= least)
 		return;
 	partition->room = Min(partition->room, used);
-	partition->room -= Min(partition->room, lsm_cache_part_frames / LSM_CACHE_ROOM_LESS);
+	partition->room -= Min(partition->room, LSM_CACHE_ROOM_STEP * frames);
 	partition->room = Max(partition->room, least);
 	partition->patience = LSM_CACHE_ROOM_PATIENCE;
 }
@@ -548,7 +563,7 @@ lsm_cache_drop(const LsmCachePart *part, uint32 at)
 	uint32	   *link;
 
 	(void) lsm_cache_find_part(entry->uid, entry->blockno, &bucket);
-	if (entry->queue != LSM_QUEUE_EXPANDED && !entry->spare)
+	if (entry->queue == LSM_QUEUE_WARM)
 		*lsm_cache_ghost_at(part, bucket) = lsm_cache_ghost(entry->uid, entry->blockno);
 	for (link = &part->buckets[bucket]; *link != at;)
 		link = &part->entries[*link].next_in_bucket;
@@ -568,47 +583,57 @@ lsm_cache_drop(const LsmCachePart *part, uint32 at)
 	partition->evictions++;
 }
 
-/* The queue that gives up its oldest block next. */
-static LsmCacheQueue *
-lsm_cache_giver(const LsmCachePart *part)
+/*
+ * The queue that gives up its oldest block next; LSM_QUEUES: none.  Those that are barren have
+ * nothing but pinned blocks.
+ */
+static LsmCacheQueueName
+lsm_cache_giver(const LsmCachePart *part, const bool *barren)
 {
-	LsmCacheQueue *cold = &part->partition->queues[LSM_QUEUE_COLD];
-	LsmCacheQueue *warm = &part->partition->queues[LSM_QUEUE_WARM];
-	LsmCacheQueue *expanded = &part->partition->queues[LSM_QUEUE_EXPANDED];
+	static const LsmCacheQueueName order[] = {LSM_QUEUE_COLD, LSM_QUEUE_WARM, LSM_QUEUE_EXPANDED};
+	const LsmCacheQueue *queues = part->partition->queues;
+	bool		gives[LSM_QUEUES];
+
+	for (int i = 0; i < LSM_QUEUES; i++)
+		gives[i] = queues[i].oldest != LSM_CACHE_NONE && !barren[i];
 
 	/*
 	 * The room has become less.  Where it is full, the last blocks may not fit as a whole; and
 	 * some must be left that are not pinned.
 	 */
-	if (expanded->frames > Max(part->partition->room,
-							   lsm_cache_part_frames / LSM_CACHE_PINNED_SHARE) +
+	if (gives[LSM_QUEUE_EXPANDED] &&
+		queues[LSM_QUEUE_EXPANDED].frames > Max(part->partition->room,
+												lsm_cache_part_frames / LSM_CACHE_PINNED_SHARE) +
 		lsm_cache_part_frames / LSM_CACHE_ROOM_SLACK)
-		return expanded;
-	if (cold->oldest != LSM_CACHE_NONE &&
-		(warm->oldest == LSM_CACHE_NONE ||
-		 cold->frames > lsm_cache_part_frames / LSM_CACHE_COLD_SHARE))
-		return cold;
-	return warm->oldest != LSM_CACHE_NONE ? warm : expanded;
+		return LSM_QUEUE_EXPANDED;
+	if (gives[LSM_QUEUE_WARM] &&
+		queues[LSM_QUEUE_COLD].frames <= lsm_cache_part_frames / LSM_CACHE_COLD_SHARE)
+		return LSM_QUEUE_WARM;
+	for (int i = 0; i < LSM_QUEUES; i++)
+		if (gives[order[i]])
+			return order[i];
+	return LSM_QUEUES;
 }
 
 /*
- * The oldest block of a queue goes, or has another turn, because it is pinned, or marked if
- * marks count.
+ * The oldest block of a queue goes, or has another turn, because it is pinned (then true is
+ * returned), or marked if marks count.
  *
  * Race: nobody can pin a block while the lock is held.  Who unpins one has read what he
  * wants before its count goes down, and we change it after we have seen that.
  */
-static void
-lsm_cache_turn(const LsmCachePart *part, LsmCacheQueue *queue, bool marks)
+static bool
+lsm_cache_turn(const LsmCachePart *part, LsmCacheQueueName name, bool marks)
 {
-	uint32		at = queue->oldest;
+	uint32		at = part->partition->queues[name].oldest;
 	LsmCacheEntry *entry = &part->entries[at];
+	bool		pinned = lsm_cache_is_pinned(entry);
 
 	lsm_cache_queue_remove(part, at);
-	if ((entry->marked && marks) || lsm_cache_is_pinned(entry))
+	if ((entry->marked && marks) || pinned)
 	{
 		entry->marked = 0;
-		lsm_cache_queue_push(part, at, entry->queue == LSM_QUEUE_EXPANDED ?
+		lsm_cache_queue_push(part, at, name == LSM_QUEUE_EXPANDED ?
 							 LSM_QUEUE_EXPANDED : LSM_QUEUE_WARM);
 	}
 	else
@@ -616,21 +641,38 @@ lsm_cache_turn(const LsmCachePart *part, LsmCacheQueue *queue, bool marks)
 		pg_memory_barrier();
 		lsm_cache_drop(part, at);
 	}
+	return pinned;
 }
 
 /*
- * Make room for so many frames; the partition has that many that are not pinned.
+ * Make room for so many frames; false: what is not pinned does not suffice.
  *
- * Race: row blocks are marked without the lock.  So that they do not go on having another turn,
- * marks count as often as there can be blocks.
+ * A queue that has shown more pinned blocks one after the other than there can be pins has
+ * nothing else.  Race: row blocks are marked without the lock, so that marks could go on
+ * giving them another turn; these count for some turns only.
  */
-static void
+static bool
 lsm_cache_make_room(const LsmCachePart *part, uint32 frames)
 {
-	uint32		turns = 0;
+	bool		barren[LSM_QUEUES] = {false};
+	LsmCacheQueueName last = LSM_QUEUES;
+	uint32		pinned = 0;
 
-	while (part->partition->nfree < frames)
-		lsm_cache_turn(part, lsm_cache_giver(part), turns++ < lsm_cache_part_frames);
+	for (uint32 turns = 0; part->partition->nfree < frames; turns++)
+	{
+		LsmCacheQueueName giver = lsm_cache_giver(part, barren);
+
+		if (giver == LSM_QUEUES)
+			return false;
+		if (giver != last)
+			pinned = 0;
+		last = giver;
+		if (!lsm_cache_turn(part, giver, turns < LSM_CACHE_MARKED_TURNS))
+			pinned = 0;
+		else if (++pinned > lsm_cache_part_frames / LSM_CACHE_PINNED_SHARE)
+			barren[giver] = true;
+	}
+	return true;
 }
 
 /* ---- room for expanded blocks ---- */
@@ -658,7 +700,10 @@ lsm_cache_comes_round(LsmCachePartition *partition)
 	return true;
 }
 
-/* The room is full: if the hand meets an expanded block that nobody uses, it goes. */
+/*
+ * The room is full: if the hand meets an expanded block that nobody uses, it goes, and the hand
+ * stays where it was.
+ */
 static bool
 lsm_cache_drop_unused(const LsmCachePart *part)
 {
@@ -669,25 +714,28 @@ lsm_cache_drop_unused(const LsmCachePart *part)
 	{
 		uint32		owner = part->chain[partition->hand].owner;
 		LsmCacheEntry *entry = owner == LSM_CACHE_NONE ? NULL : &part->entries[owner];
-		bool		unused;
 
 		if (entry != NULL && entry->queue == LSM_QUEUE_EXPANDED)
 		{
-			unused = !entry->marked && !lsm_cache_is_pinned(entry);
-			if (!unused && partition->patience > 0)
+			if (!entry->marked && !lsm_cache_is_pinned(entry))
+			{
+				pg_memory_barrier();
+				partition->hand = entry->first_frame;
+				lsm_cache_queue_remove(part, owner);
+				lsm_cache_change(partition);
+				lsm_cache_drop(part, owner);
+				lsm_cache_changed(partition);
+				return true;
+			}
+			if (partition->patience > 0)
 				partition->patience--;
-			else if (!unused && partition->room < most)
-				partition->room = Min(partition->room + lsm_cache_frames_of(entry->len), most);
+			else if (partition->room < most)
+				partition->room = Min(partition->room +
+									  LSM_CACHE_ROOM_STEP * lsm_cache_frames_of(entry->len), most);
 			entry->marked = 0;
 			lsm_cache_pass(part);
 			(void) lsm_cache_comes_round(partition);
-			if (unused)
-			{
-				pg_memory_barrier();
-				lsm_cache_queue_remove(part, owner);
-				lsm_cache_drop(part, owner);
-			}
-			return unused;
+			return false;
 		}
 		lsm_cache_pass(part);
 		(void) lsm_cache_comes_round(partition);
@@ -721,65 +769,86 @@ lsm_cache_gives(const LsmCachePart *part, uint32 frame, bool any)
 
 /*
  * The first of so many frames that follow each other, from the hand on, and can be cleared;
- * LSM_CACHE_NONE: not found, in so many steps, or two rounds, as marks are gone by then.
+ * LSM_CACHE_NONE: none found.  It looks at some more blocks or free frames than it needs, as
+ * the lock is held; if it has found no run of any blocks, the next search goes on where the last
+ * run begins.
  */
 static uint32
-lsm_cache_find_run(const LsmCachePart *part, uint32 frames, bool any, uint32 steps)
+lsm_cache_find_run(const LsmCachePart *part, uint32 frames, bool any)
 {
 	LsmCachePartition *partition = part->partition;
-	uint32		rounds = 0;
-	uint32		run = 0;
+	uint32		first = partition->hand;
+	uint32		at = first;
 
-	while (steps-- > 0 && rounds <= 2)
+	for (uint32 steps = LSM_CACHE_HAND_STEPS + frames; steps > 0; steps--)
 	{
-		if (lsm_cache_gives(part, partition->hand, any))
+		uint32		owner;
+
+		if (lsm_cache_part_frames - first < frames)
 		{
-			partition->hand++;
-			run++;
+			if (any)
+				partition->searched += lsm_cache_part_frames - at;
+			first = at = lsm_cache_reach();
 		}
-		else
+		owner = part->chain[at].owner;
+		if (!lsm_cache_gives(part, at, any))
+			first = LSM_CACHE_NONE;
+		if (any)
+			partition->searched++;
+		at++;
+		while (owner != LSM_CACHE_NONE && at < lsm_cache_part_frames &&
+			   part->chain[at].owner == owner)
 		{
-			lsm_cache_pass(part);
-			run = 0;
+			if (any)
+				partition->searched++;
+			at++;
 		}
-		if (run == frames)
+		if (first == LSM_CACHE_NONE)
+			first = at;
+		else if (at - first >= frames)
 		{
-			run = partition->hand - frames;
+			partition->searched = 0;
+			partition->hand = first + frames;
 			(void) lsm_cache_comes_round(partition);
-			return run;
+			return first;
 		}
-		if (lsm_cache_comes_round(partition))
-		{
-			rounds++;
-			run = 0;
-		}
+	}
+	if (any)
+	{
+		partition->searched -= Min(partition->searched, at - first);
+		partition->hand = first;
+		(void) lsm_cache_comes_round(partition);
 	}
 	return LSM_CACHE_NONE;
 }
 
+/* Where an expanded block of so many frames may lie; LSM_CACHE_NONE: there is no room. */
+static uint32
+lsm_cache_find_room(const LsmCachePart *part, uint32 frames)
+{
+	LsmCachePartition *partition = part->partition;
+	uint32		first = lsm_cache_find_run(part, frames, false);
+
+	if (first == LSM_CACHE_NONE)
+		first = lsm_cache_find_run(part, frames, true);
+	if (partition->searched / LSM_CACHE_SEARCH_ROUNDS >= lsm_cache_part_frames)
+	{
+		/* what is between them is too small: so they fill the room */
+		partition->searched = 0;
+		partition->room = Max(partition->queues[LSM_QUEUE_EXPANDED].frames, frames);
+		partition->patience = LSM_CACHE_ROOM_PATIENCE;
+	}
+	return first;
+}
+
 /*
- * Clear so many frames for an expanded block: the first one; LSM_CACHE_NONE: there is no room.
+ * Clear so many frames that were found.
  *
  * Race: see lsm_cache_turn().
  */
-static uint32
-lsm_cache_clear_run(const LsmCachePart *part, uint32 frames)
+static void
+lsm_cache_clear_run(const LsmCachePart *part, uint32 first, uint32 frames)
 {
-	LsmCachePartition *partition = part->partition;
-	uint32		used = partition->queues[LSM_QUEUE_EXPANDED].frames;
-	uint32		first;
-
-	first = lsm_cache_find_run(part, frames, false, LSM_CACHE_HAND_STEPS);
-	if (first == LSM_CACHE_NONE)
-		first = lsm_cache_find_run(part, frames, true, PG_UINT32_MAX);
-	if (first == LSM_CACHE_NONE)
-	{
-		/* what is between them is too small: so they fill the room */
-		partition->room = Max(used, frames);
-		partition->patience = LSM_CACHE_ROOM_PATIENCE;
-		return LSM_CACHE_NONE;
-	}
-
 	pg_memory_barrier();
 	for (uint32 frame = first; frame < first + frames; frame++)
 	{
@@ -790,7 +859,6 @@ lsm_cache_clear_run(const LsmCachePart *part, uint32 frames)
 		lsm_cache_queue_remove(part, owner);
 		lsm_cache_drop(part, owner);
 	}
-	return first;
 }
 
 bool
@@ -949,12 +1017,18 @@ lsm_sharedcache_prefetch(uint64 uid, uint32 blockno, const LsmCacheSpan *spans, 
 		__builtin_prefetch(&part.entries[at]);
 	part = lsm_cache_find_part(uid, blockno, &bucket);
 	at = part.buckets[bucket];
-	for (int i = 0; i < LSM_CACHE_PREFETCH_CHAIN && at != LSM_CACHE_NONE &&
-		 (part.entries[at].uid != uid || part.entries[at].blockno != blockno); i++)
-		at = part.entries[at].next_in_bucket;
-	for (int i = 0; i < nspans && at != LSM_CACHE_NONE; i++)
-		lsm_cache_prefetch_span(&part, part.entries[at].first_frame, spans[i].from,
-								spans[i].len);
+	for (int i = 0; i < LSM_CACHE_CHAIN && at != LSM_CACHE_NONE; i++)
+	{
+		LsmCacheEntry *entry = &part.entries[at];
+
+		if (entry->uid == uid && entry->blockno == blockno)
+		{
+			for (int j = 0; j < nspans; j++)
+				lsm_cache_prefetch_span(&part, entry->first_frame, spans[j].from, spans[j].len);
+			break;
+		}
+		at = entry->next_in_bucket;
+	}
 }
 
 /* The length of a block that is there, else 0. */
@@ -1038,16 +1112,29 @@ lsm_cache_put(uint64 uid, uint32 blockno, uint32 len, const char *bytes, LsmCach
 	partition = part.partition;
 	LWLockAcquire(part.lock, LW_EXCLUSIVE);
 	there = lsm_cache_find(&part, bucket, uid, blockno) != LSM_CACHE_NONE;
-	lsm_cache_change(partition);
-	if (!there &&
-		(!expanded || (first = lsm_cache_clear_run(&part, frames)) != LSM_CACHE_NONE))
+	if (!there && expanded)
+		first = lsm_cache_find_room(&part, frames);
+	if (there || (expanded && first == LSM_CACHE_NONE))
 	{
-		if (!expanded)
-		{
-			lsm_cache_regret(&part, bucket, uid, blockno);
-			lsm_cache_make_room(&part, frames);
+		LWLockRelease(part.lock);
+		return there;
+	}
+
+	lsm_cache_change(partition);
+	if (expanded)
+	{
+		lsm_cache_clear_run(&part, first, frames);
+		there = true;
+	}
+	else
+	{
+		lsm_cache_regret(&part, bucket, uid, blockno, frames);
+		there = lsm_cache_make_room(&part, frames);
+		if (there)
 			first = lsm_cache_free_run(&part, frames);
-		}
+	}
+	if (there)
+	{
 		at = partition->free_entry;
 		entry = &part.entries[at];
 		partition->free_entry = entry->next_in_bucket;
@@ -1061,7 +1148,6 @@ lsm_cache_put(uint64 uid, uint32 blockno, uint32 len, const char *bytes, LsmCach
 		lsm_cache_queue_push(&part, at, name);
 		partition->nentries++;
 		partition->insertions++;
-		there = true;
 	}
 	lsm_cache_changed(partition);
 	LWLockRelease(part.lock);
@@ -1188,9 +1274,7 @@ lsm_cache_expands(uint64 uid, uint32 number)
 	if (pg_atomic_fetch_add_u32(&partition->refused, 1) % LSM_CACHE_EXPAND_ONE_IN != 0)
 		return false;
 	LWLockAcquire(part.lock, LW_EXCLUSIVE);
-	lsm_cache_change(partition);
 	expands = lsm_cache_drop_unused(&part);
-	lsm_cache_changed(partition);
 	LWLockRelease(part.lock);
 	return expands;
 }
@@ -1217,7 +1301,8 @@ lsm_cache_rows_uid(uint64 uid)
  * The entry of a row block, and how much memory there is behind its first frame.
  *
  * Race: without the lock, entries may be anything; but they are numbers of entries and frames
- * that there are, or LSM_CACHE_NONE.  A chain that seems to have no end is given up.
+ * that there are, or LSM_CACHE_NONE.  A chain that seems to have no end is given up: at worst a
+ * row block is not found, and its block is read.
  */
 static LsmCacheEntry *
 lsm_cache_find_rows(const LsmCachePart *part, uint32 bucket, uint64 uid, uint32 number,
@@ -1225,17 +1310,18 @@ lsm_cache_find_rows(const LsmCachePart *part, uint32 bucket, uint64 uid, uint32 
 {
 	uint32		at = part->buckets[bucket];
 
-	for (uint32 i = 0; i < lsm_cache_part_frames && at != LSM_CACHE_NONE; i++)
+	for (int i = 0; i < LSM_CACHE_CHAIN && at != LSM_CACHE_NONE; i++)
 	{
-		LsmCacheEntry *entry = &part->entries[at];
+		volatile LsmCacheEntry *entry = &part->entries[at];
 		uint32		frame = entry->first_frame;
+		uint32		bytes = entry->len;
 
 		if (entry->uid == uid && entry->blockno == number && frame < lsm_cache_part_frames)
 		{
 			*rows = part->frames + (Size) frame * LSM_FRAME_BYTES;
-			*len = (uint32) Min((Size) entry->len,
+			*len = (uint32) Min((Size) bytes,
 								(Size) (lsm_cache_part_frames - frame) * LSM_FRAME_BYTES);
-			return entry;
+			return &part->entries[at];
 		}
 		at = entry->next_in_bucket;
 	}
@@ -1363,6 +1449,15 @@ lsm_sharedcache_keeps_rows(uint64 uid, uint32 blockno)
 }
 
 /* ---- statistics ---- */
+
+uint32
+lsm_sharedcache_place(uint64 uid, uint32 blockno)
+{
+	uint32		bucket;
+	LsmCachePart part = lsm_cache_find_part(uid, blockno, &bucket);
+
+	return (uint32) (part.partition - lsm_cache_shared->partitions) * lsm_cache_nbuckets + bucket;
+}
 
 void
 lsm_sharedcache_tell_hits(void)

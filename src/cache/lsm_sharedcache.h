@@ -172,6 +172,9 @@ typedef struct LsmCacheStat
 	TimestampTz reset_time;		/* 0: since the server's start */
 } LsmCacheStat;
 
+/* For tests: a number of the place where a block is looked for. */
+extern uint32 lsm_sharedcache_place(uint64 uid, uint32 blockno);
+
 /* Hits are counted by each process, and told of when its transaction ends. */
 extern void lsm_sharedcache_tell_hits(void);
 

@@ -28,6 +28,7 @@
 #include "access/htup_details.h"
 #include "access/parallel.h"
 #include "access/xact.h"
+#include "lsm_cold.h"
 #include "lsm_rowblock.h"
 #include "lsm_sharedcache.h"
 #include "storage/lmgr.h"
@@ -364,7 +365,8 @@ lsm_rowblock_keep(Relation rel, LsmCachedBlock *cached)
 	int			rows = lsm_block_rows(cached->block);
 	int			natts = lsm_block_natts(cached->block);
 
-	if (likely(!cached->expands) || cached->no_rows || natts > RelationGetDescr(rel)->natts ||
+	/* nor with the page of an index locked: there will be another time */
+	if (likely(!cached->expands) || cached->no_rows || lsm_cold_held_off() || natts > RelationGetDescr(rel)->natts ||
 		lsm_block_raw_bytes(cached->block) > (uint32) rows * LSM_ROWBLOCK_RECORD)
 		return;
 	if (lsm_rowblock_may_undo(rel) ||

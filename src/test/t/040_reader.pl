@@ -122,7 +122,7 @@ is($node->safe_psql('postgres', "SELECT expanded_bytes > $block AND expanded_byt
 
 # there is no room for all of it, and all is wanted alike: then nothing comes and goes
 my $all_over = $each =~ s/FROM (generate_series\(.*?\)) i/FROM (SELECT i FROM $1 i ORDER BY md5(i::text)) i/r;
-is($node->safe_psql('postgres', $all_over), 3000, 'all over the table') foreach (1 .. 10);
+is($node->safe_psql('postgres', $all_over), 3000, 'all over the table') foreach (1 .. 16);
 $node->safe_psql('postgres', 'SELECT lsm_stat_reset()');
 $node->safe_psql('postgres', $all_over) foreach (1 .. 3);
 cmp_ok($node->safe_psql('postgres', $expanded), '>', 9_000_000, 'the room grows');

@@ -195,6 +195,7 @@ cmp_ok(psql("$by_index SELECT length(t) FROM long WHERE id = 150; $decoded"), '>
 psql("CREATE TABLE wide (id int PRIMARY KEY, t text) USING lsm WITH (lsm.block_size = '1MB');"
 	  . "INSERT INTO wide SELECT i, repeat(md5(i::text), 2) FROM generate_series(1, 8000) i;"
 	  . "SELECT lsm_flush('wide'), lsm_major_compact('wide')");
+$node->adjust_conf('postgresql.conf', 'lsm.block_cache_size', '1MB');
 $node->restart;
 $one = "$by_index SELECT t = repeat(md5(id::text), 2) FROM wide WHERE id = 77";
 is(psql($one), 't', 'a row of a large block');
@@ -204,10 +205,23 @@ is(psql($one), 't', 'the same row');
 is(psql('SELECT warm_bytes FROM lsm_stat_cache'), $warm, 'and stays there, as warm as it was');
 
 # ---- who has found a row block finds out that the cache was changed, then reads under a lock
-$node->adjust_conf('postgresql.conf', 'lsm.block_cache_size', '1MB');
 $node->restart;
 psql("CREATE FUNCTION lsm_test_held_rows(OUT kept bool, OUT found bool, OUT unchanged bool, OUT changed bool, OUT locked bool, OUT same bool) LANGUAGE c AS 'lsm'");
 is(psql('SELECT * FROM lsm_test_held_rows()'), 't|t|t|f|t|t', 'a change of the cache is noticed');
+
+# ---- room is made, or not, whatever is pinned
+$node->restart;
+psql("CREATE FUNCTION lsm_test_cache_full() RETURNS bool LANGUAGE c AS 'lsm'");
+is($node->psql('postgres', 'SELECT lsm_test_cache_full()', stdout => \my $there, timeout => 120), 0, 'room is made beside pinned blocks');
+is($there, 't', 'and the block that wants it is there');
+
+# ---- blocks of a segment are spread over all of the cache; what opens a segment finds room
+$node->adjust_conf('postgresql.conf', 'lsm.block_cache_size', '128MB');
+$node->restart;
+psql("CREATE FUNCTION lsm_test_cache_chain(int) RETURNS int LANGUAGE c AS 'lsm'");
+psql("CREATE FUNCTION lsm_test_cache_holds(int) RETURNS bool LANGUAGE c AS 'lsm'");
+cmp_ok(psql('SELECT lsm_test_cache_chain(4000)'), '<', 10, 'few blocks are looked for in one place');
+is(psql('SELECT lsm_test_cache_holds(1500000)'), 't', 'metadata of a segment of 64 MB are kept');
 
 # ---- a cache that is far too small, and none
 foreach my $size ('1MB', '0')

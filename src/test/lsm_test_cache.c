@@ -1,0 +1,101 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_test_cache.c
+ *	  SQL functions for tests of lsm_sharedcache.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "lsm_sharedcache.h"
+#include "miscadmin.h"
+
+#define CACHE_UID		2		/* random ones have more bits */
+#define CACHE_FRAME		4096
+#define CACHE_ROWS		19		/* row blocks, */
+#define CACHE_ROWS_LEN	(10 * CACHE_FRAME)
+#define CACHE_PINS		3
+#define CACHE_POINT		100		/* and other blocks, from this number on */
+
+PG_FUNCTION_INFO_V1(lsm_test_cache_full);
+PG_FUNCTION_INFO_V1(lsm_test_cache_chain);
+PG_FUNCTION_INFO_V1(lsm_test_cache_holds);
+
+/*
+ * lsm_test_cache_full(): in a new cache of 1 MB, have row blocks take three quarters, scans an
+ * eighth, and what is warm be pinned; then put one block more for a single row.  Is it there?
+ */
+Datum
+lsm_test_cache_full(PG_FUNCTION_ARGS)
+{
+	char	   *bytes = palloc0(CACHE_ROWS_LEN);
+	LsmCachePin pins[CACHE_PINS];
+	LsmCacheHeld held = LSM_CACHE_HELD_NOT;
+	int			rows = 0;
+	bool		there;
+
+	/* all of them are used, so the room grows until they fit */
+	for (int i = 0; rows < CACHE_ROWS; i++)
+	{
+		if (i > 1000000)
+			elog(ERROR, "there is room for %d row blocks only", rows);
+		CHECK_FOR_INTERRUPTS();
+		rows = 0;
+		for (int j = 0; j < CACHE_ROWS; j++)
+		{
+			if (lsm_sharedcache_hold_rows(CACHE_UID, j, &held) != NULL)
+			{
+				(void) lsm_sharedcache_let_go(&held);
+				rows++;
+			}
+			else if (lsm_sharedcache_keeps_rows(CACHE_UID, j))
+				lsm_sharedcache_put_rows(CACHE_UID, j, CACHE_ROWS_LEN, bytes);
+		}
+	}
+	for (int i = 0; i < CACHE_PINS; i++)
+	{
+		lsm_sharedcache_put(CACHE_UID, CACHE_POINT + i, 8 * CACHE_FRAME, bytes, LSM_TOUCH_POINT);
+		if (!lsm_sharedcache_pin(CACHE_UID, CACHE_POINT + i, 8 * CACHE_FRAME, LSM_TOUCH_POINT,
+								 &pins[i]))
+			elog(ERROR, "block %d cannot be pinned", i);
+	}
+	for (int i = 0; i < 8; i++)
+		lsm_sharedcache_put(CACHE_UID, 2 * CACHE_POINT + i, 4 * CACHE_FRAME, bytes,
+							LSM_TOUCH_SCAN);
+	lsm_sharedcache_put(CACHE_UID, 3 * CACHE_POINT, 16 * CACHE_FRAME, bytes, LSM_TOUCH_POINT);
+	there = lsm_sharedcache_has(CACHE_UID, 3 * CACHE_POINT);
+	for (int i = 0; i < CACHE_PINS; i++)
+		lsm_sharedcache_unpin(&pins[i]);
+	PG_RETURN_BOOL(there);
+}
+
+/* lsm_test_cache_chain(n): of n blocks of a segment, the most that are looked for in one place. */
+Datum
+lsm_test_cache_chain(PG_FUNCTION_ARGS)
+{
+	int			n = PG_GETARG_INT32(0);
+	uint32	   *places = palloc(n * sizeof(uint32));
+	int			most = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		int			same = 1;
+
+		places[i] = lsm_sharedcache_place(UINT64CONST(0x0123456789ABCDEF), i);
+		for (int j = 0; j < i; j++)
+			same += places[j] == places[i];
+		most = Max(most, same);
+	}
+	PG_RETURN_INT32(most);
+}
+
+/* lsm_test_cache_holds(bytes): is a block of so many bytes there when it has been put in? */
+Datum
+lsm_test_cache_holds(PG_FUNCTION_ARGS)
+{
+	int			len = PG_GETARG_INT32(0);
+
+	lsm_sharedcache_put(CACHE_UID, LSM_CACHE_METADATA, len, palloc0(len), LSM_TOUCH_POINT);
+	PG_RETURN_BOOL(lsm_sharedcache_has(CACHE_UID, LSM_CACHE_METADATA));
+}
