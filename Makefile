@@ -48,6 +48,7 @@ REGRESS = \
 	tid_scan \
 	cursor \
 	scan_changes \
+	scan_times \
 	merge \
 	trigger \
 	trigger_deferred \

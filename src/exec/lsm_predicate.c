@@ -43,6 +43,7 @@
 #include "utils/pg_locale.h"
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
+#include "utils/uuid.h"
 
 #define LSM_STRATEGY_NE			6	/* behind those of btree */
 
@@ -132,13 +133,22 @@ lsm_predicate_pair(Oid coltype, Oid valtype)
 		return lsm_predicate_is_integer(valtype);
 	if (coltype == FLOAT4OID || coltype == FLOAT8OID)
 		return valtype == FLOAT4OID || valtype == FLOAT8OID;
-	return coltype == DATEOID && valtype == TIMESTAMPOID;
+	return lsm_predicate_time_converts(coltype, valtype);
 }
 
 static bool
 lsm_predicate_is_string(Oid type)
 {
-	return type == TEXTOID || type == VARCHAROID || type == BYTEAOID || type == UUIDOID;
+	return type == TEXTOID || type == VARCHAROID || type == BYTEAOID || type == UUIDOID ||
+		type == BPCHAROID;
+}
+
+/* Are two types of strings compared alike?  bpchar's have no blanks at their ends. */
+static bool
+lsm_predicate_string_pair(Oid coltype, Oid valtype)
+{
+	return lsm_predicate_is_string(coltype) && lsm_predicate_is_string(valtype) &&
+		(coltype == BPCHAROID) == (valtype == BPCHAROID);
 }
 
 static bool
@@ -168,12 +178,19 @@ lsm_predicate_strategy(Oid opno, Oid coltype)
 	return strategy;
 }
 
-/* May the operator's function be called for values rather than for rows? */
+/*
+ * May the operator's function be called for values rather than for rows?  Of those that are not
+ * immutable only such as go by the time zone: others may depend on what a scan does.
+ */
 static bool
-lsm_predicate_function_fits(Oid function)
+lsm_predicate_function_fits(Oid function, Oid coltype, Oid valtype)
 {
-	return function < FirstNormalObjectId && func_strict(function) &&
-		func_volatile(function) == PROVOLATILE_IMMUTABLE;
+	if (function >= FirstNormalObjectId || !func_strict(function))
+		return false;
+	return func_volatile(function) == PROVOLATILE_IMMUTABLE ||
+		(func_volatile(function) == PROVOLATILE_STABLE &&
+		 (lsm_predicate_time_converts(coltype, valtype) ||
+		  lsm_predicate_time_is_near(coltype, valtype)));
 }
 
 static void lsm_predicate_rescale(LsmCondition *condition, int scale);
@@ -195,9 +212,8 @@ lsm_predicate_classify(LsmPredicate *predicate, Oid opno)
 	if (predicate->strategy == 0 ||
 		(predicate->array && predicate->strategy != BTEqualStrategyNumber))
 		return;
-	predicate->bytes = lsm_predicate_is_string(coltype) &&
+	predicate->bytes = lsm_predicate_string_pair(coltype, predicate->valtype) &&
 		(predicate->strategy == BTEqualStrategyNumber || predicate->strategy == LSM_STRATEGY_NE) &&
-		lsm_predicate_is_string(predicate->valtype) &&
 		lsm_predicate_deterministic(predicate->collation);
 	if (lsm_predicate_pair(coltype, predicate->valtype) &&
 		lsm_predicate_order(coltype) != LSM_NUMBER_NONE)
@@ -214,11 +230,13 @@ lsm_predicate_classify(LsmPredicate *predicate, Oid opno)
 			fmgr_info_copy(&predicate->compare, &type->cmp_proc_finfo, CurrentMemoryContext);
 		}
 	}
+	else if (lsm_predicate_time_is_near(coltype, predicate->valtype))
+		predicate->zones = predicate->near = !predicate->array &&
+			predicate->strategy != LSM_STRATEGY_NE;
 	else if (predicate->bytes)
 		predicate->zones = predicate->strategy == BTEqualStrategyNumber;
 	else
-		predicate->zones = lsm_predicate_is_string(coltype) &&
-			lsm_predicate_is_string(predicate->valtype) &&
+		predicate->zones = lsm_predicate_string_pair(coltype, predicate->valtype) &&
 			(!OidIsValid(predicate->collation) ||
 			 lsm_compat_collate_is_c(predicate->collation)) &&
 			predicate->strategy != LSM_STRATEGY_NE;
@@ -229,7 +247,8 @@ lsm_predicate_make_op(Oid opno, Oid function, Oid collation, Node *left, Node *r
 					  bool array)
 {
 	LsmPredicate *predicate;
-	Oid			coltype;
+	Oid			coltype = InvalidOid;
+	Oid			valtype;
 	AttrNumber	attnum = lsm_predicate_column(left, varno, &coltype);
 	bool		swapped = false;
 
@@ -248,8 +267,12 @@ lsm_predicate_make_op(Oid opno, Oid function, Oid collation, Node *left, Node *r
 			swapped = false;
 		}
 	}
-	if (attnum == 0 || !lsm_predicate_is_fixed(right, varno) || !lsm_predicate_function_fits(function) ||
-		get_op_rettype(opno) != BOOLOID)
+	if (attnum == 0 || !lsm_predicate_is_fixed(right, varno) || get_op_rettype(opno) != BOOLOID)
+		return NULL;
+	valtype = getBaseType(exprType(right));
+	if (array)
+		valtype = getBaseType(get_base_element_type(valtype));
+	if (!OidIsValid(valtype) || !lsm_predicate_function_fits(function, coltype, valtype))
 		return NULL;
 
 	predicate = palloc0(sizeof(LsmPredicate));
@@ -259,11 +282,7 @@ lsm_predicate_make_op(Oid opno, Oid function, Oid collation, Node *left, Node *r
 	predicate->swapped = swapped;
 	predicate->collation = collation;
 	predicate->expr = (Expr *) right;
-	predicate->valtype = getBaseType(exprType(right));
-	if (array)
-		predicate->valtype = getBaseType(get_base_element_type(predicate->valtype));
-	if (!OidIsValid(predicate->valtype))
-		return NULL;
+	predicate->valtype = valtype;
 	fmgr_info(function, &predicate->function);
 	lsm_predicate_classify(predicate, opno);
 	return predicate;
@@ -414,22 +433,14 @@ lsm_predicate_bounds(int strategy, int64 at, bool exact, int64 *lo, int64 *hi)
 	}
 }
 
-/* A timestamp among dates: the day it is in, and whether it is midnight. */
+/* The same of a value as it is compared; exact is false where it lies between two numbers. */
 static int64
-lsm_predicate_day(Timestamp value, bool *exact)
+lsm_predicate_at(const LsmPredicate *predicate, Datum value, bool *exact)
 {
-	int64		day;
-
+	if (lsm_predicate_time_converts(predicate->coltype, predicate->valtype))
+		return lsm_predicate_time_at(predicate->coltype, predicate->valtype, value, exact);
 	*exact = true;
-	if (TIMESTAMP_IS_NOBEGIN(value))
-		return DATEVAL_NOBEGIN;
-	if (TIMESTAMP_IS_NOEND(value))
-		return DATEVAL_NOEND;
-	day = value / USECS_PER_DAY;
-	if (day * USECS_PER_DAY > value)
-		day--;
-	*exact = day * USECS_PER_DAY == value;
-	return day;
+	return lsm_predicate_number(predicate->valtype, value);
 }
 
 /*
@@ -536,11 +547,9 @@ lsm_predicate_start_array(LsmPredicate *predicate)
 
 		for (int i = 0; i < predicate->nvalues; i++)
 		{
-			bool		exact = true;
+			bool		exact;
 
-			set[kept] = predicate->coltype == DATEOID && predicate->valtype == TIMESTAMPOID ?
-				lsm_predicate_day(DatumGetTimestamp(values[i]), &exact) :
-				lsm_predicate_number(predicate->valtype, values[i]);
+			set[kept] = lsm_predicate_at(predicate, values[i], &exact);
 			kept += exact;
 		}
 		qsort(set, kept, sizeof(int64), lsm_predicate_compare);
@@ -552,6 +561,25 @@ lsm_predicate_start_array(LsmPredicate *predicate)
 			condition->lo = set[0];
 			condition->hi = set[kept - 1];
 		}
+	}
+}
+
+/* The range of the column outside of which zone maps say that no value meets the comparison. */
+static void
+lsm_predicate_start_near(LsmPredicate *predicate)
+{
+	lsm_predicate_time_near(predicate->coltype, DatumGetTimestampTz(predicate->value),
+							&predicate->near_lo, &predicate->near_hi);
+	switch (predicate->strategy)
+	{
+		case BTLessStrategyNumber:
+		case BTLessEqualStrategyNumber:
+			predicate->near_lo = PG_INT64_MIN;
+			break;
+		case BTGreaterStrategyNumber:
+		case BTGreaterEqualStrategyNumber:
+			predicate->near_hi = PG_INT64_MAX;
+			break;
 	}
 }
 
@@ -596,31 +624,49 @@ lsm_predicate_start(LsmPredicate *predicate, ExprContext *econtext)
 		condition->outside = predicate->strategy == LSM_STRATEGY_NE;
 		if (condition->order != LSM_NUMBER_SCALED)
 		{
-			bool		exact = true;
-			int64		at = predicate->coltype == DATEOID && predicate->valtype == TIMESTAMPOID ?
-			lsm_predicate_day(DatumGetTimestamp(value), &exact) :
-			lsm_predicate_number(predicate->valtype, value);
+			bool		exact;
+			int64		at = lsm_predicate_at(predicate, value, &exact);
 
 			lsm_predicate_bounds(predicate->strategy, at, exact, &condition->lo, &condition->hi);
 		}
 	}
+	if (predicate->near)
+		lsm_predicate_start_near(predicate);
 	MemoryContextSwitchTo(caller);
 }
 
 /* ---- tests ---- */
 
+/* The bytes of a string that count. */
+static const char *
+lsm_predicate_string(Oid type, Datum value, Size *len)
+{
+	struct varlena *string;
+	const char *bytes;
+
+	if (type == UUIDOID)
+	{
+		*len = UUID_LEN;
+		return DatumGetPointer(value);
+	}
+	string = PG_DETOAST_DATUM_PACKED(value);
+	bytes = VARDATA_ANY(string);
+	*len = VARSIZE_ANY_EXHDR(string);
+	while (type == BPCHAROID && *len > 0 && bytes[*len - 1] == ' ')
+		(*len)--;
+	return bytes;
+}
+
 /* Are two strings the same bytes? */
 static bool
 lsm_predicate_same_bytes(LsmPredicate *predicate, Datum a, Datum b)
 {
-	struct varlena *x;
-	struct varlena *y = (struct varlena *) DatumGetPointer(b);
+	Size		xlen;
+	Size		ylen;
+	const char *x = lsm_predicate_string(predicate->coltype, a, &xlen);
+	const char *y = lsm_predicate_string(predicate->coltype, b, &ylen);
 
-	if (predicate->coltype == UUIDOID)
-		return memcmp(DatumGetPointer(a), DatumGetPointer(b), 16) == 0;
-	x = PG_DETOAST_DATUM_PACKED(a);
-	return VARSIZE_ANY_EXHDR(x) == VARSIZE_ANY_EXHDR(y) &&
-		memcmp(VARDATA_ANY(x), VARDATA_ANY(y), VARSIZE_ANY_EXHDR(x)) == 0;
+	return xlen == ylen && memcmp(x, y, xlen) == 0;
 }
 
 static bool
@@ -710,19 +756,12 @@ lsm_predicate_select(LsmPredicate *predicate, LsmBlock *block, uint8 *mask)
 static int
 lsm_predicate_compare_bytes(Oid type, Datum a, Datum b)
 {
-	struct varlena *x;
-	struct varlena *y;
 	Size		xlen;
 	Size		ylen;
-	int			result;
+	const char *x = lsm_predicate_string(type, a, &xlen);
+	const char *y = lsm_predicate_string(type, b, &ylen);
+	int			result = memcmp(x, y, Min(xlen, ylen));
 
-	if (type == UUIDOID)
-		return memcmp(DatumGetPointer(a), DatumGetPointer(b), 16);
-	x = PG_DETOAST_DATUM_PACKED(a);
-	y = PG_DETOAST_DATUM_PACKED(b);
-	xlen = VARSIZE_ANY_EXHDR(x);
-	ylen = VARSIZE_ANY_EXHDR(y);
-	result = memcmp(VARDATA_ANY(x), VARDATA_ANY(y), Min(xlen, ylen));
 	return result != 0 ? result : xlen < ylen ? -1 : xlen > ylen;
 }
 
@@ -757,6 +796,25 @@ lsm_predicate_zone_overlaps(LsmPredicate *predicate, const LsmZone *zone, Datum 
 	}
 }
 
+/* Is there a number of a list between two? */
+static bool
+lsm_predicate_set_meets(const LsmCondition *condition, int64 min, int64 max)
+{
+	int			lo = 0;
+	int			hi = condition->nset;
+
+	while (lo < hi)
+	{
+		int			mid = lo + (hi - lo) / 2;
+
+		if (condition->set[mid] < min)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < condition->nset && condition->set[lo] <= max;
+}
+
 static bool
 lsm_predicate_zone_matches(LsmPredicate *predicate, const LsmZone *zone)
 {
@@ -779,10 +837,15 @@ lsm_predicate_zone_matches(LsmPredicate *predicate, const LsmZone *zone)
 	{
 		min = lsm_predicate_number(predicate->coltype, zone->min);
 		max = lsm_predicate_number(predicate->coltype, zone->max);
+		if (condition->kind == LSM_COND_SET)
+			return lsm_predicate_set_meets(condition, min, max);
 		if (condition->outside)
 			return min < condition->lo || max > condition->hi || condition->lo > condition->hi;
 		return min <= condition->hi && max >= condition->lo;
 	}
+	if (predicate->near)
+		return lsm_predicate_number(predicate->coltype, zone->min) <= predicate->near_hi &&
+			lsm_predicate_number(predicate->coltype, zone->max) >= predicate->near_lo;
 	if (!predicate->array)
 		return lsm_predicate_zone_overlaps(predicate, zone, predicate->value);
 	for (int i = 0; i < predicate->nvalues; i++)
@@ -854,7 +917,7 @@ lsm_predicate_zone_settles(LsmPredicate *predicate, const LsmZone *zone)
 		return false;
 	if (condition->kind == LSM_COND_NOT_NULL)
 		return true;
-	if (predicate->array)
+	if (predicate->array || predicate->near)
 		return false;
 	if (condition->order == LSM_NUMBER_NONE || condition->order == LSM_NUMBER_SCALED)
 		return lsm_predicate_zone_inside(predicate, zone);

@@ -15,6 +15,7 @@
 #include "lsm_select.h"
 #include "nodes/execnodes.h"
 #include "nodes/primnodes.h"
+#include "utils/timestamp.h"
 
 /* Scales for which bounds of numerics are remembered. */
 #define LSM_PREDICATE_SCALES	17
@@ -29,6 +30,7 @@ typedef struct LsmPredicate
 	bool		bytes;			/* equality of strings is equality of bytes */
 	bool		zones;			/* the order of zone maps is that of the
 								 * operator */
+	bool		near;			/* a time that zone maps know a range for only */
 	bool		swapped;		/* the column is the right argument */
 	Oid			collation;
 	FmgrInfo	function;		/* of the operator */
@@ -45,6 +47,8 @@ typedef struct LsmPredicate
 	bool		scaled[LSM_PREDICATE_SCALES];	/* bounds are known */
 	int64		scaled_lo[LSM_PREDICATE_SCALES];
 	int64		scaled_hi[LSM_PREDICATE_SCALES];
+	int64		near_lo;		/* zones outside of it have no such time */
+	int64		near_hi;
 	LsmZoneName zone;			/* that was looked at last, and what it told */
 	bool		zone_matches;
 	MemoryContext context;		/* of the values, reset at each start */
@@ -78,5 +82,22 @@ extern bool lsm_predicate_may_match(LsmPredicate *predicate, LsmSegmentReader *r
 /* True: all rows of the block, and of the others of its zone, meet it. */
 extern bool lsm_predicate_must_match(LsmPredicate *predicate, LsmSegmentReader *reader,
 									 uint32 blockno);
+
+/* ---- lsm_predicate_time.c ---- */
+
+/* Is a value of that type converted to the column's, by lsm_predicate_time_at()? */
+extern bool lsm_predicate_time_converts(Oid coltype, Oid valtype);
+
+/* The value as a number of the column's; exact is false if it lies before the next one. */
+extern int64 lsm_predicate_time_at(Oid coltype, Oid valtype, Datum value, bool *exact);
+
+/* Is a column of that type compared with the value by the operator only? */
+extern bool lsm_predicate_time_is_near(Oid coltype, Oid valtype);
+
+/*
+ * Then: numbers of the column between which its values lie that mean that moment; all before
+ * them mean earlier ones, all behind them later ones.
+ */
+extern void lsm_predicate_time_near(Oid coltype, TimestampTz value, int64 *lo, int64 *hi);
 
 #endif							/* LSM_PREDICATE_H */
