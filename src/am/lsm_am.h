@@ -381,6 +381,7 @@ typedef struct LsmFetchCounters
 	uint64		blocks_ahead;	/* of them, before a row was looked for */
 	uint64		store_requests; /* ranges of objects that were asked for */
 	uint64		store_bytes;
+	LsmIoTotals input;
 } LsmFetchCounters;
 
 extern bool lsm_fetch_counting;

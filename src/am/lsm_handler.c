@@ -160,6 +160,7 @@ lsm_index_fetch_counted(LsmIndexFetchData *fetch, LsmTid root, Snapshot snapshot
 	uint64		reads = counts[LSM_STAT_DATA_READ];
 	uint64		records = counts[LSM_STAT_RECORDS_MEMTABLE] + counts[LSM_STAT_RECORDS_SEGMENTS];
 	LsmStoreAsked asked = lsm_store_asked;
+	LsmIoTotals input = lsm_iostat_totals;
 	bool		found;
 
 	lsm_walk_to(&fetch->walk, root);
@@ -171,6 +172,7 @@ lsm_index_fetch_counted(LsmIndexFetchData *fetch, LsmTid root, Snapshot snapshot
 	counters->rows += found;
 	counters->store_requests += lsm_store_asked.requests - asked.requests;
 	counters->store_bytes += lsm_store_asked.bytes - asked.bytes;
+	lsm_iostat_since(&input, &counters->input);
 	return found;
 }
 

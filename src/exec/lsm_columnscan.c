@@ -83,12 +83,13 @@ lsm_columnscan_ask(LsmColumnScan *cscan, Node *expr, Index varno)
 	bms_free(attrs);
 }
 
-/* ---- what stores are asked for ---- */
+/* ---- what is read, and what stores are asked for ---- */
 
 static inline void
 lsm_columnscan_asks(LsmColumnScan *cscan)
 {
 	cscan->store_asked = lsm_store_asked;
+	cscan->input = lsm_iostat_totals;
 }
 
 /* Count what was asked for since then. */
@@ -97,6 +98,7 @@ lsm_columnscan_asked(LsmColumnScan *cscan)
 {
 	cscan->counters.store_requests += lsm_store_asked.requests - cscan->store_asked.requests;
 	cscan->counters.store_bytes += lsm_store_asked.bytes - cscan->store_asked.bytes;
+	lsm_iostat_since(&cscan->input, &cscan->counters.input);
 }
 
 /* ---- running ---- */
@@ -715,14 +717,18 @@ lsm_columnscan_initialize_dsm(LsmColumnScan *cscan, void *coordinate, int nworke
 {
 	lsm_columnscan_init_shared(coordinate, nworkers);
 	lsm_columnscan_initialize_worker(cscan, coordinate);
+	lsm_columnscan_asks(cscan);
 	table_parallelscan_initialize(cscan->rel, cscan->pscan, cscan->ps->state->es_snapshot);
+	lsm_columnscan_asked(cscan);
 }
 
 /* What has been counted so far stays: the leader takes it over once, at the end. */
 void
 lsm_columnscan_reinitialize_dsm(LsmColumnScan *cscan, void *coordinate)
 {
+	lsm_columnscan_asks(cscan);
 	table_parallelscan_reinitialize(cscan->rel, cscan->pscan);
+	lsm_columnscan_asked(cscan);
 }
 
 Size
@@ -810,6 +816,43 @@ lsm_columnscan_shutdown(LsmColumnScan *cscan)
 	cscan->dsa = NULL;
 }
 
+/* What was read past shared buffers, for EXPLAIN (BUFFERS). */
+void
+lsm_columnscan_explain_input(const LsmIoTotals *input, ExplainState *es)
+{
+	const uint64 *counts = input->counts;
+
+	if (!es->buffers)
+		return;
+	if (es->format != EXPLAIN_FORMAT_TEXT)
+	{
+		ExplainPropertyInteger("LSM Blocks Wanted", NULL, counts[LSM_IO_WANTED], es);
+		ExplainPropertyInteger("LSM Blocks Hit", NULL, counts[LSM_IO_HIT], es);
+		ExplainPropertyInteger("LSM Blocks Merged", NULL, counts[LSM_IO_MERGED], es);
+		ExplainPropertyInteger("LSM Blocks Read Over", NULL, counts[LSM_IO_READ_OVER], es);
+		ExplainPropertyInteger("LSM Requests", NULL, counts[LSM_IO_REQUESTS], es);
+		ExplainPropertyInteger("LSM Waits", NULL, counts[LSM_IO_WAITS], es);
+		ExplainPropertyInteger("LSM Bytes Wanted", NULL, counts[LSM_IO_BYTES_WANTED], es);
+		ExplainPropertyInteger("LSM Bytes Read", NULL, counts[LSM_IO_BYTES_READ], es);
+		return;
+	}
+	if (counts[LSM_IO_WANTED] == 0 && counts[LSM_IO_REQUESTS] == 0)
+		return;
+	appendStringInfoSpaces(es->str, es->indent * 2);
+	appendStringInfo(es->str, "LSM Input: blocks wanted=" UINT64_FORMAT, counts[LSM_IO_WANTED]);
+	if (counts[LSM_IO_HIT] > 0)
+		appendStringInfo(es->str, " hit=" UINT64_FORMAT, counts[LSM_IO_HIT]);
+	if (counts[LSM_IO_MERGED] > 0)
+		appendStringInfo(es->str, " merged=" UINT64_FORMAT, counts[LSM_IO_MERGED]);
+	if (counts[LSM_IO_READ_OVER] > 0)
+		appendStringInfo(es->str, " read over=" UINT64_FORMAT, counts[LSM_IO_READ_OVER]);
+	if (counts[LSM_IO_REQUESTS] > 0)
+		appendStringInfo(es->str, ", requests=" UINT64_FORMAT ", bytes wanted=" UINT64_FORMAT
+						 " read=" UINT64_FORMAT, counts[LSM_IO_REQUESTS],
+						 counts[LSM_IO_BYTES_WANTED], counts[LSM_IO_BYTES_READ]);
+	appendStringInfoChar(es->str, '\n');
+}
+
 /* What stores were asked for, if they were. */
 void
 lsm_columnscan_explain_store(uint64 requests, uint64 bytes, ExplainState *es)
@@ -865,5 +908,6 @@ lsm_columnscan_explain(LsmColumnScan *cscan, ExplainState *es)
 	if (cscan->shares != NULL)
 		lsm_scanshare_explain(cscan->shares, es);
 	lsm_columnscan_explain_blocks(&cscan->counters, es);
+	lsm_columnscan_explain_input(&cscan->counters.input, es);
 	lsm_columnscan_explain_store(cscan->counters.store_requests, cscan->counters.store_bytes, es);
 }

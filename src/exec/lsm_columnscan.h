@@ -29,9 +29,10 @@ typedef struct LsmScanCounters
 	uint64		lossy_pages;
 	uint64		store_requests; /* ranges of objects that were asked for */
 	uint64		store_bytes;
+	LsmIoTotals input;
 } LsmScanCounters;
 
-#define LSM_SCAN_COUNTERS		9
+#define LSM_SCAN_COUNTERS		(9 + LSM_IO_COUNTERS)
 
 StaticAssertDecl(sizeof(LsmScanCounters) == LSM_SCAN_COUNTERS * sizeof(uint64),
 				 "counters are shared as an array");
@@ -102,6 +103,7 @@ struct LsmColumnScan
 	/* next row of the unit */
 	int			at;				/* page: of its rows; block: of selected */
 	int			changed_at;
+	LsmIoTotals input;			/* what was read, and */
 	LsmStoreAsked store_asked;	/* of stores, before the units that are
 								 * counted */
 	LsmScanCounters counters;
@@ -162,6 +164,7 @@ extern void lsm_columnscan_initialize_bitmap_worker(LsmColumnScan *cscan, void *
 extern void lsm_columnscan_shutdown(LsmColumnScan *cscan);
 extern void lsm_columnscan_count(LsmColumnScan *cscan);
 extern void lsm_columnscan_explain(LsmColumnScan *cscan, ExplainState *es);
+extern void lsm_columnscan_explain_input(const LsmIoTotals *input, ExplainState *es);
 extern void lsm_columnscan_explain_store(uint64 requests, uint64 bytes, ExplainState *es);
 
 #endif							/* LSM_COLUMNSCAN_H */

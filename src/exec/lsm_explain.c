@@ -85,6 +85,7 @@ lsm_explain_node(PlanState *planstate, List *ancestors, const char *relationship
 		ExplainPropertyUInteger("LSM Blocks Read", NULL, counters->blocks_read, es);
 		ExplainPropertyUInteger("LSM Blocks Read Ahead", NULL, counters->blocks_ahead, es);
 	}
+	lsm_columnscan_explain_input(&counters->input, es);
 	lsm_columnscan_explain_store(counters->store_requests, counters->store_bytes, es);
 }
 

@@ -28,6 +28,7 @@ typedef struct LsmIoStatShared
 
 static LsmIoStatShared *lsm_iostat_shared;
 static uint64 lsm_iostat_counts[LSM_READER_KINDS][LSM_READER_METHODS][LSM_IO_COUNTERS];
+LsmIoTotals lsm_iostat_totals;
 static int	lsm_iostat_pending; /* counts since the last flush */
 
 Size
@@ -62,6 +63,7 @@ void
 lsm_iostat_add(LsmReaderKind kind, LsmReaderMethod method, LsmIoCounter counter, uint64 more)
 {
 	lsm_iostat_counts[kind][method][counter] += more;
+	lsm_iostat_totals.counts[counter] += more;
 	if (++lsm_iostat_pending >= LSM_IOSTAT_BATCH)
 		lsm_iostat_flush();
 }

@@ -46,6 +46,22 @@ typedef enum LsmIoCounter
 	LSM_IO_COUNTERS				/* how many there are */
 } LsmIoCounter;
 
+/* The same of this process alone, of all readers and methods, since it began. */
+typedef struct LsmIoTotals
+{
+	uint64		counts[LSM_IO_COUNTERS];
+} LsmIoTotals;
+
+extern LsmIoTotals lsm_iostat_totals;
+
+/* Add to sum what was counted since then. */
+static inline void
+lsm_iostat_since(const LsmIoTotals *before, LsmIoTotals *sum)
+{
+	for (int i = 0; i < LSM_IO_COUNTERS; i++)
+		sum->counts[i] += lsm_iostat_totals.counts[i] - before->counts[i];
+}
+
 extern Size lsm_iostat_shmem_size(void);
 extern void lsm_iostat_shmem_startup(void);
 

@@ -209,6 +209,43 @@ is($node->safe_psql('postgres', $pinned), 0, 'their pins end with the transactio
 is($reader->query_safe($found), '5000|0', 'the same rows after others have been there');
 $reader->quit;
 
+# ---- EXPLAIN (BUFFERS) tells what a scan has read: the sum over processes is what the server counts
+sub explained
+{
+	my ($workers, $query) = @_;
+	my $plan = $node->safe_psql('postgres', "SET max_parallel_workers_per_gather = $workers; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off, FORMAT json) $query");
+
+	return map { $plan =~ /"$_": (\d+)/ ? $1 : die "no $_ in $plan" }
+	  ('LSM Blocks Read', 'LSM Blocks Wanted', 'LSM Blocks Hit', 'LSM Blocks Merged', 'LSM Requests', 'LSM Bytes Wanted', 'LSM Bytes Read');
+}
+my $counted = "SELECT sum(requests) || '|' || sum(bytes_wanted) || '|' || sum(bytes_read) FROM lsm_stat_io";
+my $scanned = 'SELECT sum(id % 7), count(t) FROM points WHERE length(t) > 5';
+foreach my $workers (0, 2)
+{
+	$node->restart;
+	$node->safe_psql('postgres', 'SELECT lsm_stat_reset()');
+	my ($read, $wanted, $hit, $merged, $requests, $bytes_wanted, $bytes_read) = explained($workers, $scanned);
+	is("$requests|$bytes_wanted|$bytes_read", $node->safe_psql('postgres', $counted), "$workers workers: requests and bytes are those of the server");
+	cmp_ok($requests, '>', 0, 'nothing was in the cache') && cmp_ok($bytes_read, '>=', $bytes_wanted, 'all that was wanted was read');
+	cmp_ok($merged, '>', $requests, 'blocks were read together');
+	cmp_ok($wanted, '>=', $read, 'each block was wanted');
+	explained($workers, $scanned);
+	my $all;
+	($read, $all, $hit, $merged, $requests) = explained($workers, $scanned);
+	is("$hit|$merged|$requests", "$all|0|0", "$workers workers: then all was found there");
+}
+my $others = "SET max_parallel_workers_per_gather = 0; EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off, FORMAT %s) $scanned";
+like($node->safe_psql('postgres', sprintf($others, 'text')), qr/LSM Input: blocks wanted=\d+ hit=\d+$/m, 'as text');
+like($node->safe_psql('postgres', sprintf($others, 'xml')), qr/<LSM-Blocks-Wanted>\d+<\/LSM-Blocks-Wanted>.*<LSM-Bytes-Read>0<\/LSM-Bytes-Read>/s, 'as XML');
+like($node->safe_psql('postgres', sprintf($others, 'yaml')), qr/LSM Blocks Wanted: \d+.*LSM Requests: 0/s, 'as YAML');
+unlike($node->safe_psql('postgres', "EXPLAIN (ANALYZE, BUFFERS off) $scanned"), qr/LSM Input/, 'not without BUFFERS');
+if ($node->safe_psql('postgres', 'SHOW server_version_num') >= 180000)
+{
+	$node->restart;
+	like($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_bitmapscan = off; EXPLAIN (ANALYZE, LSM) SELECT count(t) FROM points WHERE id BETWEEN 1 AND 5000"),
+		qr/LSM: rows fetched=\d+.*\n\s+LSM Input: blocks wanted=\d+.*requests=\d+/, 'of index scans, too');
+}
+
 # ---- cancel and termination while requests are on their way
 foreach my $way ('auto', 'sync')
 {
