@@ -72,7 +72,7 @@ DECLARE
 	fault text;
 	result text;
 BEGIN
-	FOREACH way IN ARRAY ARRAY['auto', 'sync'] LOOP
+	FOREACH way IN ARRAY ARRAY['sync', 'auto'] LOOP
 		FOREACH fault IN ARRAY ARRAY['none', 'refuse', 'full', 'again', 'short', 'stale', 'torn'] LOOP
 			TRUNCATE fault;
 			INSERT INTO fault SELECT i, md5(i::text) FROM generate_series(1, 20000) i;

@@ -234,6 +234,21 @@ foreach my $workers (0, 2)
 	($read, $all, $hit, $merged, $requests) = explained($workers, $scanned);
 	is("$hit|$merged|$requests", "$all|0|0", "$workers workers: then all was found there");
 }
+# several requests are on their way where the kernel has io_uring, and few when a scan stops early
+$node->restart;
+$node->safe_psql('postgres', 'SELECT lsm_stat_reset()');
+$node->safe_psql('postgres', "SET max_parallel_workers_per_gather = 0; $scanned");
+my ($ways, $depth, $bytes) = split /\|/, $node->safe_psql('postgres', "SELECT string_agg(method, ' '), max(max_depth), sum(bytes_read) FROM lsm_stat_io WHERE reader = 'scan' AND requests > 0");
+SKIP:
+{
+	skip "no io_uring here ($ways)", 1 if $ways !~ /io_uring/;
+	cmp_ok($depth, '>', 1, 'requests are on their way together');
+}
+$node->restart;
+$node->safe_psql('postgres', 'SELECT lsm_stat_reset()');
+$node->safe_psql('postgres', 'SELECT id FROM points LIMIT 15000');
+cmp_ok($node->safe_psql('postgres', "SELECT sum(bytes_read) FROM lsm_stat_io WHERE reader = 'scan'"), '<', $bytes * 0.6, 'a quarter of the table, and some more, is read for a quarter');
+$node->safe_psql('postgres', $scanned);
 my $others = "SET max_parallel_workers_per_gather = 0; EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off, FORMAT %s) $scanned";
 like($node->safe_psql('postgres', sprintf($others, 'text')), qr/LSM Input: blocks wanted=\d+ hit=\d+$/m, 'as text');
 like($node->safe_psql('postgres', sprintf($others, 'xml')), qr/<LSM-Blocks-Wanted>\d+<\/LSM-Blocks-Wanted>.*<LSM-Bytes-Read>0<\/LSM-Bytes-Read>/s, 'as XML');
