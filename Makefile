@@ -61,6 +61,7 @@ REGRESS = \
 	bitmap_logical \
 	tablesample \
 	lsmscan \
+	numeric_limits \
 	lsmagg \
 	lsmgroup \
 	changed_columns \
