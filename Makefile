@@ -65,6 +65,7 @@ REGRESS = \
 	lsmagg \
 	lsmgroup \
 	changed_columns \
+	condition_errors \
 	lsmbitmap \
 	bitmap_parallel \
 	costs \
