@@ -62,9 +62,11 @@ REGRESS = \
 	bitmap_logical \
 	tablesample \
 	lsmscan \
+	numeric_limits \
 	lsmagg \
 	lsmgroup \
 	changed_columns \
+	condition_errors \
 	lsmbitmap \
 	bitmap_parallel \
 	costs \

@@ -402,28 +402,61 @@ lsm_columnscan_count_taken(LsmColumnScan *cscan, int rows)
 }
 
 /*
- * Conditions on columns that no change has touched are looked at for changed rows,
- * too: those that do not meet them need not be fetched.  Returns how many others are left.
+ * May it raise an error for some value?  Then it is looked at only for rows that the snapshot
+ * sees.  Comparisons by number or by bytes never do.
+ */
+static inline bool
+lsm_columnscan_may_fail(const LsmPredicate *predicate)
+{
+	return predicate->condition.kind == LSM_COND_TEST &&
+		predicate->condition.order == LSM_NUMBER_NONE && !predicate->bytes;
+}
+
+/*
+ * Is it looked at for changed rows, too?  One that may fail only if no condition before it is
+ * left to be looked at later: that could rule the row out.
+ */
+static bool
+lsm_columnscan_goes_first(LsmColumnScan *cscan, int predicate)
+{
+	if (!lsm_columnscan_untouched(cscan, predicate))
+		return false;
+	for (int i = 0; i < predicate && lsm_columnscan_may_fail(cscan->predicates[predicate]); i++)
+		if (!lsm_columnscan_untouched(cscan, i))
+			return false;
+	return true;
+}
+
+/* Apply, of those that go first, the ones that may fail, or the others. */
+static int
+lsm_columnscan_apply_first(LsmColumnScan *cscan, bool may_fail, int left)
+{
+	for (int i = 0; i < cscan->npredicates && left > 0; i++)
+		if (lsm_columnscan_may_fail(cscan->predicates[i]) == may_fail &&
+			!cscan->predicates[i]->joined && lsm_columnscan_goes_first(cscan, i))
+			left = lsm_columnscan_apply(cscan, cscan->predicates[i]);
+	return left;
+}
+
+/*
+ * Leave those changed rows that the mask has, and those that were not looked at (NULL: all
+ * were).  The mask has none of them any more; returns how many it had.
  */
 static int
-lsm_columnscan_select_changed(LsmColumnScan *cscan)
+lsm_columnscan_sift_changed(LsmColumnScan *cscan, const bool *looked)
 {
 	LsmBatchScan *batch = &cscan->batch;
 	LsmScan		scan = (LsmScan) cscan->scan;
-	int			left = batch->nseen + batch->nchanged;
 	int			kept = 0;
+	int			had = 0;
 
-	for (int i = 0; i < batch->nchanged; i++)
-		batch->mask[batch->changed[i].row] = 1;
-	for (int i = 0; i < cscan->npredicates && left > 0; i++)
-		if (lsm_columnscan_untouched(cscan, i) && !cscan->predicates[i]->joined)
-			left = lsm_columnscan_apply(cscan, cscan->predicates[i]);
 	for (int i = 0; i < batch->nchanged; i++)
 	{
 		uint8	   *mask = &batch->mask[batch->changed[i].row];
 
-		if (*mask == 0)
+		if (*mask == 0 && (looked == NULL || looked[i]))
 			continue;
+		had += *mask;
 		*mask = 0;
 		batch->changed[kept] = batch->changed[i];
 		if (batch->follows && scan->rows[i].change >= 0)
@@ -432,16 +465,72 @@ lsm_columnscan_select_changed(LsmColumnScan *cscan)
 			scan->rows[kept] = scan->rows[i];
 		kept++;
 	}
-	/* without looking it is known that these are there */
-	if (!lsm_touch_has(&batch->touched, LSM_TOUCH_END))
-	{
-		InstrCountFiltered1(cscan->ps, batch->nchanged - kept);
-		lsm_columnscan_count_taken(cscan, batch->nchanged - kept);
-	}
 	batch->nchanged = kept;
 	if (batch->follows)
 		scan->nrows = kept;
-	return left - kept;
+	return had;
+}
+
+/* The same conditions that may fail, for changed rows that the snapshot sees, and all others. */
+static int
+lsm_columnscan_select_there(LsmColumnScan *cscan, int left)
+{
+	LsmBatchScan *batch = &cscan->batch;
+	LsmScan		scan = (LsmScan) cscan->scan;
+	bool	   *looked = palloc(batch->nchanged * sizeof(bool));
+	bool		sure = scan->all_frozen && !lsm_touch_has(&batch->touched, LSM_TOUCH_END);
+	int			there = 0;
+	int			had;
+
+	for (int i = 0; i < batch->nchanged; i++)
+	{
+		LsmChangeState state = LSM_CHANGE_FETCH;
+
+		if (!sure && batch->follows)
+			state = lsm_scan_change_state(scan, &scan->rows[i]);
+		looked[i] = sure || state != LSM_CHANGE_FETCH;
+		if (!looked[i] || state == LSM_CHANGE_GONE)
+			continue;
+		batch->mask[batch->changed[i].row] = 1;
+		there++;
+	}
+	left = lsm_columnscan_apply_first(cscan, true, left + there);
+	had = lsm_columnscan_sift_changed(cscan, looked);
+	pfree(looked);
+	InstrCountFiltered1(cscan->ps, there - had);
+	lsm_columnscan_count_taken(cscan, there - had);
+	return left - had;
+}
+
+/*
+ * Conditions on columns that no change has touched are looked at for changed rows,
+ * too: those that do not meet them need not be fetched.  Returns how many others are left.
+ */
+static int
+lsm_columnscan_select_changed(LsmColumnScan *cscan)
+{
+	LsmBatchScan *batch = &cscan->batch;
+	int			left = batch->nseen + batch->nchanged;
+	int			changed = batch->nchanged;
+	bool		may_fail = false;
+
+	for (int i = 0; i < batch->nchanged; i++)
+		batch->mask[batch->changed[i].row] = 1;
+	left = lsm_columnscan_apply_first(cscan, false, left);
+	left -= lsm_columnscan_sift_changed(cscan, NULL);
+
+	/* without looking it is known that these are there */
+	if (!lsm_touch_has(&batch->touched, LSM_TOUCH_END))
+	{
+		InstrCountFiltered1(cscan->ps, changed - batch->nchanged);
+		lsm_columnscan_count_taken(cscan, changed - batch->nchanged);
+	}
+	for (int i = 0; i < cscan->npredicates; i++)
+		may_fail |= lsm_columnscan_may_fail(cscan->predicates[i]) &&
+			lsm_columnscan_goes_first(cscan, i);
+	if (may_fail && batch->nchanged > 0)
+		return lsm_columnscan_select_there(cscan, left);
+	return lsm_columnscan_apply_first(cscan, true, left);
 }
 
 static void
@@ -550,7 +639,7 @@ lsm_columnscan_select(LsmColumnScan *cscan)
 	if (changed)
 		left = lsm_columnscan_select_changed(cscan);
 	for (int i = 0; i < cscan->npredicates && left > 0 && !cscan->recheck; i++)
-		if ((!changed || !lsm_columnscan_untouched(cscan, i)) && !cscan->predicates[i]->joined)
+		if ((!changed || !lsm_columnscan_goes_first(cscan, i)) && !cscan->predicates[i]->joined)
 			left = lsm_columnscan_apply(cscan, cscan->predicates[i]);
 	InstrCountFiltered1(cscan->ps, batch->nseen - left);
 	if (changed && batch->nchanged > 0 && lsm_columnscan_may_keep(cscan))

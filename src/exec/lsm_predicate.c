@@ -443,23 +443,46 @@ lsm_predicate_at(const LsmPredicate *predicate, Datum value, bool *exact)
 	return lsm_predicate_number(predicate->valtype, value);
 }
 
+/* Is an integer out of the range of int64?  Then the nearest in it. */
+static bool
+lsm_predicate_beyond(Datum integer, int64 *nearest)
+{
+	static const int64 ends[] = {PG_INT64_MIN, PG_INT64_MAX};
+
+	for (size_t i = 0; i < lengthof(ends); i++)
+	{
+		Datum		end = DirectFunctionCall1(int8_numeric, Int64GetDatum(ends[i]));
+
+		*nearest = ends[i];
+		if (DatumGetBool(DirectFunctionCall2(ends[i] < 0 ? numeric_lt : numeric_gt, integer, end)))
+			return true;
+	}
+	return false;
+}
+
 /*
- * An integer part as a number, with whether it is one: out of range it is the
- * nearest, which no scaled integer reaches or passes as 18 digits are the most.
+ * The integer part of a finite numeric times a power of ten, with whether that is all of
+ * it.  Out of range it is the nearest number, and not all: a row may have the greatest, and
+ * is below the numeric then; none has the least (lsm_numeric_parse()).
  */
 static int64
-lsm_predicate_floor(Numeric value, bool *exact)
+lsm_predicate_floor(Datum value, int64 power, bool *exact)
 {
-	Datum		floor = DirectFunctionCall1(numeric_floor, NumericGetDatum(value));
-	Datum		least = DirectFunctionCall1(int8_numeric, Int64GetDatum(PG_INT64_MIN));
-	Datum		most = DirectFunctionCall1(int8_numeric, Int64GetDatum(PG_INT64_MAX));
+	Datum		factor = DirectFunctionCall1(int8_numeric, Int64GetDatum(power));
+	Datum		product;
+	Datum		floor;
+	int64		nearest;
 
 	*exact = false;
-	if (DatumGetBool(DirectFunctionCall2(numeric_lt, floor, least)))
-		return PG_INT64_MIN;
-	if (DatumGetBool(DirectFunctionCall2(numeric_ge, floor, most)))
-		return PG_INT64_MAX;
-	*exact = DatumGetBool(DirectFunctionCall2(numeric_eq, floor, NumericGetDatum(value)));
+
+	/* the product may be more than a numeric holds */
+	if (lsm_predicate_beyond(DirectFunctionCall1(numeric_floor, value), &nearest))
+		return nearest;
+	product = DirectFunctionCall2(numeric_mul, value, factor);
+	floor = DirectFunctionCall1(numeric_floor, product);
+	if (lsm_predicate_beyond(floor, &nearest))
+		return nearest;
+	*exact = DatumGetBool(DirectFunctionCall2(numeric_eq, floor, product));
 	return DatumGetInt64(DirectFunctionCall1(numeric_int8, floor));
 }
 
@@ -491,15 +514,9 @@ lsm_predicate_rescale(LsmCondition *condition, int scale)
 		}
 		else
 		{
-			Datum		factor;
-
 			for (int i = 0; i < scale; i++)
 				power *= 10;
-			factor = DirectFunctionCall1(int8_numeric, Int64GetDatum(power));
-			at = lsm_predicate_floor(DatumGetNumeric(DirectFunctionCall2(numeric_mul,
-																		 predicate->value,
-																		 factor)),
-									 &exact);
+			at = lsm_predicate_floor(predicate->value, power, &exact);
 		}
 		lsm_predicate_bounds(predicate->strategy, at, exact,
 							 &predicate->scaled_lo[scale], &predicate->scaled_hi[scale]);
