@@ -454,7 +454,7 @@ lsm_ahead_start_cold_run(LsmAhead *ahead, Relation rel, LsmStore *store,
 	run->cold = true;
 	run->waited = false;
 	memset(&run->read, 0, sizeof(run->read));
-	run->read.key = key;		/* copied */
+	run->read.key = key;
 	run->read.offset = (uint64) planned->page * LSM_PAGE_PAYLOAD;
 	run->read.len = Min(end, lsm_entry_object(entry)->bytes) - run->read.offset;
 	run->read.buffer = run->pages;
@@ -473,6 +473,7 @@ lsm_ahead_start_cold_run(LsmAhead *ahead, Relation rel, LsmStore *store,
 	}
 	lsm_ahead_reads++;
 	lsm_store_reads_add(run->reads, &run->read);
+	run->read.key = NULL;		/* it was copied */
 	lsm_iostat_depth(ahead->kind, LSM_METHOD_STORE,
 					 Min(lsm_ahead_reads, lsm_store_parallelism(store)));
 	lsm_iostat_add(ahead->kind, LSM_METHOD_STORE, LSM_IO_MERGED, planned->nmissing - 1);

@@ -120,7 +120,7 @@ lsm_file_check(LsmStore *store, Oid userid)
 
 /* ---- writing ---- */
 
-/* Make the directories of a path below the store's own, each durably. */
+/* Make the directories of a path below the store's own; lsm_file_sync_parents() makes them durable. */
 static void
 lsm_file_make_parents(LsmStore *store, char *path)
 {
@@ -128,20 +128,56 @@ lsm_file_make_parents(LsmStore *store, char *path)
 
 	while ((slash = strchr(slash + 1, '/')) != NULL)
 	{
-		char	   *parent;
-
 		*slash = '\0';
-		if (MakePGDirectory(path) == 0)
-		{
-			parent = pstrdup(path);
-			get_parent_directory(parent);
-			fsync_fname(parent, true);
-			pfree(parent);
-		}
-		else if (errno != EEXIST)
+		if (MakePGDirectory(path) != 0 && errno != EEXIST)
 			lsm_file_raise(store, "create", path);
 		*slash = '/';
 	}
+}
+
+/*
+ * Make it durable what names a directory has.  A store that fails is no reason for a
+ * PANIC, as it is with files of the server (fsync_fname()): who has put something will
+ * not say that it is there.
+ */
+static void
+lsm_file_sync_directory(LsmStore *store, const char *path)
+{
+	int			fd = OpenTransientFile(path, O_RDONLY | PG_BINARY);
+	int			result;
+
+	/* one that we must not read is not ours */
+	if (fd < 0 && errno == EACCES)
+		return;
+	if (fd < 0)
+		lsm_file_raise(store, "open", path);
+	pgstat_report_wait_start(lsm_store_wait_event());
+	result = pg_fsync(fd);
+	pgstat_report_wait_end();
+
+	/* some file systems cannot do that with directories */
+	if (result != 0 && errno != EBADF && errno != EINVAL)
+		lsm_file_raise(store, "fsync", path);
+	if (CloseTransientFile(fd) != 0)
+		lsm_file_raise(store, "close", path);
+}
+
+/*
+ * The same for the directories that a path lies in, from the store's own on: others may
+ * have made them, and may have failed since.
+ */
+static void
+lsm_file_sync_parents(LsmStore *store, const char *path)
+{
+	size_t		own = strlen(store->options.directory);
+	char	   *parent = pstrdup(path);
+
+	do
+	{
+		get_parent_directory(parent);
+		lsm_file_sync_directory(store, parent);
+	} while (strlen(parent) > own);
+	pfree(parent);
 }
 
 static void
@@ -203,8 +239,6 @@ lsm_file_fill(LsmStore *store, const char *path, LsmStoreSource *source)
 static void
 lsm_file_publish(LsmStore *store, const char *temporary, const char *path)
 {
-	char	   *parent = pstrdup(path);
-
 	if (link(temporary, path) != 0)
 	{
 		struct stat st;
@@ -222,9 +256,8 @@ lsm_file_publish(LsmStore *store, const char *temporary, const char *path)
 	}
 	else if (unlink(temporary) != 0)
 		lsm_file_raise(store, "remove", temporary);
-	get_parent_directory(parent);
-	fsync_fname(parent, true);
-	pfree(parent);
+	LSM_STOP("store-before-sync");
+	lsm_file_sync_parents(store, path);
 }
 
 static void
@@ -268,7 +301,8 @@ lsm_file_delete(LsmStore *store, const char *const *keys, int nkeys)
 		{
 			parent = pstrdup(path);
 			get_parent_directory(parent);
-			fsync_fname(parent, true);
+			LSM_STOP("store-before-sync");
+			lsm_file_sync_directory(store, parent);
 			pfree(parent);
 		}
 		else if (errno != ENOENT && errno != ENOTDIR)

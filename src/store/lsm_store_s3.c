@@ -485,16 +485,28 @@ lsm_s3_reads_begin(LsmStoreReads *reads)
 	reads->state = lsm_http_begin(reads->store);
 }
 
+/* A read that is under way. */
+typedef struct LsmS3Read
+{
+	LsmStoreRead *read;
+	char		key[FLEXIBLE_ARRAY_MEMBER]; /* the caller's may be gone */
+} LsmS3Read;
+
 static void
 lsm_s3_reads_add(LsmStoreReads *reads, LsmStoreRead *read)
 {
+	size_t		key_bytes = strlen(read->key) + 1;
+	LsmS3Read  *waiting = MemoryContextAlloc(lsm_http_context(reads->state),
+											 offsetof(LsmS3Read, key) + key_bytes);
 	LsmHttpRequest *request = lsm_s3_request(reads->state, reads->store, LSM_STORE_GET, "GET",
 											 read->key);
 
 	request->buffer = read->buffer;
 	request->offset = read->offset;
 	request->len = read->len;
-	request->arg = read;
+	request->arg = waiting;
+	waiting->read = read;
+	memcpy(waiting->key, read->key, key_bytes);
 	read->state = request;
 	lsm_http_add(request);
 }
@@ -515,15 +527,18 @@ static LsmStoreRead *
 lsm_s3_reads_next(LsmStoreReads *reads, bool wait)
 {
 	LsmHttpRequest *request = lsm_http_next(reads->state, wait);
+	LsmS3Read  *waiting;
 	LsmStoreRead *read;
 
 	if (request == NULL)
 		return NULL;
-	read = request->arg;
+	waiting = request->arg;
+	read = waiting->read;
 	if (request->error.class == LSM_STORE_NOT_FOUND && read->missing_ok)
 		read->missing = true;
 	else if (request->error.class != LSM_STORE_OK)
-		lsm_s3_raise(request, reads->store, "read", read->key);
+		lsm_s3_raise(request, reads->store, "read", waiting->key);
+	pfree(waiting);
 	lsm_http_free(request);
 	return read;
 }

@@ -184,6 +184,34 @@ is( psql("SELECT step, ok, detail ~ 'Permission denied' FROM lsm_store_check('ro
 	'put|f|t', 'the check tells which step fails');
 chmod 0755, $dir, "$dir/pre/fix";
 
+# A directory that goes away before what it names is made durable.  (The server's own files
+# would be a reason for a PANIC.)
+psql("SELECT lsm_test_store_put('f', 'away/old', 9)");
+foreach my $call (["lsm_test_store_put('f', 'away/new', 9)", 'a put'],
+	["lsm_test_store_delete('f', '{away/old}')", 'a deletion'])
+{
+	my $session = $node->session('postgres');
+	my $pid = $node->session_pid($session);
+	my $lock = $node->session('postgres');
+
+	$lock->query_safe('SELECT pg_advisory_lock(7107437)');
+	$session->query_safe("SET lsm.debug_stop = 'store-before-sync:wait'");
+	$node->start_query($session, "SELECT $call->[0]");
+	$node->wait_blocked($pid);
+	rename "$dir/pre/fix/away", "$dir/gone-away" or die $!;
+	$lock->query_safe('SELECT pg_advisory_unlock(7107437)');
+	like(
+		($node->finish_query($session))[1],
+		qr/ERROR:  could not open file ".*away" of store "f": No such file/,
+		"$call->[1] fails when its directory has gone");
+	is($session->query_safe('SELECT 1'), 1, 'and only that');
+	like(psql(q{SELECT last_error FROM lsm_stat_store WHERE servername = 'f'}),
+		qr/could not open file/, 'it is in the statistics');
+	rename "$dir/gone-away", "$dir/pre/fix/away" or die $!;
+	$_->quit foreach $session, $lock;
+}
+psql("SELECT lsm_test_store_delete('f', '{away/new}')");
+
 # A limit on the size of files stands for a file system without room.
 SKIP:
 {

@@ -124,6 +124,8 @@ $session->quit;
 is( psql(q{SELECT count(*), sum(id), sum(length(a)) FROM t WHERE v >= 0}),
 	'30000|450015000|15360000', 'and all of them');
 
+my $keys = psql(q{SELECT string_agg(object_key, '|') FROM lsm_segments('t')});
+
 # half of a request's bytes have been used when it is sent again
 $store->fault('GET', 'cut', 1);
 is( psql(q{SELECT count(*), sum(id), sum(length(a)) FROM t WHERE v >= 0}),
@@ -131,12 +133,12 @@ is( psql(q{SELECT count(*), sum(id), sum(length(a)) FROM t WHERE v >= 0}),
 $store->fault('GET', 'damage', 1);
 like(
 	$node->error_of('postgres', q{SELECT count(*), sum(length(a)) FROM t WHERE v >= 0}),
-	qr/^XX001: invalid block \d+ in object/,
+	qr/^XX001: invalid block \d+ in object "(?:$keys)" of store "cold"/,
 	'damage is found in what comes bit by bit');
 $store->fault('GET', 'shift', 1000);
 like(
 	$node->error_of('postgres', q{SELECT count(*), sum(length(a)) FROM t WHERE v >= 0}),
-	qr/^XX001: could not read object/,
+	qr/^XX001: could not read object "(?:$keys)" of store "cold"/,
 	'and so is a range that is another');
 $store->fault('', undef);
 
