@@ -133,6 +133,7 @@ ISOLATION = \
 	large-flush \
 	large-pointers \
 	cold-pointers \
+	cold-server \
 	large-retired \
 	large-savepoint \
 	lb-reuse \
