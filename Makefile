@@ -134,6 +134,7 @@ ISOLATION = \
 	large-pointers \
 	cold-pointers \
 	cold-server \
+	cold-two-servers \
 	large-retired \
 	large-savepoint \
 	lb-reuse \
