@@ -136,6 +136,8 @@ ISOLATION = \
 	large-flush \
 	large-pointers \
 	cold-pointers \
+	cold-server \
+	cold-two-servers \
 	large-retired \
 	large-savepoint \
 	lb-reuse \

@@ -122,6 +122,38 @@ ALTER TABLE t SET (lsm.cold_store = 'cold2');
 ALTER TABLE t RESET (lsm.cold_store);
 DROP SERVER cold2;
 
+-- nor does it go with its owner's other things, unless the table is one of them
+CREATE ROLE regress_lsm_cold;
+GRANT USAGE ON FOREIGN DATA WRAPPER lsm_store TO regress_lsm_cold;
+CREATE SERVER cold2 FOREIGN DATA WRAPPER lsm_store
+    OPTIONS (type 'file', directory :'dir', prefix 'second');
+ALTER SERVER cold2 OWNER TO regress_lsm_cold;
+ALTER TABLE t SET (lsm.cold_store = 'cold2');
+SET client_min_messages = warning;
+DROP OWNED BY regress_lsm_cold CASCADE;
+DO $$ BEGIN DROP OWNED BY regress_lsm_cold CASCADE; END $$;
+SELECT count(*), sum(id), sum(b), count(DISTINCT a) FROM t;
+GRANT pg_read_server_files, pg_write_server_files TO regress_lsm_cold;
+CREATE TABLE o (a int) USING lsm;
+ALTER TABLE o OWNER TO regress_lsm_cold;
+ALTER TABLE o SET (lsm.cold_store = 'cold2');
+DROP OWNED BY regress_lsm_cold CASCADE;
+ALTER TABLE t RESET (lsm.cold_store);
+DROP OWNED BY regress_lsm_cold CASCADE;
+RESET client_min_messages;
+SELECT to_regclass('o'), count(*) FROM pg_foreign_server WHERE srvname = 'cold2';
+DROP ROLE regress_lsm_cold;
+
+-- who may not drop a server is told that
+CREATE ROLE regress_lsm_cold;
+ALTER TABLE t SET (lsm.cold_store = 'cold');
+SET ROLE regress_lsm_cold;
+DROP SERVER cold;
+ALTER SERVER cold OPTIONS (SET directory '/tmp');
+RESET ROLE;
+ALTER TABLE t RESET (lsm.cold_store);
+DROP ROLE regress_lsm_cold;
+
 -- what a transaction attaches, or makes, and rolls back
 BEGIN;
 ALTER TABLE t SET (lsm.cold_store = 'cold');

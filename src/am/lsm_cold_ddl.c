@@ -8,6 +8,22 @@
  * cannot be dropped (with CASCADE it would take the table along, so that is refused
  * as well), renamed, or made to mean another place.
  *
+ * DROPPING
+ *	  A server may go in many ways: DROP OWNED, say.  So the object access hook notes what
+ *	  servers and which of their tables a statement drops, and when it is done, it is
+ *	  refused if it has taken a table along with the server.  It may do so only where the
+ *	  table goes for a reason of its own: with the access method (DROP EXTENSION), or with
+ *	  its owner's other things (DROP OWNED).
+ *
+ * LOCKS
+ *	  Race: a transaction attaches a table to a server that another one drops, renames or
+ *	  alters; neither sees what the other has not committed.  So who attaches has
+ *	  AccessShareLock on the server until the transaction ends, and who would refuse
+ *	  looks for tables, takes AccessExclusiveLock, and looks again.  (The server itself
+ *	  takes no lock for ALTER SERVER, and one for DROP and RENAME only after we have looked.)
+ *	  Movers need no lock: they have a table that depends on the server, for good, and
+ *	  go on doing so as below.  So they are found by the first look, and nobody waits for them.
+ *
  * DETACHING
  *	  The dependency goes if nothing lies in the server.  Race: a mover may be about
  *	  to put a segment there.  It has a lock of a major compaction, and looks, after it
@@ -35,6 +51,7 @@
 #include "catalog/pg_foreign_server.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
+#include "commands/user.h"
 #include "foreign/foreign.h"
 #include "lsm_am.h"
 #include "lsm_cold.h"
@@ -43,6 +60,7 @@
 #include "lsm_request.h"
 #include "nodes/parsenodes.h"
 #include "storage/lmgr.h"
+#include "utils/acl.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -139,6 +157,28 @@ lsm_cold_dependent(Oid serverid)
 	return found;
 }
 
+/*
+ * Lock a server until the transaction ends.  Who waits may find that another one has the
+ * name by then, or none (InvalidOid, if missing_ok).
+ */
+static Oid
+lsm_cold_lock_server(const char *name, LOCKMODE mode, bool missing_ok)
+{
+	Oid			locked = InvalidOid;
+
+	for (;;)
+	{
+		Oid			serverid = get_foreign_server_oid(name, missing_ok);
+
+		if (OidIsValid(locked) && serverid != locked)
+			UnlockDatabaseObject(ForeignServerRelationId, locked, 0, mode);
+		if (serverid == locked || !OidIsValid(serverid))
+			return serverid;
+		LockDatabaseObject(ForeignServerRelationId, serverid, 0, mode);
+		locked = serverid;
+	}
+}
+
 /* ---- tables ---- */
 
 /*
@@ -160,9 +200,7 @@ lsm_cold_attach(Relation rel, const char *name, bool test)
 						RelationGetRelationName(rel)) :
 				 errmsg("unlogged table \"%s\" cannot have a cold store",
 						RelationGetRelationName(rel))));
-	serverid = get_foreign_server_oid(name, false);
-	LockDatabaseObject(ForeignServerRelationId, serverid, 0, AccessShareLock);
-	serverid = get_foreign_server_oid(name, false);
+	serverid = lsm_cold_lock_server(name, AccessShareLock, false);
 	if (strcmp(GetForeignDataWrapper(GetForeignServer(serverid)->fdwid)->fdwname,
 			   LSM_STORE_FDW) != 0)
 		ereport(ERROR,
@@ -260,20 +298,43 @@ lsm_cold_forget(Oid relid)
 
 /* ---- servers ---- */
 
+pg_noreturn static void
+lsm_cold_raise_attached(const char *what, const char *server, const char *table)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+			 errmsg("cannot %s server \"%s\" because it is the cold store of tables", what, server),
+			 errdetail("Table \"%s\" is attached to it, or has segments there.", table),
+			 errhint("Use ALTER TABLE ... RESET (lsm.cold_store), then lsm_major_compact().")));
+}
+
+/* Is it a store that the user may do that to?  (If not, the server has its own to say.) */
+static bool
+lsm_cold_is_users_store(Oid serverid)
+{
+	ForeignServer *server = GetForeignServer(serverid);
+
+	return strcmp(GetForeignDataWrapper(server->fdwid)->fdwname, LSM_STORE_FDW) == 0 &&
+		has_privs_of_role(GetUserId(), server->owner);
+}
+
+/* Refuse something, or see that until the transaction ends no table is attached. */
 static void
 lsm_cold_refuse(const char *name, const char *what)
 {
 	Oid			serverid = get_foreign_server_oid(name, true);
-	Oid			relid = OidIsValid(serverid) ? lsm_cold_dependent(serverid) : InvalidOid;
+	Oid			relid;
 
-	if (!OidIsValid(relid))
+	if (!OidIsValid(serverid) || RecoveryInProgress() || !lsm_cold_is_users_store(serverid))
 		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
-			 errmsg("cannot %s server \"%s\" because it is the cold store of tables", what, name),
-			 errdetail("Table \"%s\" is attached to it, or has segments there.",
-					   get_rel_name(relid)),
-			 errhint("Use ALTER TABLE ... RESET (lsm.cold_store), then lsm_major_compact().")));
+	relid = lsm_cold_dependent(serverid);
+	if (!OidIsValid(relid))
+	{
+		serverid = lsm_cold_lock_server(name, AccessExclusiveLock, true);
+		relid = OidIsValid(serverid) ? lsm_cold_dependent(serverid) : InvalidOid;
+	}
+	if (OidIsValid(relid))
+		lsm_cold_raise_attached(what, name, get_rel_name(relid));
 }
 
 /* Options that say where the objects are. */
@@ -312,6 +373,116 @@ lsm_cold_check_statement(Node *stmt)
 			lsm_cold_refuse(strVal(lfirst(lc)), "drop");
 	}
 }
+
+/* ---- what a statement drops ---- */
+
+/* Of the innermost statement; NULL: none runs. */
+static LsmColdDrops *lsm_cold_drops;
+
+typedef struct LsmColdDroppedServer
+{
+	Oid			serverid;
+	char	   *name;
+} LsmColdDroppedServer;
+
+typedef struct LsmColdDroppedTable
+{
+	char	   *name;
+	Oid			owner;
+	Oid			am;
+	List	   *servers;		/* on which it depended */
+} LsmColdDroppedTable;
+
+void
+lsm_cold_drops_begin(LsmColdDrops *drops)
+{
+	drops->context = CurrentMemoryContext;
+	drops->tables = drops->servers = NIL;
+	drops->outer = lsm_cold_drops;
+	lsm_cold_drops = drops;
+}
+
+void
+lsm_cold_drops_end(const LsmColdDrops *drops)
+{
+	lsm_cold_drops = drops->outer;
+}
+
+static void
+lsm_cold_note_dropped_table(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+	List	   *servers = lsm_am_is_lsm(form->relam) ? lsm_cold_servers_of(relid) : NIL;
+
+	if (servers != NIL)
+	{
+		LsmColdDroppedTable *table = palloc(sizeof(LsmColdDroppedTable));
+
+		table->name = pstrdup(NameStr(form->relname));
+		table->owner = form->relowner;
+		table->am = form->relam;
+		table->servers = servers;
+		lsm_cold_drops->tables = lappend(lsm_cold_drops->tables, table);
+	}
+	ReleaseSysCache(tuple);
+}
+
+/* The server is about to drop an object, those that depend on it before. */
+void
+lsm_cold_note_drop(Oid class_id, Oid object_id)
+{
+	MemoryContext caller;
+
+	if (lsm_cold_drops == NULL ||
+		(class_id != RelationRelationId && class_id != ForeignServerRelationId))
+		return;
+	caller = MemoryContextSwitchTo(lsm_cold_drops->context);
+	if (class_id == RelationRelationId)
+		lsm_cold_note_dropped_table(object_id);
+	else
+	{
+		LsmColdDroppedServer *server = palloc(sizeof(LsmColdDroppedServer));
+
+		server->serverid = object_id;
+		server->name = GetForeignServer(object_id)->servername;
+		lsm_cold_drops->servers = lappend(lsm_cold_drops->servers, server);
+	}
+	MemoryContextSwitchTo(caller);
+}
+
+/* Has the table gone for a reason of its own? */
+static bool
+lsm_cold_was_to_go(const LsmColdDroppedTable *table, Node *stmt)
+{
+	return !SearchSysCacheExists1(AMOID, ObjectIdGetDatum(table->am)) ||
+		(IsA(stmt, DropOwnedStmt) &&
+		 list_member_oid(roleSpecsToIds(((DropOwnedStmt *) stmt)->roles), table->owner));
+}
+
+/* A statement is done: refuse it if it has dropped tables along with their server. */
+void
+lsm_cold_drops_check(const LsmColdDrops *drops, Node *stmt)
+{
+	ListCell   *server_cell;
+	ListCell   *table_cell;
+
+	foreach(server_cell, drops->servers)
+	{
+		LsmColdDroppedServer *server = lfirst(server_cell);
+
+		foreach(table_cell, drops->tables)
+		{
+			LsmColdDroppedTable *table = lfirst(table_cell);
+
+			if (list_member_oid(table->servers, server->serverid) &&
+				!lsm_cold_was_to_go(table, stmt))
+				lsm_cold_raise_attached("drop", server->name, table->name);
+		}
+	}
+}
+
+/* ---- copies ---- */
 
 /* May the user make databases at all? */
 static bool

@@ -25,4 +25,18 @@ extern void lsm_cold_ddl_xact_end(void);
 extern void lsm_cold_check_statement(Node *stmt);
 extern void lsm_cold_check_copy(Node *stmt);
 
+/* What a statement drops: begun before it runs, ended however it ends, checked if it is done. */
+typedef struct LsmColdDrops
+{
+	MemoryContext context;		/* of the lists */
+	List	   *tables;
+	List	   *servers;
+	struct LsmColdDrops *outer; /* of the statement that it is part of */
+} LsmColdDrops;
+
+extern void lsm_cold_drops_begin(LsmColdDrops *drops);
+extern void lsm_cold_drops_end(const LsmColdDrops *drops);
+extern void lsm_cold_drops_check(const LsmColdDrops *drops, Node *stmt);
+extern void lsm_cold_note_drop(Oid class_id, Oid object_id);
+
 #endif							/* LSM_COLD_DDL_H */

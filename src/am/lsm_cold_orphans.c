@@ -10,9 +10,12 @@
  * objects under the token of this data directory and database, which nobody else
  * may put or delete (lsm_cold_owner.c):
  *
- *	1. It takes ExclusiveLock on the store: nobody is between a put and the edit.
- *	2. It lists the objects, then reads the manifests of all tables, of which no one may
- *	   be locked by who drops, truncates or rewrites it: then the sweep is given up.
+ *	1. It lists the objects.
+ *	2. It takes ExclusiveLock on the stores of the database: nobody is between a put and
+ *	   the edit, so each object that is listed and needed is named by now.  It reads
+ *	   the manifests of all tables, of which no one may be locked by who drops, truncates
+ *	   or rewrites it: then the sweep is given up.  The lock is given back: what is not
+ *	   named now never will be.
  *	3. What no entry names and the queue does not have goes to the queue, a table of
  *	   the extension, with the time and the end of WAL.
  *	4. What the queue has had for lsm.store_delete_delay, and all standbys and slots
@@ -23,6 +26,10 @@
  * So an entry is never without its object: who names one has put it, before the
  * sweep or after it.  What the queue has is compared anew each time.  Before
  * anything is deleted, WAL is flushed: a crash must not bring back an entry.
+ *
+ * The lock is one for all stores, as two servers may name one place: then the sweep of
+ * one sees what is put by way of the other.  No request is made with it, or who moves
+ * segments to one store would wait for another.
  *
  * Workers sweep the stores of a database when they visit it.
  *
@@ -54,6 +61,7 @@
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/pg_lsn.h"
 #include "utils/snapmgr.h"
@@ -175,7 +183,7 @@ lsm_orphans_tables(void)
  * is given back at once: no entry can come to name an object that is there.
  */
 static bool
-lsm_orphans_mark(HTAB *objects)
+lsm_orphans_mark_tables(HTAB *objects)
 {
 	List	   *tables = lsm_orphans_tables();
 	ListCell   *lc;
@@ -196,6 +204,28 @@ lsm_orphans_mark(HTAB *objects)
 		UnlockRelationOid(lfirst_oid(lc), AccessShareLock);
 	}
 	return true;
+}
+
+/*
+ * The same while nobody is between a put and the edit; false, if !wait: somebody is.  What
+ * puts have left under the prefix goes, if there is one: only files, no request.
+ */
+static bool
+lsm_orphans_mark(HTAB *objects, LsmStore *store, const char *prefix, bool wait)
+{
+	bool		complete;
+
+	if (!lsm_cold_lock_stores(ExclusiveLock, wait))
+		return false;
+
+	/* tables that were made meanwhile are to be found */
+	AcceptInvalidationMessages();
+	InvalidateCatalogSnapshot();
+	complete = lsm_orphans_mark_tables(objects);
+	if (prefix != NULL)
+		lsm_store_clean(store, prefix);
+	lsm_cold_unlock_stores(ExclusiveLock);
+	return complete;
 }
 
 /* Keys of objects of this database that nothing names. */
@@ -306,25 +336,17 @@ lsm_orphans_sweep(Oid serverid)
 	char		prefix[LSM_COLD_KEY_BYTES];
 	LsmStore   *store = lsm_store_open(serverid, GetForeignServer(serverid)->owner);
 	HTAB	   *objects = lsm_orphans_create();
-	bool		done = false;
 
-	if (!lsm_cold_lock_store(serverid, ExclusiveLock, false))
+	/* it goes with the transaction: the queue must be seen by the next one */
+	if (!lsm_cold_lock_stores(ShareUpdateExclusiveLock, false))
 		return false;
 	lsm_cold_own_prefix(prefix);
-	lsm_store_clean(store, prefix);
 	lsm_orphans_list(objects, store, prefix);
-	if (lsm_orphans_mark(objects))
-	{
-		lsm_queue_work(store, serverid, objects);
-		done = true;
-	}
-
-	/*
-	 * the lock goes with the transaction: the queue must be seen by the next
-	 * one
-	 */
+	if (!lsm_orphans_mark(objects, store, prefix, false))
+		return false;
+	lsm_queue_work(store, serverid, objects);
 	hash_destroy(objects);
-	return done;
+	return true;
 }
 
 /* The stores of the database. */
@@ -375,9 +397,9 @@ lsm_orphans_find(Oid serverid, bool all)
 	if (!has_privs_of_role(GetUserId(), server->owner))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_SERVER, server->servername);
 	store = lsm_store_open(serverid, GetUserId());
-	(void) lsm_cold_lock_store(serverid, ExclusiveLock, true);
+	(void) lsm_cold_lock_stores(ShareUpdateExclusiveLock, true);
 	lsm_orphans_list(objects, store, psprintf(UINT64_FORMAT "/", GetSystemIdentifier()));
-	if (!lsm_orphans_mark(objects))
+	if (!lsm_orphans_mark(objects, store, NULL, true))
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("could not look at all tables of the database"),
@@ -453,7 +475,6 @@ lsm_store_remove_orphans_sql(PG_FUNCTION_ARGS)
 			keys[n++] = object->key;
 	if (n > 0)
 		lsm_orphans_delete(lsm_store_open(serverid, GetUserId()), keys, n);
-	lsm_cold_unlock_store(serverid, ExclusiveLock);
 	hash_destroy(objects);
 	PG_RETURN_INT64(n);
 }

@@ -352,6 +352,8 @@ lsm_ddl_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int 
 
 	if (previous_object_access)
 		previous_object_access(access, class_id, object_id, sub_id, arg);
+	if (access == OAT_DROP && sub_id == 0)
+		lsm_cold_note_drop(class_id, object_id);
 	if (access == OAT_POST_CREATE && class_id == RelationRelationId && sub_id == 0)
 	{
 		lsm_ddl_check_unlogged(object_id);
@@ -472,8 +474,10 @@ lsm_ddl_run(LsmDdlFrame *frame, PlannedStmt *pstmt, const char *query_string,
 			QueryEnvironment *query_env, DestReceiver *dest, QueryCompletion *qc)
 {
 	LsmDdlFrame *outer = lsm_ddl_frame;
+	LsmColdDrops drops;
 
 	lsm_ddl_frame = frame;
+	lsm_cold_drops_begin(&drops);
 	PG_TRY();
 	{
 		if (previous_process_utility)
@@ -486,8 +490,10 @@ lsm_ddl_run(LsmDdlFrame *frame, PlannedStmt *pstmt, const char *query_string,
 	PG_FINALLY();
 	{
 		lsm_ddl_frame = outer;
+		lsm_cold_drops_end(&drops);
 	}
 	PG_END_TRY();
+	lsm_cold_drops_check(&drops, pstmt->utilityStmt);
 }
 
 static void

@@ -136,32 +136,32 @@ lsm_cold_depends(Oid relid, Oid serverid)
 	return found;
 }
 
-/* Sub-objects of servers that are locked. */
+/* No server has that OID, nor sub-objects. */
 #define LSM_COLD_LOCK_SUBID		0xF000
 
 static void
-lsm_cold_lock_tag(Oid serverid, LOCKTAG *tag)
+lsm_cold_lock_tag(LOCKTAG *tag)
 {
-	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, ForeignServerRelationId, serverid,
+	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, ForeignServerRelationId, InvalidOid,
 					   LSM_COLD_LOCK_SUBID);
 }
 
 /* False: somebody else has the lock (!wait). */
 bool
-lsm_cold_lock_store(Oid serverid, LOCKMODE mode, bool wait)
+lsm_cold_lock_stores(LOCKMODE mode, bool wait)
 {
 	LOCKTAG		tag;
 
-	lsm_cold_lock_tag(serverid, &tag);
+	lsm_cold_lock_tag(&tag);
 	return LockAcquire(&tag, mode, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
 }
 
 void
-lsm_cold_unlock_store(Oid serverid, LOCKMODE mode)
+lsm_cold_unlock_stores(LOCKMODE mode)
 {
 	LOCKTAG		tag;
 
-	lsm_cold_lock_tag(serverid, &tag);
+	lsm_cold_lock_tag(&tag);
 	(void) LockRelease(&tag, mode, false);
 }
 

@@ -57,11 +57,13 @@ extern Oid	lsm_cold_attached(Relation rel);
 extern bool lsm_cold_depends(Oid relid, Oid serverid);
 
 /*
- * Who puts objects holds RowExclusiveLock on their store from before that until an
- * entry names them; who deletes what no entry names, ExclusiveLock.
+ * The stores of the database, all together, as two servers may name one place.  Who puts
+ * objects holds RowExclusiveLock from before that until an entry names them.  Who finds
+ * out what no entry names holds ShareUpdateExclusiveLock all the time, so there is one at a
+ * time, and ExclusiveLock for a moment: then nobody is between a put and the edit.
  */
-extern bool lsm_cold_lock_store(Oid serverid, LOCKMODE mode, bool wait);
-extern void lsm_cold_unlock_store(Oid serverid, LOCKMODE mode);
+extern bool lsm_cold_lock_stores(LOCKMODE mode, bool wait);
+extern void lsm_cold_unlock_stores(LOCKMODE mode);
 
 /* ---- objects ---- */
 

@@ -434,7 +434,7 @@ lsm_cold_move_out(LsmColdMove *move, Oid serverid, LsmJobStats *stats)
 	 * until the edit nobody knows of it (lsm_cold_orphans.c); workers wait
 	 * for no lock
 	 */
-	if (!lsm_cold_lock_store(serverid, RowExclusiveLock, !lsm_job_is_watched()))
+	if (!lsm_cold_lock_stores(RowExclusiveLock, !lsm_job_is_watched()))
 		return false;
 	LSM_STOP("cold-before-put");
 	lsm_store_put(store, key, lsm_cold_pull, move, &info);
@@ -448,7 +448,7 @@ lsm_cold_move_out(LsmColdMove *move, Oid serverid, LsmJobStats *stats)
 	LSM_STOP("cold-before-swap");
 	lsm_cold_swap(move, &entry);
 	LSM_STOP("cold-after-swap");
-	lsm_cold_unlock_store(serverid, RowExclusiveLock);
+	lsm_cold_unlock_stores(RowExclusiveLock);
 	stats->bytes_read += info.bytes;
 	stats->bytes_written += info.bytes;
 	return true;
