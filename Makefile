@@ -130,6 +130,7 @@ ISOLATION = \
 	epq-self \
 	epq-update \
 	fk-orphan \
+	flush-lock-timeout \
 	flush-race \
 	index-build-race \
 	index-build-snapshot \

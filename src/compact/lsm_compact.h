@@ -45,6 +45,7 @@ typedef struct LsmMinorScope
  * AccessShareLock.  Errors leave everything as it was.
  */
 extern void lsm_flush(Relation rel, LsmJobStats *stats);
+extern void lsm_flush_for_writer(Relation rel, LsmJobStats *stats);
 extern void lsm_minor(Relation rel, LsmJobStats *stats);
 extern void lsm_minor_within(Relation rel, const LsmMinorScope *scope, LsmJobStats *stats);
 extern void lsm_major(Relation rel, LsmJobStats *stats);
@@ -75,6 +76,7 @@ lsm_increment_least(void)
 /* ---- locks of jobs (lsm_job.c) ---- */
 
 extern void lsm_job_lock(Relation rel, uint16 owner);
+extern void lsm_job_lock_for_writer(Relation rel);
 extern bool lsm_job_lock_if_free(Relation rel, uint16 owner);
 extern bool lsm_job_keep_off(Relation rel, uint16 owner);
 extern void lsm_job_unlock(Relation rel, uint16 owner);

@@ -373,16 +373,18 @@ lsm_flush_generation(Relation rel, LsmTable *table, LsmJobStats *stats)
 	MemoryContextDelete(context);
 }
 
-/* Flush all that is in the memtable now. */
-void
-lsm_flush(Relation rel, LsmJobStats *stats)
+static void
+lsm_flush_all(Relation rel, bool writer, LsmJobStats *stats)
 {
 	LsmTable   *table = lsm_table_open(rel);
 	uint32		until;
 
 	LSM_STOP("flush-start");
 	lsm_progress_begin(RelationGetRelid(rel), LSM_JOB_FLUSH, 1, LSM_MAX_TID);
-	lsm_job_lock(rel, LSM_OWNER_FLUSH);
+	if (writer)
+		lsm_job_lock_for_writer(rel);
+	else
+		lsm_job_lock(rel, LSM_OWNER_FLUSH);
 	lsm_progress_phase(LSM_PHASE_PREPARING);
 	until = lsm_view_get(rel, table)->meta.generation;
 	while (lsm_flush_switch(rel, table))
@@ -396,6 +398,20 @@ lsm_flush(Relation rel, LsmJobStats *stats)
 	lsm_job_unlock(rel, LSM_OWNER_FLUSH);
 	lsm_job_ask(rel);
 	lsm_progress_end();
+}
+
+/* Flush all that is in the memtable now. */
+void
+lsm_flush(Relation rel, LsmJobStats *stats)
+{
+	lsm_flush_all(rel, false, stats);
+}
+
+/* The same for a transaction that has to seal what it has written. */
+void
+lsm_flush_for_writer(Relation rel, LsmJobStats *stats)
+{
+	lsm_flush_all(rel, true, stats);
 }
 
 /*
@@ -413,7 +429,7 @@ lsm_flush_for_room(Relation rel)
 
 	INSTR_TIME_SET_CURRENT(start);
 	lsm_progress_begin(RelationGetRelid(rel), LSM_JOB_FLUSH, 1, LSM_MAX_TID);
-	lsm_job_lock(rel, LSM_OWNER_FLUSH);
+	lsm_job_lock_for_writer(rel);
 	lsm_progress_phase(LSM_PHASE_PREPARING);
 	view = lsm_view_get(rel, table);
 	if ((view->meta.flushing != 0 || lsm_rowlog_fill(table) >= 1 ||

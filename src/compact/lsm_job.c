@@ -103,6 +103,27 @@ lsm_job_lock(Relation rel, uint16 owner)
 	lsm_job_free_pages(rel, owner);
 }
 
+/*
+ * The lock of flushes, for who writes rather than asks for a flush.  lock_timeout is for locks
+ * that the user knows of: no statement that writes, nor a commit, would fail by it in heap.
+ */
+void
+lsm_job_lock_for_writer(Relation rel)
+{
+	int			timeout = LockTimeout;
+
+	LockTimeout = 0;
+	PG_TRY();
+	{
+		lsm_job_lock(rel, LSM_OWNER_FLUSH);
+	}
+	PG_FINALLY();
+	{
+		LockTimeout = timeout;
+	}
+	PG_END_TRY();
+}
+
 /* The same without waiting; false: one runs. */
 bool
 lsm_job_lock_if_free(Relation rel, uint16 owner)

@@ -352,7 +352,7 @@ lsm_load_seal_table(Relation rel, LsmLoad *load)
 		{
 			LsmJobStats stats = {0};
 
-			lsm_flush(rel, &stats);
+			lsm_flush_for_writer(rel, &stats);
 		}
 	}
 	load->pages.needed = true;
