@@ -228,7 +228,8 @@ PROVE_TESTS = \
 	src/test/t/061_store_minio.pl \
 	src/test/t/062_parallel_bitmap.pl \
 	src/test/t/063_cold_values.pl \
-	src/test/t/064_row_blocks.pl
+	src/test/t/064_row_blocks.pl \
+	src/test/t/065_cold_away.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm

@@ -107,6 +107,15 @@ SELECT c AS problem FROM lsm_check('jl') c;
 DROP TABLE jl;
 DROP FUNCTION lsm_test_extents(regclass);
 
+-- how long a table rests whose jobs fail: each time twice as long, give or take a quarter
+CREATE FUNCTION lsm_test_backoff(regclass, failures int) RETURNS float8 LANGUAGE C STRICT AS '$libdir/lsm';
+SELECT failures, min(seconds) >= least(power(2, failures - 1), 3600) * 0.75 AS long,
+	max(seconds) <= least(power(2, failures - 1), 3600) * 1.25 + 1 AS short,
+	count(DISTINCT round(seconds::numeric, 2)) > 1 AS different
+FROM unnest(ARRAY[1, 2, 5, 12, 13, 40]) failures, generate_series(1, 20) i,
+	LATERAL (SELECT lsm_test_backoff('jb', failures + 0 * i) AS seconds) x GROUP BY failures ORDER BY failures;
+DROP FUNCTION lsm_test_backoff(regclass, int);
+
 DROP TABLE jb;
 DROP FUNCTION lsm_test_no_turn(regclass), jb_lb(tid), lsm_test_job(regclass, text, int, int, int8, int8);
 

@@ -142,6 +142,17 @@ SELECT lsm_test_pick('base*16:0-9:4:1000');
 SELECT lsm_test_pick('base:0-9:64:1 base*17:10-19:3:1000 base:500-999:64:1');
 SELECT lsm_test_pick('medium=2 base*17:0-9:3:1000');
 
+-- ---- stores that have failed: what lies in them waits, minors and other majors do not
+SELECT lsm_test_pick('base:0-9:10:1000:cold base:10-19:10:1000 inc:0-9:10:2000:1-1 inc:10-19:10:500:2-2');
+SELECT lsm_test_pick('rests=1 base:0-9:10:1000:cold base:10-19:10:1000 inc:0-9:10:2000:1-1 inc:10-19:10:500:2-2');
+SELECT lsm_test_pick('rests=1 base:0-9:10:1000:cold inc:0-9:10:2000:1-1');
+SELECT lsm_test_pick('base:0-9:10:1000:cold inc:0-9:10:1000:4-4 inc:0-9:10:1000:3-3 inc:0-9:10:1000:2-2 inc:0-9:10:1000:1-1');
+SELECT lsm_test_pick('rests=1 base:0-9:10:1000:cold inc:0-9:10:1000:4-4 inc:0-9:10:1000:3-3 inc:0-9:10:1000:2-2 inc:0-9:10:1000:1-1');
+SELECT lsm_test_pick('rests=1 pages=1000 fill=1 base:0-9:10:1000:cold inc:0-9:10:2000:1-1');
+-- small neighbours and old xids are no exception
+SELECT lsm_test_pick('rests=1 base*16:0-9:1:1000:cold');
+SELECT lsm_test_pick('rests=1 base:0-9:10:1000:cold inc:0-9:10:0:1-1:stuck=90000');
+
 -- ---- the manifest can learn something: when nothing else is to be done
 SELECT lsm_test_pick('base:0-9:64:1000 resolvable=1');
 SELECT lsm_test_pick('base*16:0-9:3:1000 resolvable=1');

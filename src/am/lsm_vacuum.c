@@ -11,6 +11,10 @@
  * does what lsm_pick_job() finds worth it and leaves the rest, which it does not
  * report as dead rows: else it would come again and again for the same ones.
  *
+ * A store that is away is no reason for VACUUM to fail: it warns, and goes on with what
+ * needs no store.  What is left so holds relfrozenxid back as far as its records do, as
+ * with any increment that stays.
+ *
  * Then the free end of the file and free extents inside go back to the file
  * system (lsm_truncate.c).
  *
@@ -42,6 +46,7 @@
 #include "lsm_lbs.h"
 #include "lsm_options.h"
 #include "lsm_pick.h"
+#include "lsm_store.h"
 #include "lsm_wal.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -298,6 +303,8 @@ typedef struct LsmVacuum
 	int			increments;		/* that are left */
 	double		ends;			/* records in them that end rows */
 	const char *left;			/* why they are; NULL: transactions need them */
+	bool		came_to;		/* the last job has done something */
+	bool		store_failed;	/* what needs a store is left */
 	BlockNumber pages;			/* of the file */
 	BlockNumber pages_before;	/* it was truncated */
 	uint64		moved;			/* pages of segments, for that */
@@ -403,52 +410,38 @@ lsm_vacuum_begin(LsmVacuum *vacuum, Relation rel, VacuumParams *params,
 		vacuum->index_names[i] = pstrdup(RelationGetRelationName(vacuum->indexes[i]));
 }
 
-/*
- * Do what is worth it, one job after the other.  What other processes are at is left
- * to them.
- */
-static void
-lsm_vacuum_compact_worth(LsmVacuum *vacuum)
+/* A step of VACUUM that may need a store; decision: what lsm_vacuum_job() does. */
+typedef struct LsmVacuumStep
 {
-	for (int i = 0; i < LSM_VACUUM_JOBS; i++)
-	{
-		LsmPickDecision decision;
-		bool		done;
-
-		CHECK_FOR_INTERRUPTS();
-		lsm_resolve_segments(vacuum->rel);
-		done = !lsm_pick_job(vacuum->rel, &decision) || decision.kind == LSM_JOB_RESOLVE ||
-			decision.kind == LSM_JOB_MOVE;
-		if (done)
-		{
-			vacuum->left = "compaction is not worth it yet";
-			return;
-		}
-		if (!lsm_job_call(vacuum->rel, &decision,
-						  decision.kind == LSM_JOB_FLUSH ? &vacuum->flushed : &vacuum->compacted))
-			break;
-	}
-	vacuum->left = "the workers have them";
-}
+	void		(*run) (LsmVacuum *vacuum, const LsmPickDecision *decision);
+	const LsmPickDecision *decision;
+	bool		moves;			/* any error is a warning, not only the store's */
+} LsmVacuumStep;
 
 /*
- * Move segments to the cold store, and back.  That the store is away is no reason for
- * VACUUM to fail.
+ * Do a step.  That the store is away is no reason for VACUUM to fail.  False: it is, and
+ * has been told; what the step had done by then remains.
  */
-static void
-lsm_vacuum_move(LsmVacuum *vacuum)
+static bool
+lsm_vacuum_step(LsmVacuum *vacuum, const LsmVacuumStep *step)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
+	uint64		failures = lsm_store_failures;
+	volatile bool good = false;
 
-	if (lsm_cold_count_misplaced(vacuum->rel, lsm_view_get(vacuum->rel, vacuum->table)) == 0)
-		return;
+	if (!step->moves && lsm_view_get(vacuum->rel, vacuum->table)->meta.version < LSM_FORMAT_COLD)
+	{
+		step->run(vacuum, step->decision);
+		return true;
+	}
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(context);
 	PG_TRY();
 	{
-		lsm_cold_move_all(vacuum->rel, &vacuum->compacted);
+		step->run(vacuum, step->decision);
 		ReleaseCurrentSubTransaction();
+		good = true;
 	}
 	PG_CATCH();
 	{
@@ -458,33 +451,104 @@ lsm_vacuum_move(LsmVacuum *vacuum)
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
 		category = ERRCODE_TO_CATEGORY(error->sqlerrcode);
-		if (category == ERRCODE_OPERATOR_INTERVENTION || category == ERRCODE_INTERNAL_ERROR)
+		if (category == ERRCODE_OPERATOR_INTERVENTION || category == ERRCODE_INTERNAL_ERROR ||
+			(!step->moves && lsm_store_failures == failures))
 			PG_RE_THROW();
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
 		ereport(WARNING,
 				(errcode(error->sqlerrcode),
+				 step->moves ?
 				 errmsg("segments of table \"%s\" were not moved: %s",
+						RelationGetRelationName(vacuum->rel), error->message) :
+				 errmsg("segments of table \"%s\" were not merged: %s",
 						RelationGetRelationName(vacuum->rel), error->message),
 				 error->detail != NULL ? errdetail_internal("%s", error->detail) : 0));
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);
 	CurrentResourceOwner = owner;
+	return good;
 }
 
-/* Autovacuum that need not freeze takes only what is worth it. */
+static void
+lsm_vacuum_job(LsmVacuum *vacuum, const LsmPickDecision *decision)
+{
+	vacuum->came_to = lsm_job_call(vacuum->rel, decision, decision->kind == LSM_JOB_FLUSH ?
+								   &vacuum->flushed : &vacuum->compacted);
+}
+
+static void
+lsm_vacuum_major(LsmVacuum *vacuum, const LsmPickDecision *decision)
+{
+	lsm_major(vacuum->rel, &vacuum->compacted);
+}
+
+static void
+lsm_vacuum_move_all(LsmVacuum *vacuum, const LsmPickDecision *decision)
+{
+	lsm_cold_move_all(vacuum->rel, &vacuum->compacted);
+}
+
+/*
+ * Do what is worth it, one job after the other.  What other processes are at is left
+ * to them, and so is what needs a store that has failed.
+ */
+static void
+lsm_vacuum_compact_worth(LsmVacuum *vacuum)
+{
+	for (int i = 0; i < LSM_VACUUM_JOBS; i++)
+	{
+		LsmPickDecision decision;
+		LsmVacuumStep step = {.run = lsm_vacuum_job,.decision = &decision};
+		bool		done;
+
+		CHECK_FOR_INTERRUPTS();
+		lsm_resolve_segments(vacuum->rel);
+		done = !lsm_pick_job(vacuum->rel, &decision) || decision.kind == LSM_JOB_RESOLVE ||
+			decision.kind == LSM_JOB_MOVE || (decision.cold && vacuum->store_failed);
+		if (done)
+		{
+			vacuum->left = vacuum->store_failed ? "the store has failed" :
+				"compaction is not worth it yet";
+			return;
+		}
+		if (!lsm_vacuum_step(vacuum, &step))
+			vacuum->store_failed = true;
+		else if (!vacuum->came_to)
+			break;
+	}
+	vacuum->left = "the workers have them";
+}
+
+/* Move segments to the cold store, and back. */
+static void
+lsm_vacuum_move(LsmVacuum *vacuum)
+{
+	LsmVacuumStep step = {.run = lsm_vacuum_move_all,.moves = true};
+
+	if (lsm_cold_count_misplaced(vacuum->rel, lsm_view_get(vacuum->rel, vacuum->table)) > 0)
+		(void) lsm_vacuum_step(vacuum, &step);
+}
+
+/*
+ * Autovacuum that need not freeze takes only what is worth it.  So does any VACUUM whose
+ * store has failed, of what is left: what old xids are overdue for, above all.
+ */
 static void
 lsm_vacuum_compact(LsmVacuum *vacuum)
 {
+	LsmVacuumStep step = {.run = lsm_vacuum_major};
+
 	if (AmAutoVacuumWorkerProcess() && !vacuum->cutoffs.aggressive)
 		lsm_vacuum_compact_worth(vacuum);
-	else
+	else if (!lsm_vacuum_step(vacuum, &step))
 	{
-		lsm_major(vacuum->rel, &vacuum->compacted);
-		if (!AmAutoVacuumWorkerProcess())
-			lsm_vacuum_move(vacuum);
+		vacuum->store_failed = true;
+		lsm_vacuum_compact_worth(vacuum);
 	}
+	else if (!AmAutoVacuumWorkerProcess())
+		lsm_vacuum_move(vacuum);
 }
 
 /* Drop what is dead: it goes, or its roots go to dead lists. */

@@ -191,11 +191,14 @@ lsm_cold_open(Relation rel, const LsmManifestEntry *entry)
 	Oid			serverid = lsm_cold_find_server(lsm_entry_object(entry)->server);
 
 	if (!OidIsValid(serverid))
+	{
+		lsm_store_failures++;
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("the store of segment " UINT64_FORMAT " of table \"%s\" does not exist",
 						entry->segment_id, RelationGetRelationName(rel)),
 				 errhint("Create the server again, with the name and the options that it had.")));
+	}
 	return lsm_store_open(serverid, rel->rd_rel->relowner);
 }
 
@@ -275,6 +278,7 @@ lsm_cold_raise_missing(const LsmManifestEntry *entry)
 	char		key[LSM_COLD_KEY_BYTES];
 
 	lsm_cold_key(entry, key);
+	lsm_store_failures++;
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_FILE),
 			 errmsg("could not read object \"%s\" of store \"%s\"", key,
@@ -289,6 +293,7 @@ lsm_cold_raise_damaged(Relation rel, const LsmManifestEntry *entry, uint32 block
 	char		key[LSM_COLD_KEY_BYTES];
 
 	lsm_cold_key(entry, key);
+	lsm_store_failures++;
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("invalid block %u in object \"%s\" of store \"%s\"", blockno, key,
@@ -304,6 +309,7 @@ lsm_cold_raise_damaged_value(Relation rel, const LsmManifestEntry *entry, uint64
 	char		key[LSM_COLD_KEY_BYTES];
 
 	lsm_cold_key(entry, key);
+	lsm_store_failures++;
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("invalid large value at byte " UINT64_FORMAT " of object \"%s\" of store \"%s\"",

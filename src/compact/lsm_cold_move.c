@@ -42,17 +42,16 @@
 #include "lsm_cold.h"
 #include "lsm_cold_move.h"
 #include "lsm_coldvalue.h"
+#include "lsm_request.h"
 #include "lsm_stop.h"
 #include "lsm_wal.h"
-#include "common/pg_prng.h"
 #include "utils/inval.h"
 #include "utils/timestamp.h"
 
 /* Large values are read in pieces of so many bytes. */
 #define LSM_COLD_PIECE_BYTES	(LSM_PAGE_BATCH * LSM_PAGE_PAYLOAD)
 
-#define LSM_COLD_REST_MS		1000
-#define LSM_COLD_LONGEST_REST_MS (3600 * 1000)
+#define LSM_COLD_LONGEST_REST_S	3600
 
 /* A move that runs. */
 typedef struct LsmColdMove
@@ -145,11 +144,47 @@ lsm_cold_count_misplaced(Relation rel, LsmView *view)
 	return n;
 }
 
-/* May workers move segments of the table now, as far as errors before tell? */
+/* ---- rests, after errors ---- */
+
 bool
-lsm_cold_may_try(LsmTableShared *shared)
+lsm_cold_may_try(LsmColdRest *rest)
 {
-	return (TimestampTz) pg_atomic_read_u64(&shared->cold_rest_until) <= GetCurrentTimestamp();
+	return (TimestampTz) pg_atomic_read_u64(&rest->until) <= GetCurrentTimestamp();
+}
+
+void
+lsm_cold_note(LsmColdRest *rest, bool good)
+{
+	uint32		failures;
+
+	if (good)
+	{
+		pg_atomic_write_u32(&rest->failures, 0);
+		pg_atomic_write_u64(&rest->until, 0);
+		return;
+	}
+	failures = pg_atomic_add_fetch_u32(&rest->failures, 1);
+	pg_atomic_write_u64(&rest->until,
+						(uint64) TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+															 lsm_backoff_ms(Min(failures, 100),
+																			LSM_COLD_LONGEST_REST_S)));
+}
+
+/* Is the error that is being handled one of the job's own? */
+static bool
+lsm_cold_is_failure(void)
+{
+	return !lsm_job_gave_way() && geterrcode() != ERRCODE_QUERY_CANCELED &&
+		geterrcode() != ERRCODE_ADMIN_SHUTDOWN;
+}
+
+bool
+lsm_cold_note_error(LsmColdRest *rest, uint64 failures)
+{
+	if (lsm_store_failures == failures || !lsm_cold_is_failure())
+		return false;
+	lsm_cold_note(rest, false);
+	return true;
 }
 
 /* ---- reading the segment ---- */
@@ -567,27 +602,6 @@ lsm_cold_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStats
 	sweep->moved++;
 }
 
-/* Note whether it went well, for workers. */
-static void
-lsm_cold_note(LsmTable *table, bool good)
-{
-	LsmTableShared *shared = table->shared;
-	uint32		failures;
-	int64		rest_ms;
-
-	if (good)
-	{
-		pg_atomic_write_u32(&shared->cold_failures, 0);
-		pg_atomic_write_u64(&shared->cold_rest_until, 0);
-		return;
-	}
-	failures = pg_atomic_fetch_add_u32(&shared->cold_failures, 1);
-	rest_ms = Min((int64) LSM_COLD_REST_MS << Min(failures, 12), LSM_COLD_LONGEST_REST_MS);
-	rest_ms = (int64) (rest_ms * (0.75 + 0.5 * pg_prng_double(&pg_global_prng_state)));
-	pg_atomic_write_u64(&shared->cold_rest_until,
-						(uint64) TimestampTzPlusMilliseconds(GetCurrentTimestamp(), rest_ms));
-}
-
 /* Move up to max segments with a lock that is held; returns how many were. */
 static int
 lsm_cold_sweep(Relation rel, uint16 owner, int max, LsmJobStats *stats)
@@ -602,15 +616,14 @@ lsm_cold_sweep(Relation rel, uint16 owner, int max, LsmJobStats *stats)
 	}
 	PG_CATCH();
 	{
-		if (!lsm_job_gave_way() && geterrcode() != ERRCODE_QUERY_CANCELED &&
-			geterrcode() != ERRCODE_ADMIN_SHUTDOWN)
-			lsm_cold_note(table, false);
+		if (lsm_cold_is_failure())
+			lsm_cold_note(&table->shared->cold_moves, false);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
 	lsm_claim_release(owner);
 	if (sweep.moved > 0)
-		lsm_cold_note(table, true);
+		lsm_cold_note(&table->shared->cold_moves, true);
 	return sweep.moved;
 }
 

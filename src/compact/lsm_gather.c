@@ -80,6 +80,7 @@ lsm_gather_segment(const LsmManifestEntry *entry, const LsmHorizons *horizons,
 		segment->ends = entry->dead;
 	segment->gen_lo = entry->gen_lo;
 	segment->gen_hi = entry->gen_hi;
+	segment->cold = lsm_entry_is_cold(entry);
 	if (entry->flags & LSM_SEGFLAG_ALL_VISIBLE)
 		return;
 	segment->max_xid = entry->max_xid;
@@ -239,7 +240,8 @@ lsm_pick_gather(Relation rel, LsmPickFacts *facts)
 		facts->medium = LSM_MEDIUM_COLD;
 		facts->segment_bytes = (uint64) lsm_cold_segment_size * 1024;
 	}
-	if (lsm_cold_may_try(table->shared))
+	facts->cold_rests = !lsm_cold_may_try(&table->shared->cold_majors);
+	if (lsm_cold_may_try(&table->shared->cold_moves))
 		facts->nmisplaced = lsm_cold_count_misplaced(rel, view);
 	facts->nretired = lsm_gather_retired(rel, view);
 	facts->next_xid = U64FromFullTransactionId(ReadNextFullTransactionId());

@@ -25,6 +25,7 @@
 #include "postgres.h"
 
 #include "lsm_cold.h"
+#include "lsm_cold_move.h"
 #include "lsm_compact.h"
 #include "lsm_stop.h"
 #include "lsm_wal.h"
@@ -44,6 +45,7 @@ typedef struct LsmMajorSweep
 	LsmTid		last;
 	LsmTid		from;			/* those before it have been done */
 	bool		done;
+	bool		cold;			/* the part reads what lies in a store */
 } LsmMajorSweep;
 
 /* What one part takes. */
@@ -465,7 +467,8 @@ lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
 
 /* Merge a part. */
 static void
-lsm_major_merge(LsmCompact *compact, LsmMajorPart *part, LsmJobStats *stats)
+lsm_major_merge(LsmCompact *compact, LsmMajorSweep *sweep, LsmMajorPart *part,
+				LsmJobStats *stats)
 {
 	uint64	   *removed = MemoryContextAllocHuge(CurrentMemoryContext,
 												 (part->nbases + part->n + 1) * sizeof(uint64));
@@ -481,6 +484,7 @@ lsm_major_merge(LsmCompact *compact, LsmMajorPart *part, LsmJobStats *stats)
 		if (chosen[i])
 		{
 			input_bytes += part->bases[i].stored_bytes;
+			sweep->cold = sweep->cold || lsm_entry_is_cold(&part->bases[i]);
 			lsm_compact_expect(&part->bases[i]);
 		}
 	}
@@ -547,8 +551,30 @@ lsm_major_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStat
 			compact.ranges[compact.nranges++] = meta->ranges[i];
 	memcpy(compact.free_lbs, meta->free_lbs, sizeof(compact.free_lbs));
 	compact.nfree_lbs = meta->nfree_lbs;
-	lsm_major_merge(&compact, &part, stats);
+	lsm_major_merge(&compact, sweep, &part, stats);
 	LSM_STOP("major-part");
+}
+
+/* Do one part.  If stores fail, workers leave such parts of the table alone for a while. */
+static void
+lsm_major_do_part(Relation rel, uint16 owner, LsmMajorSweep *sweep, LsmJobStats *stats)
+{
+	LsmColdRest *rest = &lsm_table_open(rel)->shared->cold_majors;
+	uint64		failures = lsm_store_failures;
+
+	sweep->cold = false;
+	PG_TRY();
+	{
+		lsm_job_run(rel, owner, lsm_major_run, sweep, stats);
+	}
+	PG_CATCH();
+	{
+		(void) lsm_cold_note_error(rest, failures);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	if (sweep->cold)
+		lsm_cold_note(rest, true);
 }
 
 /* What all segments of a table hold (bytes). */
@@ -597,7 +623,7 @@ lsm_major(Relation rel, LsmJobStats *stats)
 	for (int i = 0; i < view->nincrements; i++)
 		sweep.until = Max(sweep.until, view->increments[i]->gen_hi);
 	while (!sweep.done)
-		lsm_job_run(rel, LSM_OWNER_MAJOR, lsm_major_run, &sweep, stats);
+		lsm_major_do_part(rel, LSM_OWNER_MAJOR, &sweep, stats);
 	lsm_claim_release(LSM_OWNER_MAJOR);
 	lsm_job_unlock(rel, LSM_OWNER_MAJOR);
 	lsm_job_ask(rel);
@@ -663,7 +689,7 @@ lsm_major_part(Relation rel, LsmTid first, LsmTid last, uint32 until, LsmJobStat
 		if (!lsm_job_lock_if_free(rel, owner))
 			continue;
 		lsm_resolve_segments(rel);
-		lsm_job_run(rel, owner, lsm_major_run, &sweep, stats);
+		lsm_major_do_part(rel, owner, &sweep, stats);
 		lsm_claim_release(owner);
 		lsm_job_unlock(rel, owner);
 		break;

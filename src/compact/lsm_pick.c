@@ -34,6 +34,9 @@
  * are deleted: they are a reason if reads suffer, as waste has to be earned again
  * after each job, and not by being there.
  *
+ * While stores fail, cells whose base segments lie in them are left alone; the others
+ * are not, nor are flushes and minors, which need no store.
+ *
  * Increments whose keys are not known better are taken to be spread evenly between
  * their first and last root.
  *
@@ -490,7 +493,7 @@ typedef struct LsmPickCell
 	double		waste;
 	double		score;
 	LsmPickReason reason;
-	bool		busy;			/* a running major works there */
+	bool		busy;			/* a running major works there, or none can */
 } LsmPickCell;
 
 typedef struct LsmPickMajor
@@ -537,6 +540,7 @@ lsm_pick_make_cells(LsmPickMajor *major)
 		{
 			cell->base_bytes = (double) facts->base[i].bytes;
 			cell->rows = (double) facts->base[i].versions;
+			cell->busy = facts->cold_rests && facts->base[i].cold;
 		}
 	}
 	for (int i = 0; i < facts->nmajors; i++)
@@ -799,6 +803,9 @@ lsm_pick_grow(LsmPickMajor *major, int best, LsmPickDecision *decision)
 	decision->first_root = major->cells[first].first;
 	decision->last_root = major->cells[last].last;
 	decision->bytes = (uint64) bytes;
+	for (int i = first; i <= last && i < major->facts->nbase; i++)
+		if (major->facts->base[i].cold)
+			decision->cold = true;
 }
 
 void

@@ -32,6 +32,7 @@ typedef struct LsmPickSegment
 								 * none */
 	bool		aborted;		/* base: has rows of rolled-back transactions,
 								 * and all others are settled */
+	bool		cold;			/* base: its blocks lie in a store */
 } LsmPickSegment;
 
 /* A key range that a major compaction is working on. */
@@ -74,6 +75,8 @@ typedef struct LsmPickFacts
 	LsmPickSegment *base;
 	int			nincrements;	/* newest first */
 	LsmPickSegment *increments;
+	bool		cold_rests;		/* stores have failed: what lies in them is
+								 * left as it is for now */
 	int			nmisplaced;		/* segments that are to be moved to a store, or
 								 * back, and may be now */
 	int			nresolvable;	/* segments that get outcomes, or become
@@ -134,6 +137,7 @@ typedef struct LsmPickDecision
 	LsmTid		first_root;
 	LsmTid		last_root;
 	uint64		bytes;			/* that it will read from segments, about */
+	bool		cold;			/* it needs segments that lie in a store */
 } LsmPickDecision;
 
 extern void lsm_pick_flush(const LsmPickFacts *facts, LsmPickDecision *decision);

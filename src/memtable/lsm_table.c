@@ -198,8 +198,10 @@ lsm_table_init_shared(LsmTableShared *shared)
 	pg_atomic_init_u64(&shared->changes, 0);
 	pg_atomic_init_u64(&shared->epoch, 0);
 	pg_atomic_init_u64(&shared->counter, 0);
-	pg_atomic_init_u64(&shared->cold_rest_until, 0);
-	pg_atomic_init_u32(&shared->cold_failures, 0);
+	pg_atomic_init_u64(&shared->cold_moves.until, 0);
+	pg_atomic_init_u32(&shared->cold_moves.failures, 0);
+	pg_atomic_init_u64(&shared->cold_majors.until, 0);
+	pg_atomic_init_u32(&shared->cold_majors.failures, 0);
 	LWLockInitialize(&shared->edit_lock, lsm_tranche("lsm_manifest"));
 	LWLockInitialize(&shared->gen_lock, lsm_tranche("lsm_generation"));
 	SpinLockInit(&shared->mutex);

@@ -61,6 +61,13 @@ typedef struct LsmTableKey
 	int32		backend;		/* -1: of everybody */
 } LsmTableKey;
 
+/* Jobs that need a store: when workers may try again, and failures so far. */
+typedef struct LsmColdRest
+{
+	pg_atomic_uint64 until;
+	pg_atomic_uint32 failures;
+} LsmColdRest;
+
 typedef struct LsmTableShared
 {
 	LsmTableKey key;			/* hash key */
@@ -94,9 +101,8 @@ typedef struct LsmTableShared
 	/* undecided speculative insertions by LB (lsm_rowlog.c); 0 after restart */
 	pg_atomic_uint32 speculative[LSM_SPECULATIVE_BUCKETS];
 
-	/* moving segments to a store: when workers may try again, and failures so far */
-	pg_atomic_uint64 cold_rest_until;
-	pg_atomic_uint32 cold_failures;
+	LsmColdRest cold_moves;		/* moving segments to a store, and back */
+	LsmColdRest cold_majors;	/* writing segments again that lie in one */
 
 	LsmClaim	claims[LSM_CLAIMS]; /* of the minor and the majors that run; guarded by
 									 * edit_lock */

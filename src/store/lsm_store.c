@@ -30,6 +30,7 @@
 char	   *lsm_store_allowed_endpoints;
 
 LsmStoreAsked lsm_store_asked;
+uint64		lsm_store_failures;
 
 static List *lsm_stores;		/* in TopMemoryContext */
 static uint32 lsm_store_changes;	/* of servers or mappings, as far as known */
@@ -186,15 +187,19 @@ lsm_store_add(Oid serverid, Oid userid)
 LsmStore *
 lsm_store_open(Oid serverid, Oid userid)
 {
-	AclResult	result = lsm_compat_server_usage(serverid, userid);
+	AclResult	result;
 	LsmStore   *store;
 
+	/* until it is open, each error is the store's: its options, its user mapping */
+	lsm_store_failures++;
+	result = lsm_compat_server_usage(serverid, userid);
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, OBJECT_FOREIGN_SERVER, GetForeignServer(serverid)->servername);
 	store = lsm_store_find(serverid, userid);
 	if (store == NULL)
 		store = lsm_store_add(serverid, userid);
 	store->ops->check(store, userid);
+	lsm_store_failures--;
 	return store;
 }
 

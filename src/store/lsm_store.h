@@ -41,6 +41,12 @@ extern LsmStore *lsm_store_open(Oid serverid, Oid userid);
 
 extern const char *lsm_store_name(const LsmStore *store);
 
+/*
+ * Errors that this process has raised because of a store, or of what lies in it.  Who
+ * catches one learns from its change whether the store was the cause.
+ */
+extern uint64 lsm_store_failures;
+
 /* How many reads can be under way at once. */
 extern int	lsm_store_parallelism(const LsmStore *store);
 

@@ -171,6 +171,7 @@ lsm_store_stat_error(Oid serverid, const char *message)
 	TimestampTz now = GetCurrentTimestamp();
 	LsmStoreStatEntry *entry = lsm_store_stat_lock_entry(serverid, LW_EXCLUSIVE);
 
+	lsm_store_failures++;
 	if (entry != NULL)
 	{
 		int			len = pg_mbcliplen(message, strlen(message),

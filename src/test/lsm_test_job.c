@@ -11,6 +11,9 @@
  *									to nothing
  *	  lsm_test_no_turn(regclass)	is a table that has got no turn for its major
  *									looked at soon, when no other major runs?
+ *	  lsm_test_request(regclass)	asks for a look at a table; false: workers let it
+ *									rest after an error
+ *	  lsm_test_backoff(regclass, int)	seconds that it rests after so many
  *	  lsm_test_extents(regclass)	the most extents that a segment has
  *	  lsm_test_generation(regclass)	the active generation
  *	  lsm_test_swap_ages(regclass)	damages the order of increments: the oldest
@@ -28,9 +31,12 @@
 #include "lsm_wal.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(lsm_test_job);
 PG_FUNCTION_INFO_V1(lsm_test_no_turn);
+PG_FUNCTION_INFO_V1(lsm_test_request);
+PG_FUNCTION_INFO_V1(lsm_test_backoff);
 PG_FUNCTION_INFO_V1(lsm_test_extents);
 PG_FUNCTION_INFO_V1(lsm_test_generation);
 PG_FUNCTION_INFO_V1(lsm_test_swap_ages);
@@ -70,6 +76,34 @@ lsm_test_no_turn(PG_FUNCTION_ARGS)
 		elog(ERROR, "no request");
 	lsm_request_end(MyDatabaseId, relid, LSM_ATTEMPT_GONE, NULL);
 	PG_RETURN_BOOL(status.waiting && status.due != DT_NOEND);
+}
+
+Datum
+lsm_test_request(PG_FUNCTION_ARGS)
+{
+	Relation	rel = relation_open(PG_GETARG_OID(0), AccessShareLock);
+	LsmWorkerStatus status;
+
+	lsm_worker_request(rel);
+	if (!lsm_worker_status(MyDatabaseId, RelationGetRelid(rel), &status))
+		elog(ERROR, "no request");
+	relation_close(rel, AccessShareLock);
+	PG_RETURN_BOOL(!status.waiting || status.due <= GetCurrentTimestamp());
+}
+
+Datum
+lsm_test_backoff(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	ErrorData	error = {.message = "tested"};
+	LsmWorkerStatus status;
+
+	for (int i = 0; i < PG_GETARG_INT32(1); i++)
+		lsm_request_end(MyDatabaseId, relid, LSM_ATTEMPT_FAILED, &error);
+	if (!lsm_worker_status(MyDatabaseId, relid, &status))
+		elog(ERROR, "no request");
+	lsm_request_end(MyDatabaseId, relid, LSM_ATTEMPT_GONE, NULL);
+	PG_RETURN_FLOAT8((status.due - status.error_at) / (double) USECS_PER_SEC);
 }
 
 Datum

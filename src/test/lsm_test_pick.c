@@ -17,7 +17,7 @@
  * Facts are words.  name=number sets one; the others make a segment or the like,
  * with logical blocks for keys and sizes in MB:
  *
- *	  base:FIRST-LAST:MB:ROWS[:aborted|:stuck=XID]
+ *	  base:FIRST-LAST:MB:ROWS[:aborted|:stuck=XID|:cold]
  *	  base*N:...						N of them, one after the other
  *	  inc:FIRST-LAST:MB:RECORDS:LO-HI[:XID|:stuck=XID|:ends=RECORDS]	generations,
  *										greatest xid
@@ -124,6 +124,7 @@ lsm_test_set(LsmPickFacts *facts, const char *word)
 		{"file", .large = &facts->file_bytes, .unit = LSM_MB},
 		{"free", .large = &facts->free_bytes, .unit = LSM_MB},
 		{"flushing", .flag = &facts->flush_runs},
+		{"rests", .flag = &facts->cold_rests},
 		{"minoring", .flag = &facts->minor_runs},
 		{"minor_lo", .word = &facts->minor_lo},
 		{"major_hi", .word = &facts->major_hi},
@@ -182,6 +183,8 @@ lsm_test_word(LsmPickFacts *facts, const char *word)
 				segment->aborted = true;
 			else if (sscanf(word + end, ":stuck=%u", &xid) == 1)
 				segment->stuck_xid = xid;
+			else if (strcmp(word + end, ":cold") == 0)
+				segment->cold = true;
 		}
 	}
 	else if (sscanf(word, "inc:%lf-%lf:%lf:%lf:%u-%u%n", &first, &last, &mb, &versions, &lo, &hi,
@@ -235,6 +238,8 @@ lsm_test_decision(const LsmPickDecision *decision)
 	if (decision->kind != LSM_JOB_NONE)
 		appendStringInfo(&buf, ": %s, score %.2f", lsm_pick_reason(decision->reason),
 						 decision->score);
+	if (decision->cold)
+		appendStringInfoString(&buf, ", in a store");
 	return cstring_to_text(buf.data);
 }
 

@@ -22,6 +22,7 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "common/pg_prng.h"
 #include "lsm_request.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
@@ -34,7 +35,7 @@
 
 #define LSM_MAX_REQUESTS		1024
 
-/* Seconds: each failure in a row doubles the wait, up to a limit. */
+/* Seconds: each failure in a row doubles the wait, up to a limit (lsm_backoff_ms()). */
 #define LSM_FAILURE_MAX_S		3600
 #define LSM_GAVE_WAY_MAX_S		60
 #define LSM_LOOK_AGAIN_S		5
@@ -100,11 +101,12 @@ lsm_request_shmem_startup(void)
 	LWLockRelease(AddinShmemInitLock);
 }
 
-/* Seconds to wait after the n-th time in a row. */
-static int
-lsm_backoff(int n, int limit)
+int64
+lsm_backoff_ms(int n, int limit_s)
 {
-	return n > 16 ? limit : Min(1 << (n - 1), limit);
+	int			seconds = n > 16 ? limit_s : Min(1 << (n - 1), limit_s);
+
+	return (int64) (seconds * (750 + 500 * pg_prng_double(&pg_global_prng_state)));
 }
 
 /* ---- entries; the lock is held exclusively ---- */
@@ -158,13 +160,12 @@ lsm_request_get(Oid dbid, Oid relid, bool make)
 }
 
 static void
-lsm_request_set(LsmRequest *request, bool asked, int seconds)
+lsm_request_set(LsmRequest *request, bool asked, int64 ms)
 {
 	request->asked = asked;
 	request->no_turn = false;
 	request->status.waiting = true;
-	request->status.due = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-													  (int64) seconds * 1000);
+	request->status.due = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ms);
 }
 
 static void
@@ -194,7 +195,7 @@ lsm_worker_request_later(Relation rel, int seconds)
 																(int64) seconds * 1000)))
 	{
 		request->again_s = 0;
-		lsm_request_set(request, seconds == 0, seconds);
+		lsm_request_set(request, seconds == 0, (int64) seconds * 1000);
 		lsm_launcher_wake();
 	}
 	LWLockRelease(&lsm_workers->lock);
@@ -272,7 +273,7 @@ lsm_request_put_back(Oid dbid, Oid relid)
 	if (request == NULL)
 		lsm_workers->overflow = true;
 	else if (!request->status.waiting)
-		lsm_request_set(request, true, 1);
+		lsm_request_set(request, true, 1000);
 	LWLockRelease(&lsm_workers->lock);
 }
 
@@ -321,11 +322,11 @@ lsm_request_end(Oid dbid, Oid relid, LsmAttempt outcome, const ErrorData *error)
 			status->error_at = GetCurrentTimestamp();
 			status->error_code = error->sqlerrcode;
 			strlcpy(status->error, error->message, LSM_ERROR_LENGTH);
-			lsm_request_set(request, true, lsm_backoff(status->failures, LSM_FAILURE_MAX_S));
+			lsm_request_set(request, true, lsm_backoff_ms(status->failures, LSM_FAILURE_MAX_S));
 			break;
 		case LSM_ATTEMPT_GAVE_WAY:
 			status->given_up++;
-			lsm_request_set(request, true, lsm_backoff(request->gave_way, LSM_GAVE_WAY_MAX_S));
+			lsm_request_set(request, true, lsm_backoff_ms(request->gave_way, LSM_GAVE_WAY_MAX_S));
 			break;
 		case LSM_ATTEMPT_MORE:
 			lsm_request_set(request, true, 0);
@@ -348,7 +349,7 @@ lsm_request_end(Oid dbid, Oid relid, LsmAttempt outcome, const ErrorData *error)
 				break;
 			request->again_s = Min(Max(request->again_s * 2, LSM_LOOK_AGAIN_S),
 								   Max(lsm_compaction_naptime, LSM_LOOK_AGAIN_S));
-			lsm_request_set(request, false, request->again_s);
+			lsm_request_set(request, false, (int64) request->again_s * 1000);
 			break;
 		default:
 			request->again_s = 0;

@@ -51,6 +51,12 @@ typedef struct LsmWorkerStatus
 /* False: nothing is known of the table.  Old entries may have been thrown out. */
 extern bool lsm_worker_status(Oid dbid, Oid relid, LsmWorkerStatus *status);
 
+/*
+ * Milliseconds to wait after the n-th failure in a row: 1, 2, 4 ... seconds up to a limit,
+ * give or take a quarter, so that what has failed together is not tried again together.
+ */
+extern int64 lsm_backoff_ms(int n, int limit_s);
+
 /* ---- requests, for launcher and workers ---- */
 
 /* How an attempt ended. */

@@ -19,7 +19,8 @@
  * FAILURES
  *	  A job that fails leaves the table as it was.  The error is logged, kept for
  *	  statistics, and the table is tried again later, each time twice as long
- *	  (lsm_request.c); the worker goes on with the next table.  A worker that is
+ *	  (lsm_request.c); the worker goes on with the next table.  If a store was the cause,
+ *	  only what needs one waits: moves, and majors over segments that lie there.  A worker that is
  *	  terminated puts back what it was at.
  *
  * SECURITY
@@ -39,7 +40,9 @@
 #include "catalog/pg_class.h"
 #include "lsm_am.h"
 #include "lsm_cold_ddl.h"
+#include "lsm_cold_move.h"
 #include "lsm_cold_orphans.h"
+#include "lsm_store.h"
 #include "lsm_compact.h"
 #include "lsm_pick.h"
 #include "lsm_request.h"
@@ -76,8 +79,11 @@ static MemoryContext lsm_worker_context;
 /* The table that is being served; InvalidOid: none. */
 static Oid	lsm_worker_relid;
 
-/* The job that runs moves segments: if it fails, other jobs need not wait for that. */
-static bool lsm_worker_moves;
+/*
+ * What becomes of the table if the job that runs fails.  Jobs that need a store which fails
+ * rest for a while, each kind by itself (lsm_cold_move.h): the others need not wait for that.
+ */
+static LsmAttempt lsm_worker_if_failed = LSM_ATTEMPT_FAILED;
 
 /* What errors and pg_stat_activity say of the present job. */
 static char lsm_worker_activity[NAMEDATALEN * 2 + 64];
@@ -147,6 +153,33 @@ lsm_worker_keep_cancels_off(void)
 	LWLockRelease(ProcArrayLock);
 }
 
+/*
+ * Do it.  A major that stores have made fail will not be chosen again at once, so that
+ * there is no need for the table to wait.
+ */
+static bool
+lsm_worker_call(Relation rel, const LsmPickDecision *decision, LsmJobStats *stats)
+{
+	LsmColdRest *rest = &lsm_table_open(rel)->shared->cold_majors;
+	uint64		failures = lsm_store_failures;
+	bool		done;
+
+	lsm_worker_if_failed = decision->kind == LSM_JOB_MOVE ? LSM_ATTEMPT_LATER :
+		LSM_ATTEMPT_FAILED;
+	PG_TRY();
+	{
+		done = lsm_job_call(rel, decision, stats);
+	}
+	PG_CATCH();
+	{
+		if (decision->cold && lsm_store_failures != failures && !lsm_cold_may_try(rest))
+			lsm_worker_if_failed = LSM_ATTEMPT_MORE;
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	return done;
+}
+
 /* Run a job; false if it came to nothing.  No snapshot is held any more. */
 static bool
 lsm_worker_run(Relation rel, const LsmPickDecision *decision)
@@ -162,7 +195,7 @@ lsm_worker_run(Relation rel, const LsmPickDecision *decision)
 						   save_sec_context | SECURITY_RESTRICTED_OPERATION);
 	lsm_worker_keep_cancels_off();
 	lsm_job_watch(rel);
-	done = lsm_job_call(rel, decision, &stats);
+	done = lsm_worker_call(rel, decision, &stats);
 	lsm_job_unwatch();
 	SetUserIdAndSecContext(save_userid, save_sec_context);
 	if (done)
@@ -215,17 +248,16 @@ lsm_worker_step(Oid relid, uint32 done, LsmAttempt *outcome)
 		pgstat_report_activity(STATE_RUNNING, lsm_worker_activity);
 
 		/* another process that does it will ask for more if there is more */
-		lsm_worker_moves = job == LSM_JOB_MOVE;
 		if (!lsm_worker_run(rel, &decision))
 			job = LSM_JOB_NONE;
 		else if (lsm_view_get(rel, lsm_table_open(rel))->meta.version >= LSM_FORMAT_COLD)
 		{
 			/* each job may have freed the last entry of a server */
 			lsm_cold_tidy(rel);
-			if (lsm_worker_moves)
+			if (job == LSM_JOB_MOVE)
 				lsm_cold_pass_stamps(rel);
 		}
-		lsm_worker_moves = false;
+		lsm_worker_if_failed = LSM_ATTEMPT_FAILED;
 		lsm_slot_end_major(lsm_my_slot);
 	}
 	lsm_worker_activity[0] = '\0';
@@ -299,9 +331,8 @@ lsm_worker_serve(Oid relid)
 	PG_CATCH();
 	{
 		error = lsm_worker_recover();
-		outcome = error == NULL ? LSM_ATTEMPT_GAVE_WAY :
-			lsm_worker_moves ? LSM_ATTEMPT_LATER : LSM_ATTEMPT_FAILED;
-		lsm_worker_moves = false;
+		outcome = error == NULL ? LSM_ATTEMPT_GAVE_WAY : lsm_worker_if_failed;
+		lsm_worker_if_failed = LSM_ATTEMPT_FAILED;
 	}
 	PG_END_TRY();
 	lsm_worker_relid = InvalidOid;
