@@ -42,8 +42,11 @@ timed()
 		sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' | tail -n 1
 }
 
+# One worker would be no faster than none, so the planner has to be told to take it: the session
+# itself would go on with blocks that it has decoded before.
 workers_settings()
 {
+	[ "$1" != 1 ] || printf "SELECT set_config(CASE WHEN current_setting('server_version_num')::int >= 160000 THEN 'debug_parallel_query' ELSE 'force_parallel_mode' END, 'on', false);"
 	printf 'SET max_parallel_workers_per_gather = %d; SET parallel_leader_participation = off; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0;' "$1"
 }
 

@@ -4,15 +4,17 @@
  *	  What the records of an increment have touched.
  *
  * A segment's zone maps do not tell a column that was set to null from one that no
- * DELTA has, so its blocks are asked, once by each backend: most have DELTAs with
- * one map of columns only, which is told at once.  That reads all of the increment, so who
- * may need little of it does without: then it may have touched anything.
+ * DELTA has, so its blocks are asked: most have DELTAs with one map of columns only,
+ * which is told at once.  That reads all of the increment, so who may need little of it
+ * does without: then it may have touched anything.  Who has found out leaves it in the
+ * block cache, for the next session and for each process of a parallel scan.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "lsm_mvcc.h"
+#include "lsm_sharedcache.h"
 #include "miscadmin.h"
 
 /* So many blocks are soon looked at. */
@@ -49,6 +51,28 @@ lsm_touched_all(void)
 	return &all;
 }
 
+/* Ask all blocks of an increment; false: the view is old. */
+static bool
+lsm_touched_ask(Relation rel, LsmTable *table, const LsmManifestEntry *entry, uint32 blocks,
+				LsmTouch *touch)
+{
+	lsm_touch_clear(touch);
+	for (uint32 blockno = 0; blockno < blocks; blockno++)
+	{
+		LsmCachedBlock *cached;
+
+		CHECK_FOR_INTERRUPTS();
+		cached = lsm_block_pin_for(rel, table, entry, blockno, LSM_READER_SCAN);
+		if (cached == NULL)
+			return false;
+		lsm_touched_add_block(touch, cached->block);
+		lsm_block_unpin_now(cached);
+	}
+	lsm_sharedcache_put(entry->uid, LSM_CACHE_TOUCHED, sizeof(*touch), (const char *) touch,
+						LSM_TOUCH_POINT);
+	return true;
+}
+
 /*
  * Good until the next segment is opened; NULL: the view is old.  few: the caller may
  * soon be done.
@@ -66,20 +90,15 @@ lsm_touched_by(Relation rel, LsmTable *table, const LsmManifestEntry *entry, boo
 	note = lsm_segment_reader_note(reader, sizeof(LsmTouchNote));
 	if (note->known)
 		return &note->touch;
-	lsm_touch_clear(&touch);
-	blocks = lsm_segment_reader_blocks(reader);
-	if (few && blocks > LSM_TOUCHED_FEW)
-		return lsm_touched_all();
-	for (uint32 blockno = 0; blockno < blocks; blockno++)
+	if (!lsm_sharedcache_has(entry->uid, LSM_CACHE_TOUCHED) ||
+		!lsm_sharedcache_get(entry->uid, LSM_CACHE_TOUCHED, sizeof(touch), (char *) &touch,
+							 LSM_TOUCH_POINT))
 	{
-		LsmCachedBlock *cached;
-
-		CHECK_FOR_INTERRUPTS();
-		cached = lsm_block_pin_for(rel, table, entry, blockno, LSM_READER_SCAN);
-		if (cached == NULL)
+		blocks = lsm_segment_reader_blocks(reader);
+		if (few && blocks > LSM_TOUCHED_FEW)
+			return lsm_touched_all();
+		if (!lsm_touched_ask(rel, table, entry, blocks, &touch))
 			return NULL;
-		lsm_touched_add_block(&touch, cached->block);
-		lsm_block_unpin_now(cached);
 	}
 
 	/* it may have been closed and opened meanwhile */

@@ -254,6 +254,10 @@ like($node->safe_psql('postgres', sprintf($others, 'text')), qr/LSM Input: block
 like($node->safe_psql('postgres', sprintf($others, 'xml')), qr/<LSM-Blocks-Wanted>\d+<\/LSM-Blocks-Wanted>.*<LSM-Bytes-Read>0<\/LSM-Bytes-Read>/s, 'as XML');
 like($node->safe_psql('postgres', sprintf($others, 'yaml')), qr/LSM Blocks Wanted: \d+.*LSM Requests: 0/s, 'as YAML');
 unlike($node->safe_psql('postgres', "EXPLAIN (ANALYZE, BUFFERS off) $scanned"), qr/LSM Input/, 'not without BUFFERS');
+# what an increment has touched is found out once, not by each session
+$node->safe_psql('postgres', $_) foreach ("UPDATE points SET t = t || 'y' WHERE id % 5 = 3", "SELECT lsm_flush('points')");
+my @sessions = map { (explained(0, 'SELECT sum(id) FROM points WHERE id > 0'))[1] } (1 .. 2);
+cmp_ok($sessions[1], '<', $sessions[0], 'the second session need not read the increment');
 if ($node->safe_psql('postgres', 'SHOW server_version_num') >= 180000)
 {
 	$node->restart;

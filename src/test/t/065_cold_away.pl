@@ -91,7 +91,7 @@ foreach my $command ('VACUUM (VERBOSE)', 'VACUUM (VERBOSE, FREEZE)', 'VACUUM (VE
 
 	is($code, 0, "$command does not fail when the store is away");
 	like($stderr, qr/WARNING:  segments of table "t" were not merged: .*store "cold"/, 'it says so');
-	is(() = $stderr =~ /WARNING/g, 1, 'once');
+	is(() = $stderr =~ m{WARNING}g, 1, 'once');
 	like($stderr, qr/increments: 2 remain .*: the store has failed/, 'and what it has left');
 	is(increments(), 2, 'increments stay');
 	like($stderr, qr/index scans: 1\n.*tuples: [1-9]\d* removed/s, 'indexes are cleaned up');
