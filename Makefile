@@ -122,6 +122,7 @@ ISOLATION = \
 	bitmap-serializable \
 	changed-rows \
 	changed-serializable \
+	count-serializable \
 	ctid-join \
 	cursor-compaction \
 	deadlock \
@@ -229,7 +230,8 @@ PROVE_TESTS = \
 	src/test/t/062_parallel_bitmap.pl \
 	src/test/t/063_cold_values.pl \
 	src/test/t/064_row_blocks.pl \
-	src/test/t/065_cold_away.pl
+	src/test/t/065_cold_away.pl \
+	src/test/t/066_cold_recovery.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm
