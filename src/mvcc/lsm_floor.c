@@ -7,12 +7,18 @@
  * table, fixed until it ends.  A version whose xid precedes the floor is called by
  * its root TID, any other by its version TID.  So a row keeps its name through
  * a transaction whatever is flushed or compacted meanwhile, and compaction may
- * forget the version TIDs that precede every floor and the horizon (I7).
+ * forget the version TIDs that precede every floor and the horizon (I7).  Only processes
+ * of a table's database know names of its rows, so floors of others do not count,
+ * as their snapshots do not count for the horizon.
  *
  * Race: compaction reads the horizon first and the floors after it.  A floor
  * that is not yet there when they are read belongs to a transaction whose xmin
  * was still advertised when the horizon was computed, or that began later: in
  * both cases its floor is not before the horizon.
+ *
+ * Race: while compaction reads them, a process ends and one of another database takes
+ * its place.  The floor is read before the database, which a process has long before its
+ * first floor.  So either the floor is of that database, or its transaction has ended.
  *
  *-------------------------------------------------------------------------
  */
@@ -111,6 +117,7 @@ lsm_floor_xact_end(void)
 void
 lsm_horizons(Relation rel, LsmHorizons *horizons)
 {
+	Assert(rel->rd_lockInfo.lockRelId.dbId == MyDatabaseId);
 	lsm_next_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
 	horizons->visible = lsm_full_xid(GetOldestNonRemovableTransactionId(rel));
 
@@ -123,7 +130,10 @@ lsm_horizons(Relation rel, LsmHorizons *horizons)
 	{
 		uint64		floor = pg_atomic_read_u64(&lsm_floors[i]);
 
-		if (floor != 0 && floor < horizons->settled)
+		if (floor == 0 || floor >= horizons->settled)
+			continue;
+		pg_read_barrier();
+		if (ProcGlobal->allProcs[i].databaseId == MyDatabaseId)
 			horizons->settled = floor;
 	}
 }
