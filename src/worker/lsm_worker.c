@@ -79,6 +79,9 @@ static MemoryContext lsm_worker_context;
 /* The table that is being served; InvalidOid: none. */
 static Oid	lsm_worker_relid;
 
+/* The kinds of jobs that were of no use to it when they ran, and so would not be now. */
+static uint32 lsm_worker_spent;
+
 /*
  * What becomes of the table if the job that runs fails.  Jobs that need a store which fails
  * rest for a while, each kind by itself (lsm_cold_move.h): the others need not wait for that.
@@ -180,6 +183,27 @@ lsm_worker_call(Relation rel, const LsmPickDecision *decision, LsmJobStats *stat
 	return done;
 }
 
+/*
+ * Has a job that was done left less to do?  Then what is chosen next is not the same again,
+ * though it may be of the same kind: large backlogs are worked off in parts.  That a minor
+ * changes something was seen before it began (lsm_minor_claim()).
+ */
+static bool
+lsm_worker_was_of_use(LsmJobKind job, const LsmJobStats *stats)
+{
+	switch (job)
+	{
+		case LSM_JOB_FLUSH:
+		case LSM_JOB_MINOR:
+		case LSM_JOB_MOVE:
+			return true;
+		case LSM_JOB_MAJOR:
+			return stats->rows_out < stats->rows_in || stats->segments_out < stats->segments_in;
+		default:
+			return false;
+	}
+}
+
 /* Run a job; false if it came to nothing.  No snapshot is held any more. */
 static bool
 lsm_worker_run(Relation rel, const LsmPickDecision *decision)
@@ -200,16 +224,17 @@ lsm_worker_run(Relation rel, const LsmPickDecision *decision)
 	SetUserIdAndSecContext(save_userid, save_sec_context);
 	if (done)
 		lsm_worker_log(&stats, start);
+	if (!lsm_worker_was_of_use(decision->kind, &stats))
+		lsm_worker_spent |= 1 << decision->kind;
 	return done;
 }
 
 /*
- * Choose a job and run it, in a transaction.  done: the kinds of jobs that have
- * run on the table already; one that wants to run again was of no use, except
- * for flushes.  Returns the job, or LSM_JOB_NONE and the outcome.
+ * Choose a job and run it, in a transaction.  Returns the job, or LSM_JOB_NONE and the
+ * outcome.
  */
 static LsmJobKind
-lsm_worker_step(Oid relid, uint32 done, LsmAttempt *outcome)
+lsm_worker_step(Oid relid, LsmAttempt *outcome)
 {
 	Relation	rel;
 	LsmPickDecision decision;
@@ -230,8 +255,7 @@ lsm_worker_step(Oid relid, uint32 done, LsmAttempt *outcome)
 	(void) lsm_pick_job(rel, &decision);
 	job = decision.kind;
 	*outcome = lsm_pick_later(rel) ? LSM_ATTEMPT_LATER : LSM_ATTEMPT_DONE;
-	if (job != LSM_JOB_NONE && job != LSM_JOB_FLUSH && job != LSM_JOB_MOVE &&
-		(done & (1 << job)) != 0)
+	if ((lsm_worker_spent & (1 << job)) != 0)
 		job = LSM_JOB_NONE;
 	if ((job == LSM_JOB_MAJOR || job == LSM_JOB_MOVE) && !lsm_slot_begin_major(lsm_my_slot))
 	{
@@ -303,24 +327,23 @@ static void
 lsm_worker_serve(Oid relid)
 {
 	volatile LsmAttempt outcome = LSM_ATTEMPT_DONE;
-	volatile uint32 done = 0;
 	volatile int jobs = 0;
 	ErrorData  *volatile error = NULL;
 
 	MemoryContextReset(lsm_worker_context);
 	MemoryContextSwitchTo(lsm_worker_context);
 	lsm_worker_relid = relid;
+	lsm_worker_spent = 0;
 	PG_TRY();
 	{
 		for (;;)
 		{
 			LsmAttempt	reached;
-			LsmJobKind	job = lsm_worker_step(relid, done, &reached);
+			LsmJobKind	job = lsm_worker_step(relid, &reached);
 
 			outcome = reached;
 			if (job == LSM_JOB_NONE)
 				break;
-			done |= 1 << job;
 			if (++jobs >= LSM_WORKER_JOBS)
 			{
 				outcome = LSM_ATTEMPT_MORE;
