@@ -662,17 +662,18 @@ lsm_store_endpoints_check(char **newval, void **extra, int source)
 
 /* ---- addresses ---- */
 
+/* Is it one of the services that tell virtual machines about themselves, and more? */
 static bool
-lsm_address_refused_v4(const uint8 *a)
+lsm_address_is_metadata(const uint8 *a)
 {
 	static const uint8 refused[][4] = {
-		{100, 100, 100, 200},	/* services that tell virtual machines about */
-		{168, 63, 129, 16},		/* themselves, and give them credentials */
+		{100, 100, 100, 200},	/* they give out credentials, too */
+		{168, 63, 129, 16},
 		{192, 0, 0, 192}
 	};
 
-	/* this host by no name; link-local, with most such services; multicast */
-	if (a[0] == 0 || (a[0] == 169 && a[1] == 254) || a[0] >= 224)
+	/* most are link-local */
+	if (a[0] == 169 && a[1] == 254)
 		return true;
 	for (int i = 0; i < (int) lengthof(refused); i++)
 		if (memcmp(a, refused[i], 4) == 0)
@@ -681,15 +682,54 @@ lsm_address_refused_v4(const uint8 *a)
 }
 
 static bool
+lsm_address_refused_v4(const uint8 *a)
+{
+	/* this host by no name; multicast */
+	return a[0] == 0 || a[0] >= 224 || lsm_address_is_metadata(a);
+}
+
+/*
+ * An address that a translator of the network itself makes from one of IPv4 (RFC 8215): where
+ * that lies in it depends on the length of the translator's prefix (RFC 6052), which
+ * we do not know.
+ */
+static bool
+lsm_address_refused_local_nat64(const uint8 *a)
+{
+	static const uint8 places[][4] = {
+		{6, 7, 9, 10},			/* the prefix has 48 bits, */
+		{7, 9, 10, 11},			/* 56, */
+		{9, 10, 11, 12},		/* 64, */
+		{12, 13, 14, 15}		/* 96 */
+	};
+
+	for (int i = 0; i < (int) lengthof(places); i++)
+	{
+		uint8		v4[4];
+
+		for (int j = 0; j < 4; j++)
+			v4[j] = a[places[i][j]];
+		if (lsm_address_is_metadata(v4))
+			return true;
+	}
+	return false;
+}
+
+static bool
 lsm_address_refused_v6(const uint8 *a)
 {
 	static const uint8 zeroes[12] = {0};
 	static const uint8 mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
+	static const uint8 translated[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
 	static const uint8 nat64[12] = {0, 0x64, 0xFF, 0x9B};
+	static const uint8 local_nat64[6] = {0, 0x64, 0xFF, 0x9B, 0, 1};
 	static const uint8 loopback[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
 	static const uint8 metadata[][16] = {
 		{0xFD, 0x00, 0x0E, 0xC2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02, 0x54},
-		{0xFD, 0x20, 0x00, 0xCE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02, 0x54}
+		{0xFD, 0x00, 0x0E, 0xC2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x00, 0x23},
+		{0xFD, 0x20, 0x00, 0xCE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02, 0x54},
+		{0xFD, 0x00, 0x00, 0xC1, 0, 0, 0, 0, 0, 0, 0, 0, 0xA9, 0xFE, 0xA9, 0xFE},
+		{0xFD, 0x00, 0x00, 0x42, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x00, 0x42}
 	};
 
 	if (memcmp(a, loopback, 16) == 0)
@@ -701,10 +741,13 @@ lsm_address_refused_v6(const uint8 *a)
 			return true;
 
 	/* IPv4 addresses that are written as others */
-	if (memcmp(a, zeroes, 12) == 0 || memcmp(a, mapped, 12) == 0 || memcmp(a, nat64, 12) == 0)
+	if (memcmp(a, zeroes, 12) == 0 || memcmp(a, mapped, 12) == 0 ||
+		memcmp(a, translated, 12) == 0 || memcmp(a, nat64, 12) == 0)
 		return lsm_address_refused_v4(a + 12);
 	if (a[0] == 0x20 && a[1] == 0x02)
 		return lsm_address_refused_v4(a + 2);
+	if (memcmp(a, local_nat64, 6) == 0)
+		return lsm_address_refused_local_nat64(a);
 	return false;
 }
 
