@@ -128,7 +128,7 @@ SELECT lsm_test_pick('minor_lo=1 base:0-9:0:1000 inc:0-9:1:250:2-2 inc:0-9:1:250
 -- the better of minor and major
 SELECT lsm_test_pick('base:0-9:0:1000 inc:0-9:10:80:4-4 inc:0-9:10:80:3-3 inc:0-9:10:80:2-2 inc:0-9:10:80:1-1');
 SELECT lsm_test_pick('base:0-9:0:1000 inc:0-9:10:60:4-4 inc:0-9:10:60:3-3 inc:0-9:10:60:2-2 inc:0-9:10:60:1-1');
--- rows of rolled-back transactions; not where writing costs more
+-- rows of rolled-back transactions, whatever writing costs: they are local
 SELECT lsm_test_pick('base:0-9:64:1000 base:10-19:64:1000:aborted base:20-29:64:1000');
 SELECT lsm_test_pick('medium=2 base:0-9:64:1000 base:10-19:64:1000:aborted base:20-29:64:1000');
 -- xids that have no place in the manifest

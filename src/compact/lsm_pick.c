@@ -721,8 +721,9 @@ lsm_pick_score_cell(const LsmPickMajor *major, int at)
 		lsm_pick_cell_raise(cell, LSM_PICK_READS, cell->waste /
 							(LSM_STAT_JOB_RECORDS + cell->rows + cell->versions) / penalty);
 	}
+	/* what a transaction has put into a store is visible: these rows are local */
 	if (at < facts->nbase && facts->base[at].aborted)
-		lsm_pick_cell_raise(cell, LSM_PICK_ABORTED, 1 / facts->medium);
+		lsm_pick_cell_raise(cell, LSM_PICK_ABORTED, 1);
 	if (at < facts->nbase && lsm_pick_overdue(facts, facts->base[at].stuck_xid) >= 1)
 		lsm_pick_cell_raise(cell, LSM_PICK_FREEZE,
 							lsm_pick_overdue(facts, facts->base[at].stuck_xid));
