@@ -106,7 +106,7 @@ lsm_columnscan_asked(LsmColumnScan *cscan)
 /*
  * Which changes of rows count: those of columns that are looked at, and of rows that end.
  * All do if rows have names, as their versions have names of their own; if system
- * columns are asked for; for serializable readers, which have to meet what they
+ * columns are asked for; as long as it is not known what is; for serializable readers, which have to meet what they
  * do not see; and for bitmap scans, whose rows are to be fetched.
  */
 static void
@@ -115,8 +115,8 @@ lsm_columnscan_set_asked(LsmColumnScan *cscan)
 	int			attnum = -1;
 
 	cscan->batch.asked = NULL;
-	if (cscan->names || cscan->system_columns || cscan->wanted != NULL ||
-		IsolationIsSerializable())
+	if (cscan->names || cscan->system_columns || cscan->prepare != NULL ||
+		cscan->wanted != NULL || IsolationIsSerializable())
 		return;
 	lsm_touch_clear(&cscan->asked);
 	lsm_touch_set(&cscan->asked, LSM_TOUCH_END);

@@ -93,6 +93,13 @@ extern void lsm_aggpath_install(void);
 extern const CustomScanMethods lsm_agg_methods;
 
 /* ---- lsm_scannode.c ---- */
+
+/*
+ * What a plan of LsmScan has in custom_private: numbers of the conditions in its qual that
+ * are looked at by column, and this, if nobody can ask for the names of its rows.
+ */
+#define LSM_SCAN_NAMELESS		(-1)
+
 extern const CustomScanMethods lsm_scan_methods;
 extern const CustomScanMethods lsm_bitmap_scan_methods;
 

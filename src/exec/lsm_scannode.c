@@ -125,8 +125,8 @@ lsm_scannode_begin(CustomScanState *css, EState *estate, int eflags)
 
 	lsm_columnscan_init(&node->cscan, ps, css->ss.ss_currentRelation,
 						list_length(plan->custom_private));
-	/* the target of an UPDATE, or of CURRENT OF */
-	node->cscan.names = true;
+	/* the target of CURRENT OF; that of an UPDATE asks for ctid */
+	node->cscan.names = !list_member_int(plan->custom_private, LSM_SCAN_NAMELESS);
 	if (css->ss.ss_ScanTupleSlot->tts_ops != &LsmSlotOps)
 	{
 		/* projection and qual were made for another kind of slot */

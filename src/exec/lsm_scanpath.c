@@ -95,6 +95,20 @@ lsm_scanpath_is_current_of(List *restrictions)
 	return false;
 }
 
+/*
+ * May the rows of a scan be the current ones of a cursor?  The server looks for its node
+ * below nodes that leave rows as they are (search_plan_tree() in execCurrent.c), never below
+ * a join, an aggregation or a grouping.
+ */
+static bool
+lsm_scanpath_is_current(PlannerInfo *root)
+{
+	const Query *query = root->parse;
+
+	return !query->hasAggs && query->groupClause == NIL && query->groupingSets == NIL &&
+		bms_membership(root->all_baserels) != BMS_MULTIPLE;
+}
+
 /* ---- costs ---- */
 
 /* The square of the correlation of a column with the order of rows; 0: not known. */
@@ -326,6 +340,8 @@ lsm_scanpath_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path, Lis
 	scan->scan.plan.targetlist = tlist;
 	scan->scan.plan.qual = extract_actual_clauses(clauses, false);
 	scan->flags = best_path->flags;
+	if (!lsm_scanpath_is_current(root))
+		batch = lappend_int(batch, LSM_SCAN_NAMELESS);
 	scan->custom_private = batch;
 	scan->methods = &lsm_scan_methods;
 	return &scan->scan.plan;

@@ -79,7 +79,12 @@ my @queries = (
 	q{SELECT count(*), min(a), max(f) FROM TAB WHERE k = 'Z'},
 	'SELECT count(*), sum(length(s.e)), max(s.b) FROM (SELECT e, b FROM TAB WHERE a = 13 OFFSET 0) s',
 	q{SELECT md5(string_agg(s::text, ',' ORDER BY s.id)) FROM (SELECT * FROM TAB OFFSET 0) s},
-	q{SELECT md5(string_agg(s::text, ',' ORDER BY s.id)) FROM (SELECT id, b, d FROM TAB WHERE d < '2020-06-01' OFFSET 0) s}
+	q{SELECT md5(string_agg(s::text, ',' ORDER BY s.id)) FROM (SELECT id, b, d FROM TAB WHERE d < '2020-06-01' OFFSET 0) s},
+	# rows of LsmScan that no cursor can get at
+	'SELECT sum(a % 7), count(f % 5) FROM TAB',
+	'SELECT a % 3, count(*), sum(b) FROM TAB GROUP BY a % 3 ORDER BY 1',
+	'SELECT sum(b), count(*) FROM TAB JOIN generate_series(1, 40) g ON a = g WHERE d > $$2020-02-01$$',
+	'SELECT DISTINCT ON (k) k, max(b + 1) OVER (PARTITION BY k) FROM TAB JOIN generate_series(1, 90) g ON a = g ORDER BY k'
 );
 
 my $queries_asked = 0;
