@@ -148,6 +148,7 @@ typedef struct LsmScanData
 	LsmAheadFeed feed;
 	LsmTid		feed_tid;		/* told up to here */
 	LsmTid		asked_tid;		/* last root of the block being pinned */
+	struct LsmScanIncrement *increments;	/* the same of increments */
 	bool		(*skip) (void *arg, const LsmManifestEntry *entry, uint32 blockno);
 	void	   *skip_arg;
 	/* bitmap and sample scans: rows of one LB */
@@ -314,6 +315,13 @@ extern bool lsm_scan_feed_block(LsmScan scan, LsmTid end, const LsmManifestEntry
 								uint32 *blockno);
 extern void lsm_scan_feed_restart(void *arg);
 extern LsmTid lsm_scan_read_root(LsmScan scan, LsmTid root);
+
+/* ---- lsm_scan_increment.c ---- */
+
+/* A block of an increment, with those that come next read ahead; NULL: the view is old. */
+extern LsmCachedBlock *lsm_scan_pin_increment(LsmScan scan, const LsmManifestEntry *entry,
+											  uint32 blockno);
+extern void lsm_scan_end_increments(LsmScan scan);
 
 /* ---- lsm_bitmap.c ---- */
 extern void lsm_bitmap_rescan(LsmScan scan);

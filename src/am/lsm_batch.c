@@ -236,8 +236,7 @@ lsm_batch_collect_increment(LsmBatchScan *batch, LsmView *view, int increment, L
 	blocks = lsm_segment_reader_blocks(reader);
 	for (blockno = lsm_segment_find_block(reader, lo); blockno < blocks; blockno++)
 	{
-		LsmCachedBlock *cached = lsm_block_pin_for(rel, scan->table, entry, blockno,
-												   LSM_READER_SCAN);
+		LsmCachedBlock *cached = lsm_scan_pin_increment(scan, entry, blockno);
 		int			rows;
 		int			row;
 

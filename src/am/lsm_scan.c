@@ -272,6 +272,7 @@ lsm_scan_end(TableScanDesc sscan)
 	lsm_scan_drop_unit(scan);
 	lsm_scan_drop_place(scan);
 	lsm_ahead_end(&scan->feed);
+	lsm_scan_end_increments(scan);
 	RelationDecrementReferenceCount(sscan->rs_rd);
 	if (scan->page != NULL)
 		pfree(scan->page);
@@ -602,7 +603,7 @@ lsm_scan_mark_increment(LsmScan scan, LsmManifestEntry *entry)
 			return false;
 		if (blockno >= lsm_segment_reader_blocks(reader))
 			return true;
-		cached = lsm_block_pin_for(rel, scan->table, entry, blockno, LSM_READER_SCAN);
+		cached = lsm_scan_pin_increment(scan, entry, blockno);
 		if (cached == NULL)
 			return false;
 		block = cached->block;

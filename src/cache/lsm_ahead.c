@@ -746,3 +746,39 @@ lsm_ahead_take(Relation rel, LsmTable *table, LsmAheadFeed *feed, const LsmAhead
 	lsm_ahead_pop(ahead);
 	return true;
 }
+
+/* ---- the feed of one segment ---- */
+
+static bool
+lsm_segment_feed_next(void *arg, const LsmManifestEntry **entry, uint32 *blockno)
+{
+	LsmSegmentFeed *segment = arg;
+
+	if (segment->next >= segment->end)
+		return false;
+	*entry = segment->entry;
+	*blockno = segment->next++;
+	return true;
+}
+
+static void
+lsm_segment_feed_restart(void *arg)
+{
+	LsmSegmentFeed *segment = arg;
+
+	segment->next = segment->asked + 1;
+}
+
+LsmAheadFeed *
+lsm_segment_feed(LsmSegmentFeed *segment, LsmReaderKind kind, const LsmManifestEntry *entry,
+				 uint32 blockno, uint32 end)
+{
+	segment->feed.kind = kind;
+	segment->feed.next = lsm_segment_feed_next;
+	segment->feed.restart = lsm_segment_feed_restart;
+	segment->feed.arg = segment;
+	segment->entry = entry;
+	segment->asked = blockno;
+	segment->end = end;
+	return &segment->feed;
+}

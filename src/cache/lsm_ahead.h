@@ -41,6 +41,20 @@ typedef struct LsmAheadFeed
 	uint64		serial;			/* of the window, if there still is one */
 } LsmAheadFeed;
 
+/* The feed of who goes through the blocks of one segment.  Zero at first. */
+typedef struct LsmSegmentFeed
+{
+	LsmAheadFeed feed;
+	const LsmManifestEntry *entry;	/* good while a block is being pinned */
+	uint32		asked;			/* the block that is being pinned */
+	uint32		next;			/* the one that is told next, */
+	uint32		end;			/* if it comes before this one */
+} LsmSegmentFeed;
+
+/* To pin a block with, of those before the end. */
+extern LsmAheadFeed *lsm_segment_feed(LsmSegmentFeed *segment, LsmReaderKind kind,
+									  const LsmManifestEntry *entry, uint32 blockno, uint32 end);
+
 /* A block of a segment, and where its bytes are in the stream. */
 typedef struct LsmAheadPlace
 {

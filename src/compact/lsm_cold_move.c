@@ -474,7 +474,7 @@ lsm_cold_move_out(LsmColdMove *move, Oid serverid, LsmJobStats *stats)
 	LSM_STOP("cold-before-put");
 	lsm_store_put(store, key, lsm_cold_pull, move, &info);
 	LSM_STOP("cold-after-put");
-	lsm_ahead_end(&move->cursor.feed);
+	lsm_ahead_end(&move->cursor.ahead.feed);
 	if (move->nroots != entry.rows)
 		lsm_segment_corrupt_entry(move->rel, &entry, "it has not the rows that the manifest says");
 	object.bytes = info.bytes;
@@ -508,7 +508,7 @@ lsm_cold_move_back(LsmColdMove *move, LsmJobStats *stats)
 		pages->append(pages, move->piece, move->piece_bytes);
 		given += move->piece_bytes;
 	}
-	lsm_ahead_end(&move->cursor.feed);
+	lsm_ahead_end(&move->cursor.ahead.feed);
 	if (given != bytes)
 		lsm_segment_corrupt_entry(move->rel, &entry, "its object has not the length of its blocks and values");
 

@@ -172,36 +172,12 @@ lsm_cursor_close(LsmCursor *cursor)
 
 /* ---- reading ahead ---- */
 
-static bool
-lsm_cursor_feed_next(void *arg, const LsmManifestEntry **entry, uint32 *blockno)
-{
-	LsmCursor  *cursor = arg;
-
-	if (cursor->feed_block >= cursor->nblocks)
-		return false;
-	*entry = &cursor->entry;
-	*blockno = cursor->feed_block++;
-	return true;
-}
-
-static void
-lsm_cursor_feed_restart(void *arg)
-{
-	LsmCursor  *cursor = arg;
-
-	cursor->feed_block = cursor->asked_block + 1;
-}
-
 /* The cursor is about to read a block. */
 static LsmAheadFeed *
 lsm_cursor_feed(LsmCursor *cursor, uint32 blockno)
 {
-	cursor->feed.kind = LSM_READER_COMPACTION;
-	cursor->feed.next = lsm_cursor_feed_next;
-	cursor->feed.restart = lsm_cursor_feed_restart;
-	cursor->feed.arg = cursor;
-	cursor->asked_block = blockno;
-	return &cursor->feed;
+	return lsm_segment_feed(&cursor->ahead, LSM_READER_COMPACTION, &cursor->entry, blockno,
+							cursor->nblocks);
 }
 
 /* Have the bytes of a block at hand, to be copied or decoded. */
@@ -224,7 +200,7 @@ lsm_cursor_block(LsmCursor *cursor, uint32 blockno)
 	cursor->blockno = blockno;
 	if (cursor->blockno >= cursor->nblocks)
 	{
-		lsm_ahead_end(&cursor->feed);
+		lsm_ahead_end(&cursor->ahead.feed);
 		lsm_progress_add(LSM_PROGRESS_SEGMENTS_DONE, 1);
 		return;
 	}

@@ -267,9 +267,7 @@ typedef struct LsmCursor
 	LsmCachedBlock *cached;
 	int			row;
 	LsmTid		root;			/* of the row; LSM_INVALID_TID at the end */
-	LsmAheadFeed feed;
-	uint32		asked_block;	/* the one that is being read */
-	uint32		feed_block;		/* the next to be read ahead */
+	LsmSegmentFeed ahead;
 } LsmCursor;
 
 /* A set of increments, and what becomes of them. */

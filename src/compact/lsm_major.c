@@ -460,7 +460,7 @@ lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
 			lsm_compact_row(compact, root, true, true);
 		}
 	}
-	lsm_ahead_end(&base.feed);
+	lsm_ahead_end(&base.ahead.feed);
 	compact->bytes += entry->stored_bytes;
 	lsm_progress_add(LSM_PROGRESS_SEGMENTS_DONE, 1);
 }
@@ -507,7 +507,7 @@ lsm_major_merge(LsmCompact *compact, LsmMajorSweep *sweep, LsmMajorPart *part,
 	lsm_major_strays(compact, LSM_MAX_TID);
 	lsm_merge_finish(compact->merge);
 	for (int i = 0; i < compact->ncursors; i++)
-		lsm_ahead_end(&compact->cursors[i].feed);
+		lsm_ahead_end(&compact->cursors[i].ahead.feed);
 	for (int i = 0; i < part->n; i++)
 		removed[nremoved++] = part->increments[i].uid;
 	if (nremoved == 0)

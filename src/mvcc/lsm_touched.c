@@ -13,6 +13,7 @@
  */
 #include "postgres.h"
 
+#include "lsm_ahead.h"
 #include "lsm_mvcc.h"
 #include "lsm_sharedcache.h"
 #include "miscadmin.h"
@@ -56,18 +57,23 @@ static bool
 lsm_touched_ask(Relation rel, LsmTable *table, const LsmManifestEntry *entry, uint32 blocks,
 				LsmTouch *touch)
 {
+	LsmSegmentFeed ahead = {0};
+
 	lsm_touch_clear(touch);
 	for (uint32 blockno = 0; blockno < blocks; blockno++)
 	{
 		LsmCachedBlock *cached;
 
 		CHECK_FOR_INTERRUPTS();
-		cached = lsm_block_pin_for(rel, table, entry, blockno, LSM_READER_SCAN);
+		cached = lsm_block_pin_ahead(rel, table, entry, blockno,
+									 lsm_segment_feed(&ahead, LSM_READER_SCAN, entry, blockno,
+													  blocks));
 		if (cached == NULL)
 			return false;
 		lsm_touched_add_block(touch, cached->block);
 		lsm_block_unpin_now(cached);
 	}
+	lsm_ahead_end(&ahead.feed);
 	lsm_sharedcache_put(entry->uid, LSM_CACHE_TOUCHED, sizeof(*touch), (const char *) touch,
 						LSM_TOUCH_POINT);
 	return true;

@@ -30,6 +30,7 @@
 
 #include "access/visibilitymap.h"
 #include "access/xloginsert.h"
+#include "lsm_ahead.h"
 #include "lsm_mvcc.h"
 #include "lsm_stop.h"
 #include "lsm_vmpage.h"
@@ -97,10 +98,15 @@ lsm_vm_is_barred(LsmVmUpdate *update, BlockNumber lb)
 static bool
 lsm_vm_read_increment(LsmVmUpdate *update, const LsmManifestEntry *entry)
 {
+	LsmSegmentFeed ahead = {0};
+
 	for (uint32 blockno = 0; blockno < entry->blocks; blockno++)
 	{
-		LsmCachedBlock *cached = lsm_block_pin_for(update->rel, update->table, entry, blockno,
-												   LSM_READER_COMPACTION);
+		LsmCachedBlock *cached = lsm_block_pin_ahead(update->rel, update->table, entry, blockno,
+													 lsm_segment_feed(&ahead,
+																	  LSM_READER_COMPACTION,
+																	  entry, blockno,
+																	  entry->blocks));
 
 		if (cached == NULL)
 			return false;
@@ -117,6 +123,7 @@ lsm_vm_read_increment(LsmVmUpdate *update, const LsmManifestEntry *entry)
 		}
 		lsm_block_unpin_now(cached);
 	}
+	lsm_ahead_end(&ahead.feed);
 	return true;
 }
 

@@ -258,6 +258,16 @@ unlike($node->safe_psql('postgres', "EXPLAIN (ANALYZE, BUFFERS off) $scanned"), 
 $node->safe_psql('postgres', $_) foreach ("UPDATE points SET t = t || 'y' WHERE id % 5 = 3", "SELECT lsm_flush('points')");
 my @sessions = map { (explained(0, 'SELECT sum(id) FROM points WHERE id > 0'))[1] } (1 .. 2);
 cmp_ok($sessions[1], '<', $sessions[0], 'the second session need not read the increment');
+# blocks of increments are read together, too: by who finds out what they have touched, and by who needs their rows
+my $increment = $node->safe_psql('postgres', "SELECT sum(blocks) FROM lsm_segments('points') WHERE kind = 'increment'");
+cmp_ok($increment, '>', 20, 'an increment of many blocks');
+foreach my $query ('SELECT sum(id) FROM points', 'SELECT sum(length(t)) FROM points', 'SELECT sum(length(p.t)) FROM (SELECT t FROM points OFFSET 0) p')
+{
+	$node->restart;
+	$node->safe_psql('postgres', 'SELECT lsm_stat_reset()');
+	$node->safe_psql('postgres', "SET max_parallel_workers_per_gather = 0; SET lsm.enable_lsmscan = " . ($query =~ /OFFSET/ ? 'off' : 'on') . "; $query");
+	cmp_ok($node->safe_psql('postgres', "SELECT sum(requests) FROM lsm_stat_io WHERE reader = 'scan'"), '<', $increment, "$query: few requests");
+}
 if ($node->safe_psql('postgres', 'SHOW server_version_num') >= 180000)
 {
 	$node->restart;
