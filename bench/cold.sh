@@ -14,7 +14,7 @@
 # Keys have 150 rows each, at random places.  Workers run only while rows are inserted.
 #
 # "cold.sh 300000 15 3" is a quick try of two minutes.  PARTS chooses from
-# "move points lists ranges major inserts".
+# "move points lists ranges sizes major inserts".
 #
 # Environment: see lib.sh, and
 #	  PARTS			(all)
@@ -37,7 +37,7 @@ rows=${1:-20000000}
 seconds=${2:-600}
 rounds=${3:-5}
 delay=${4:-20}
-parts=${PARTS:-move points lists ranges major inserts}
+parts=${PARTS:-move points lists ranges sizes major inserts}
 clients=${CLIENTS:-4}
 keys=$((rows / 150))
 seed=0
@@ -309,6 +309,36 @@ part_ranges()
 	done
 }
 
+# sizes_query TABLE: a sum over a quarter of the table, which reads all of its blocks
+sizes_query()
+{
+	echo "SELECT sum(v) FROM $1 WHERE id <= $((rows / 4));"
+}
+
+# Time against the size of requests, by medium: at home past the page cache.  The default must
+# not be far from the best.
+part_sizes()
+{
+	local place size setting bytes best default default_ms
+
+	bench_section "size of requests"
+	for place in home near far; do
+		best=
+		default=512
+		[ "$place" = home ] || default=4096
+		bytes=$(bench_sql bench "SELECT sum(stored_bytes) / 4 FROM lsm_segments('cold_$place')")
+		for size in 16 64 256 512 1024 2048 4096 8192; do
+			setting="SET lsm.store_read_size = $size;"
+			[ "$place" != home ] || setting="SET lsm.direct_io = on; SET lsm.multiblock_read_size = $size;"
+			prepare=$setting repeated sizes_query "cold_$place"
+			bench_say "$place: $size kB: $ms ms $(spent), $gets GETs, $(mb "$(bench_calc %.0f "$bytes / $ms * 1000")") a second"
+			best=$(bench_calc %.1f "${best:-$ms} < $ms ? ${best:-$ms} : $ms")
+			[ "$size" != "$default" ] || default_ms=$ms
+		done
+		at_most "$place: time with $default kB (default), over the best" 1.25 "$(bench_calc %.2f "$default_ms / $best")"
+	done
+}
+
 # objects SERVER_TABLE: keys of its objects
 objects()
 {
@@ -421,7 +451,7 @@ case " $parts " in
 			move "cold_$table"
 		done ;;
 esac
-for part in points lists ranges major inserts; do
+for part in points lists ranges sizes major inserts; do
 	case " $parts " in *" $part "*) "part_$part" ;; esac
 done
 bench_finish

@@ -227,8 +227,8 @@ COMMENT ON FUNCTION lsm_store_check(name) IS
     'tests whether a store can be used';
 
 -- Objects that nothing in this database needs: its own, those of databases that are no
--- more, and what lies there under other tokens, which cannot be removed here, as
--- whoever put it may need it.  For the owner of the server.
+-- more, and what lies there under other tokens.  Removable is what this data directory has
+-- put and nobody has claimed.  For the owner of the server.
 CREATE FUNCTION lsm_store_orphans(server name,
     OUT object_key text, OUT bytes bigint, OUT modified timestamptz,
     OUT database oid, OUT removable boolean)
@@ -245,6 +245,37 @@ AS 'MODULE_PATHNAME', 'lsm_store_remove_orphans_sql'
 LANGUAGE C STRICT;
 COMMENT ON FUNCTION lsm_store_remove_orphans(name, interval) IS
     'deletes objects of a store that nothing needs';
+
+-- Claims are left in a store by databases that need objects which another data directory,
+-- or another database, has put: promoted standbys, restored backups, copies.  What
+-- they cover is not deleted.  claim_key is the claim, claimed the beginning of the keys of
+-- what it covers, as far as that is older; claimed_here tells that this data directory has
+-- put that, claimant_here that it is the one who needs it.  For the owner of the server.
+CREATE FUNCTION lsm_store_claims(server name,
+    OUT claim_key text, OUT claimed text, OUT since timestamptz,
+    OUT claimed_here boolean, OUT claimant_here boolean)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'lsm_store_claims_sql'
+LANGUAGE C STRICT;
+COMMENT ON FUNCTION lsm_store_claims(name) IS
+    'lists who needs objects of others in a store';
+
+-- Puts the claims of this database now, as workers do when they come; returns how many it
+-- has then.
+CREATE FUNCTION lsm_store_claim(server name)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'lsm_store_claim_sql'
+LANGUAGE C STRICT;
+COMMENT ON FUNCTION lsm_store_claim(name) IS
+    'claims the objects of others that this database needs';
+
+-- Removes a claim of one who is no more.  Who lives claims again.
+CREATE FUNCTION lsm_store_remove_claim(server name, claim_key text)
+RETURNS void
+AS 'MODULE_PATHNAME', 'lsm_store_remove_claim_sql'
+LANGUAGE C STRICT;
+COMMENT ON FUNCTION lsm_store_remove_claim(name, text) IS
+    'removes a claim of one who is no more from a store';
 
 -- Objects that nothing needs, since when, and where WAL was then.
 CREATE TABLE lsm_store_queue (

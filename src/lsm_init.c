@@ -191,6 +191,11 @@ lsm_init_settings(void)
 							"It is the size of an object.",
 							&lsm_cold_segment_size, 64 * 1024, 16 * 1024, 256 * 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.store_read_size",
+							"Sets the size up to which blocks in a store are read by one request.",
+							NULL,
+							&lsm_store_read_size, 4 * 1024, 16, 16 * 1024,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.store_delete_delay",
 							"Sets the time for which objects of stores are kept when nothing needs them any more.",
 							"-1 keeps them for ever.  Restored backups may need what was kept when they were made.",

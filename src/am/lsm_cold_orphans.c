@@ -11,15 +11,19 @@
  * may put or delete (lsm_cold_owner.c):
  *
  *	1. It lists the objects.
- *	2. It takes ExclusiveLock on the stores of the database: nobody is between a put and
- *	   the edit, so each object that is listed and needed is named by now.  It reads
- *	   the manifests of all tables, of which no one may be locked by who drops, truncates
- *	   or rewrites it: then the sweep is given up.  The lock is given back: what is not
- *	   named now never will be.
+ *	2. It waits for the puts that are under way in the database, but not for those
+ *	   that begin meanwhile: each object that is listed and needed is named by now, and
+ *	   what is not named never will be.  It reads the manifests of all tables, of
+ *	   which no one may be locked by who drops, truncates or rewrites it: then the
+ *	   sweep is given up.
  *	3. What no entry names and the queue does not have goes to the queue, a table of
  *	   the extension, with the time and the end of WAL.
  *	4. What the queue has had for lsm.store_delete_delay, and all standbys and slots
- *	   have gone beyond, is deleted.  What has no object any more leaves the queue.
+ *	   have gone beyond, is deleted, unless somebody else has claimed it
+ *	   (lsm_cold_claims.c).  What has no object any more leaves the queue.
+ *
+ * Manifests tell which claims this database needs, too.  These are put whether or not
+ * the sweep can go on.
  *
  * What puts have left in the store that is no object yet goes with the sweep, too.
  *
@@ -27,9 +31,9 @@
  * sweep or after it.  What the queue has is compared anew each time.  Before
  * anything is deleted, WAL is flushed: a crash must not bring back an entry.
  *
- * The lock is one for all stores, as two servers may name one place: then the sweep of
- * one sees what is put by way of the other.  No request is made with it, or who moves
- * segments to one store would wait for another.
+ * Puts are those of all stores, as two servers may name one place: then the sweep of
+ * one sees what is put by way of the other.  No snapshot is held while it lists and
+ * waits.
  *
  * Workers sweep the stores of a database when they visit it.
  *
@@ -55,6 +59,7 @@
 #include "funcapi.h"
 #include "lsm_am.h"
 #include "lsm_cold.h"
+#include "lsm_cold_claims.h"
 #include "lsm_cold_orphans.h"
 #include "lsm_stop.h"
 #include "storage/lmgr.h"
@@ -69,6 +74,7 @@
 
 PG_FUNCTION_INFO_V1(lsm_store_orphans_sql);
 PG_FUNCTION_INFO_V1(lsm_store_remove_orphans_sql);
+PG_FUNCTION_INFO_V1(lsm_store_claim_sql);
 
 int			lsm_store_delete_delay = 24 * 3600;
 
@@ -81,29 +87,53 @@ typedef struct LsmOrphan
 	char		key[LSM_COLD_KEY_BYTES];	/* hash key */
 	uint64		bytes;
 	int64		modified;		/* seconds since 1970, 0: not known */
+	uint64		owner;
 	Oid			database;
 	bool		named;			/* by an entry of this database */
 	bool		ours;			/* under a token of this data directory */
 } LsmOrphan;
 
-/* ---- what the store has ---- */
-
-static HTAB *
-lsm_orphans_create(void)
+/* A look at a store. */
+typedef struct LsmSweep
 {
+	LsmStore   *store;
+	uint64		server;			/* what entries call it */
+	HTAB	   *objects;		/* that it has */
+	HTAB	   *claims;			/* that it has, and that this database needs */
+} LsmSweep;
+
+static LsmSweep *
+lsm_sweep_begin(Oid serverid, Oid userid)
+{
+	LsmSweep   *sweep = palloc(sizeof(LsmSweep));
 	HASHCTL		ctl;
 
+	sweep->store = lsm_store_open(serverid, userid);
+	sweep->server = lsm_cold_name_hash(GetForeignServer(serverid)->servername);
+	sweep->claims = lsm_claims_create();
 	ctl.keysize = LSM_COLD_KEY_BYTES;
 	ctl.entrysize = sizeof(LsmOrphan);
 	ctl.hcxt = CurrentMemoryContext;
-	return hash_create("lsm objects", 1024, &ctl, HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+	sweep->objects = hash_create("lsm objects", 1024, &ctl,
+								 HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+	return sweep;
 }
+
+static void
+lsm_sweep_end(LsmSweep *sweep)
+{
+	hash_destroy(sweep->objects);
+	hash_destroy(sweep->claims);
+	pfree(sweep);
+}
+
+/* ---- what the store has ---- */
 
 /* Add the objects under a prefix; what is not named as ours are is passed over. */
 static void
-lsm_orphans_list(HTAB *objects, LsmStore *store, const char *prefix)
+lsm_orphans_list(LsmSweep *sweep, const char *prefix)
 {
-	LsmStoreList *list = lsm_store_list_begin(store, prefix);
+	LsmStoreList *list = lsm_store_list_begin(sweep->store, prefix);
 	LsmStoreListed listed;
 
 	while (lsm_store_list_next(list, &listed))
@@ -120,9 +150,10 @@ lsm_orphans_list(HTAB *objects, LsmStore *store, const char *prefix)
 				   &system, &owner, &database, &end) != 3 ||
 			end == 0 || listed.key[end] != '\0' || system != GetSystemIdentifier())
 			continue;
-		object = hash_search(objects, listed.key, HASH_ENTER, NULL);
+		object = hash_search(sweep->objects, listed.key, HASH_ENTER, NULL);
 		object->bytes = listed.bytes;
 		object->modified = listed.modified;
+		object->owner = owner;
 		object->database = database;
 		object->named = false;
 		object->ours = owner == lsm_cold_owner_of(database);
@@ -132,9 +163,9 @@ lsm_orphans_list(HTAB *objects, LsmStore *store, const char *prefix)
 
 /* ---- what is needed ---- */
 
-/* Mark what the entries of a table name. */
+/* Mark what the entries of a table name, and the claims that follow from it. */
 static void
-lsm_orphans_mark_table(HTAB *objects, Relation rel)
+lsm_orphans_mark_table(LsmSweep *sweep, Relation rel)
 {
 	LsmView    *view;
 
@@ -148,9 +179,11 @@ lsm_orphans_mark_table(HTAB *objects, Relation rel)
 
 		if (!lsm_entry_names_object(&view->entries[i]))
 			continue;
+		if (lsm_entry_object(&view->entries[i])->server == sweep->server)
+			lsm_claims_need(sweep->claims, lsm_entry_object(&view->entries[i]));
 		memset(key, 0, sizeof(key));
 		lsm_cold_key(&view->entries[i], key);
-		object = hash_search(objects, key, HASH_FIND, NULL);
+		object = hash_search(sweep->objects, key, HASH_FIND, NULL);
 		if (object != NULL)
 			object->named = true;
 	}
@@ -179,14 +212,16 @@ lsm_orphans_tables(void)
 }
 
 /*
- * Mark what the tables of the database need.  False: one of them is locked.  Its lock
- * is given back at once: no entry can come to name an object that is there.
+ * Mark what the tables of the database need, of which none is passed over but those that
+ * are locked.  False: one is.  Locks are given back at once: no entry can come to name
+ * an object that is there.
  */
 static bool
-lsm_orphans_mark_tables(HTAB *objects)
+lsm_orphans_mark_tables(LsmSweep *sweep)
 {
 	List	   *tables = lsm_orphans_tables();
 	ListCell   *lc;
+	bool		complete = true;
 
 	foreach(lc, tables)
 	{
@@ -194,53 +229,66 @@ lsm_orphans_mark_tables(HTAB *objects)
 
 		CHECK_FOR_INTERRUPTS();
 		if (!ConditionalLockRelationOid(lfirst_oid(lc), AccessShareLock))
-			return false;
+		{
+			complete = false;
+			continue;
+		}
 		rel = try_relation_open(lfirst_oid(lc), NoLock);
 		if (rel != NULL)
 		{
-			lsm_orphans_mark_table(objects, rel);
+			lsm_orphans_mark_table(sweep, rel);
 			relation_close(rel, NoLock);
 		}
 		UnlockRelationOid(lfirst_oid(lc), AccessShareLock);
 	}
-	return true;
+	return complete;
 }
 
 /*
- * The same while nobody is between a put and the edit; false, if !wait: somebody is.  What
+ * The same when nobody is between a put and the edit who was when objects were listed.  What
  * puts have left under the prefix goes, if there is one: only files, no request.
  */
 static bool
-lsm_orphans_mark(HTAB *objects, LsmStore *store, const char *prefix, bool wait)
+lsm_orphans_mark(LsmSweep *sweep, const char *prefix)
 {
-	bool		complete;
-
-	if (!lsm_cold_lock_stores(ExclusiveLock, wait))
-		return false;
+	lsm_cold_wait_for_puts();
+	if (prefix != NULL)
+		lsm_store_clean(sweep->store, prefix);
 
 	/* tables that were made meanwhile are to be found */
 	AcceptInvalidationMessages();
 	InvalidateCatalogSnapshot();
-	complete = lsm_orphans_mark_tables(objects);
-	if (prefix != NULL)
-		lsm_store_clean(store, prefix);
-	lsm_cold_unlock_stores(ExclusiveLock);
-	return complete;
+	return lsm_orphans_mark_tables(sweep);
 }
 
-/* Keys of objects of this database that nothing names. */
-static ArrayType *
-lsm_orphans_unnamed(HTAB *objects)
+static bool
+lsm_orphan_is_claimed(LsmSweep *sweep, const LsmOrphan *object)
 {
-	Datum	   *keys = palloc(Max(hash_get_num_entries(objects), 1) * sizeof(Datum));
+	return lsm_claims_cover(sweep->claims, object->owner, object->database, object->modified);
+}
+
+/*
+ * Keys of objects of this database that nothing names, and of claims that it needs no
+ * more; of these, if unclaimed, only what nobody else has claimed.
+ */
+static ArrayType *
+lsm_orphans_unnamed(LsmSweep *sweep, bool unclaimed)
+{
+	List	   *done = lsm_claims_done(sweep->claims);
+	Datum	   *keys = palloc((hash_get_num_entries(sweep->objects) + list_length(done) + 1) *
+							  sizeof(Datum));
 	HASH_SEQ_STATUS scan;
 	LsmOrphan  *object;
+	ListCell   *lc;
 	int			n = 0;
 
-	hash_seq_init(&scan, objects);
+	hash_seq_init(&scan, sweep->objects);
 	while ((object = hash_seq_search(&scan)) != NULL)
-		if (object->ours && object->database == MyDatabaseId && !object->named)
+		if (object->ours && object->database == MyDatabaseId && !object->named &&
+			!(unclaimed && lsm_orphan_is_claimed(sweep, object)))
 			keys[n++] = CStringGetTextDatum(object->key);
+	foreach(lc, done)
+		keys[n++] = CStringGetTextDatum(lfirst(lc));
 	return construct_array(keys, n, TEXTOID, -1, false, TYPALIGN_INT);
 }
 
@@ -295,12 +343,13 @@ lsm_queue_run(const char *sql, int expected, Oid serverid, Datum array)
 
 /*
  * Bring the queue up to date, and delete what is due.  Standbys that the server does
- * not know where they are count as having replayed nothing.
+ * not know where they are count as having replayed nothing; who has told what WAL it has
+ * written, but not what it has replayed, replays none (pg_receivewal).
  */
 static void
-lsm_queue_work(LsmStore *store, Oid serverid, HTAB *objects)
+lsm_queue_work(LsmSweep *sweep, Oid serverid)
 {
-	ArrayType  *unnamed = lsm_orphans_unnamed(objects);
+	ArrayType  *unnamed = lsm_orphans_unnamed(sweep, false);
 	const char **keys;
 	int			n;
 
@@ -313,40 +362,59 @@ lsm_queue_work(LsmStore *store, Oid serverid, HTAB *objects)
 				  SPI_OK_INSERT, serverid, PointerGetDatum(unnamed));
 	lsm_queue_run("DELETE FROM %s WHERE server = $1 AND object_key = ANY ($2) AND $4 >= 0 AND $3 IS NOT NULL "
 				  "AND since <= pg_catalog.clock_timestamp() - pg_catalog.make_interval(secs => $4) "
-				  "AND lsn <= ALL (SELECT coalesce(replay_lsn, '0/0') FROM pg_catalog.pg_stat_replication) "
+				  "AND lsn <= ALL (SELECT coalesce(replay_lsn, '0/0') FROM pg_catalog.pg_stat_replication "
+				  "WHERE replay_lsn IS NOT NULL OR write_lsn IS NULL) "
 				  "AND lsn <= ALL (SELECT restart_lsn FROM pg_catalog.pg_replication_slots "
 				  "WHERE restart_lsn IS NOT NULL) RETURNING object_key",
-				  SPI_OK_DELETE_RETURNING, serverid, PointerGetDatum(unnamed));
+				  SPI_OK_DELETE_RETURNING, serverid,
+				  PointerGetDatum(lsm_orphans_unnamed(sweep, true)));
 	n = SPI_processed;
 	keys = palloc(Max(n, 1) * sizeof(char *));
 	for (int i = 0; i < n; i++)
 		keys[i] = SPI_getvalue(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1);
 	if (n > 0)
-		lsm_orphans_delete(store, keys, n);
+		lsm_orphans_delete(sweep->store, keys, n);
 	SPI_finish();
 }
 
 /*
- * Sweep a store: with the rights of the server's owner.  Needs a snapshot.  False:
- * somebody puts objects, or has a table locked.
+ * Sweep a store: with the rights of the server's owner.  False: somebody else does so,
+ * or has a table locked, or nothing is ever to be deleted.
  */
 static bool
 lsm_orphans_sweep(Oid serverid)
 {
 	char		prefix[LSM_COLD_KEY_BYTES];
-	LsmStore   *store = lsm_store_open(serverid, GetForeignServer(serverid)->owner);
-	HTAB	   *objects = lsm_orphans_create();
+	LsmSweep   *sweep;
+	bool		complete;
 
 	/* it goes with the transaction: the queue must be seen by the next one */
-	if (!lsm_cold_lock_stores(ShareUpdateExclusiveLock, false))
+	if (!lsm_cold_sweep_begin(false))
 		return false;
-	lsm_cold_own_prefix(prefix);
-	lsm_orphans_list(objects, store, prefix);
-	if (!lsm_orphans_mark(objects, store, prefix, false))
-		return false;
-	lsm_queue_work(store, serverid, objects);
-	hash_destroy(objects);
-	return true;
+	PushActiveSnapshot(GetTransactionSnapshot());
+	sweep = lsm_sweep_begin(serverid, GetForeignServer(serverid)->owner);
+	PopActiveSnapshot();
+	if (lsm_store_delete_delay < 0)
+	{
+		(void) lsm_orphans_mark_tables(sweep);
+		complete = false;
+	}
+	else
+	{
+		lsm_cold_own_prefix(prefix);
+		lsm_orphans_list(sweep, prefix);
+		complete = lsm_orphans_mark(sweep, prefix);
+	}
+	lsm_claims_list(sweep->claims, sweep->store);
+	(void) lsm_claims_put(sweep->claims, sweep->store);
+	if (complete)
+	{
+		PushActiveSnapshot(GetTransactionSnapshot());
+		lsm_queue_work(sweep, serverid);
+		PopActiveSnapshot();
+	}
+	lsm_sweep_end(sweep);
+	return complete;
 }
 
 /* The stores of the database. */
@@ -386,34 +454,35 @@ lsm_orphans_sweep_store(Oid serverid)
  * those of databases that are no more.  What lies under other tokens is listed with
  * them, unless this database needs it; but who put it may.
  */
-static HTAB *
+static LsmSweep *
 lsm_orphans_find(Oid serverid, bool all)
 {
-	HTAB	   *objects = lsm_orphans_create();
-	LsmStore   *store;
+	LsmSweep   *sweep;
 	ForeignServer *server = GetForeignServer(serverid);
 
 	PreventCommandDuringRecovery(all ? "lsm_store_orphans()" : "lsm_store_remove_orphans()");
 	if (!has_privs_of_role(GetUserId(), server->owner))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_SERVER, server->servername);
-	store = lsm_store_open(serverid, GetUserId());
-	(void) lsm_cold_lock_stores(ShareUpdateExclusiveLock, true);
-	lsm_orphans_list(objects, store, psprintf(UINT64_FORMAT "/", GetSystemIdentifier()));
-	if (!lsm_orphans_mark(objects, store, NULL, true))
+	sweep = lsm_sweep_begin(serverid, GetUserId());
+	(void) lsm_cold_sweep_begin(true);
+	lsm_orphans_list(sweep, psprintf(UINT64_FORMAT "/", GetSystemIdentifier()));
+	if (!lsm_orphans_mark(sweep, NULL))
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("could not look at all tables of the database"),
 				 errdetail("One of them is locked."),
 				 errhint("Try again later.")));
-	return objects;
+	lsm_claims_list(sweep->claims, sweep->store);
+	return sweep;
 }
 
-/* May it be removed? */
+/* May it be removed here? */
 static bool
-lsm_orphan_is_removable(const LsmOrphan *object)
+lsm_orphan_is_removable(LsmSweep *sweep, const LsmOrphan *object)
 {
 	return object->ours && !object->named &&
-		(object->database == MyDatabaseId || get_database_name(object->database) == NULL);
+		(object->database == MyDatabaseId || get_database_name(object->database) == NULL) &&
+		!lsm_orphan_is_claimed(sweep, object);
 }
 
 /*
@@ -424,29 +493,31 @@ lsm_store_orphans_sql(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Oid			serverid = get_foreign_server_oid(NameStr(*PG_GETARG_NAME(0)), false);
-	HTAB	   *objects = lsm_orphans_find(serverid, true);
+	LsmSweep   *sweep = lsm_orphans_find(serverid, true);
 	HASH_SEQ_STATUS scan;
 	LsmOrphan  *object;
 
 	InitMaterializedSRF(fcinfo, 0);
-	hash_seq_init(&scan, objects);
+	hash_seq_init(&scan, sweep->objects);
 	while ((object = hash_seq_search(&scan)) != NULL)
 	{
 		Datum		values[5];
 		bool		nulls[5] = {false};
 
 		/* those of another database are found there */
-		if (object->named || (object->ours && !lsm_orphan_is_removable(object)))
+		if (object->named ||
+			(object->ours && object->database != MyDatabaseId &&
+			 get_database_name(object->database) != NULL))
 			continue;
 		values[0] = CStringGetTextDatum(object->key);
 		values[1] = Int64GetDatum((int64) object->bytes);
 		nulls[2] = object->modified == 0;
 		values[2] = TimestampTzGetDatum(time_t_to_timestamptz((pg_time_t) object->modified));
 		values[3] = ObjectIdGetDatum(object->database);
-		values[4] = BoolGetDatum(object->ours);
+		values[4] = BoolGetDatum(lsm_orphan_is_removable(sweep, object));
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
-	hash_destroy(objects);
+	lsm_sweep_end(sweep);
 	return (Datum) 0;
 }
 
@@ -461,20 +532,48 @@ lsm_store_remove_orphans_sql(PG_FUNCTION_ARGS)
 	TimestampTz oldest = DatumGetTimestampTz(DirectFunctionCall2(timestamptz_mi_interval,
 																 TimestampTzGetDatum(GetCurrentTimestamp()),
 																 PG_GETARG_DATUM(1)));
-	HTAB	   *objects = lsm_orphans_find(serverid, false);
-	const char **keys = palloc(Max(hash_get_num_entries(objects), 1) * sizeof(char *));
+	LsmSweep   *sweep = lsm_orphans_find(serverid, false);
+	const char **keys = palloc(Max(hash_get_num_entries(sweep->objects), 1) * sizeof(char *));
 	HASH_SEQ_STATUS scan;
 	LsmOrphan  *object;
 	int			n = 0;
 
 	PreventCommandIfReadOnly("lsm_store_remove_orphans()");
-	hash_seq_init(&scan, objects);
+	hash_seq_init(&scan, sweep->objects);
 	while ((object = hash_seq_search(&scan)) != NULL)
-		if (lsm_orphan_is_removable(object) && object->modified != 0 &&
+		if (lsm_orphan_is_removable(sweep, object) && object->modified != 0 &&
 			time_t_to_timestamptz((pg_time_t) object->modified) <= oldest)
 			keys[n++] = object->key;
 	if (n > 0)
-		lsm_orphans_delete(lsm_store_open(serverid, GetUserId()), keys, n);
-	hash_destroy(objects);
+		lsm_orphans_delete(sweep->store, keys, n);
+	lsm_sweep_end(sweep);
+	PG_RETURN_INT64(n);
+}
+
+/*
+ * lsm_store_claim(server): put the claims of this database that are missing, which workers
+ * do by themselves when they come.  Returns how many it has then.
+ */
+Datum
+lsm_store_claim_sql(PG_FUNCTION_ARGS)
+{
+	ForeignServer *server = GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false);
+	LsmSweep   *sweep;
+	int64		n;
+
+	PreventCommandDuringRecovery("lsm_store_claim()");
+	PreventCommandIfReadOnly("lsm_store_claim()");
+	if (!has_privs_of_role(GetUserId(), server->owner))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_SERVER, server->servername);
+	sweep = lsm_sweep_begin(server->serverid, GetUserId());
+	(void) lsm_cold_sweep_begin(true);
+	if (!lsm_orphans_mark_tables(sweep))
+		ereport(WARNING,
+				(errmsg("could not look at all tables of the database"),
+				 errdetail("One of them is locked."),
+				 errhint("Try again later.")));
+	lsm_claims_list(sweep->claims, sweep->store);
+	n = lsm_claims_put(sweep->claims, sweep->store);
+	lsm_sweep_end(sweep);
 	PG_RETURN_INT64(n);
 }

@@ -311,12 +311,18 @@ lsm_ahead_end(LsmAheadFeed *feed)
 	feed->serial = 0;
 }
 
+/* The longest request. */
+static Size
+lsm_ahead_request(bool cold)
+{
+	return (Size) (cold ? lsm_store_read_size : lsm_multiblock_read_size) * 1024;
+}
+
 /* The widest window. */
 static Size
 lsm_ahead_most(const LsmAhead *ahead, uint32 block_bytes, bool cold)
 {
-	Size		request = Max(cold ? (Size) LSM_COLD_READ_BYTES :
-							  (Size) lsm_multiblock_read_size * 1024, block_bytes);
+	Size		request = Max(lsm_ahead_request(cold), block_bytes);
 	Size		others = lsm_ahead_bytes - ahead->memory;
 
 	/* twice: runs have whole pages, and blocks between them */
@@ -486,7 +492,7 @@ static void
 lsm_ahead_start_cold(LsmAhead *ahead, Relation rel, const LsmManifestEntry *entry,
 					 LsmAheadItem *items)
 {
-	LsmReadLimits limits = {LSM_COLD_READ_BYTES / LSM_PAGE_PAYLOAD,
+	LsmReadLimits limits = {lsm_ahead_request(true) / LSM_PAGE_PAYLOAD,
 	LSM_COLD_GAP_BYTES / LSM_PAGE_PAYLOAD};
 	LsmExtent	whole = {0, (uint32) (lsm_entry_object(entry)->bytes / LSM_PAGE_PAYLOAD) + 1};
 	int			nwants = ahead->nwants;
@@ -644,8 +650,7 @@ lsm_ahead_restart(LsmAhead *ahead, Relation rel, LsmTable *table, LsmAheadFeed *
 static void
 lsm_ahead_again(LsmAhead *ahead, Relation rel, LsmTable *table, const LsmAheadPlace *lost)
 {
-	Size		most = lsm_entry_is_cold(lost->entry) ? (Size) LSM_COLD_READ_BYTES :
-	(Size) lsm_multiblock_read_size * 1024;
+	Size		most = lsm_ahead_request(lsm_entry_is_cold(lost->entry));
 	LsmSegmentReader *reader = lsm_reader_get(rel, table, lost->entry);
 	Size		bytes = 0;
 

@@ -35,6 +35,7 @@
 #include "utils/syscache.h"
 
 int			lsm_cold_segment_size = 64 * 1024;
+int			lsm_store_read_size = 4 * 1024;
 
 /* ---- servers ---- */
 
@@ -139,30 +140,72 @@ lsm_cold_depends(Oid relid, Oid serverid)
 /* No server has that OID, nor sub-objects. */
 #define LSM_COLD_LOCK_SUBID		0xF000
 
-static void
-lsm_cold_lock_tag(LOCKTAG *tag)
-{
-	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, ForeignServerRelationId, InvalidOid,
-					   LSM_COLD_LOCK_SUBID);
-}
+/* Two for puts, and one for sweeps. */
+#define LSM_COLD_PUT_LOCKS		2
+#define LSM_COLD_SWEEP_LOCK		LSM_COLD_PUT_LOCKS
 
-/* False: somebody else has the lock (!wait). */
-bool
-lsm_cold_lock_stores(LOCKMODE mode, bool wait)
+/* The one that our put has. */
+static int	lsm_cold_put_lock;
+
+static bool
+lsm_cold_lock(int number, LOCKMODE mode, bool wait)
 {
 	LOCKTAG		tag;
 
-	lsm_cold_lock_tag(&tag);
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, ForeignServerRelationId, InvalidOid,
+					   LSM_COLD_LOCK_SUBID + number);
 	return LockAcquire(&tag, mode, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
 }
 
-void
-lsm_cold_unlock_stores(LOCKMODE mode)
+static void
+lsm_cold_unlock(int number, LOCKMODE mode)
 {
 	LOCKTAG		tag;
 
-	lsm_cold_lock_tag(&tag);
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, ForeignServerRelationId, InvalidOid,
+					   LSM_COLD_LOCK_SUBID + number);
 	(void) LockRelease(&tag, mode, false);
+}
+
+/*
+ * There is one sweep at a time, which waits for one of the two locks at a time: so the
+ * other one can be had, or can be in a moment.
+ */
+void
+lsm_cold_put_begin(void)
+{
+	lsm_cold_put_lock = 0;
+	while (!lsm_cold_lock(lsm_cold_put_lock, RowExclusiveLock, false))
+	{
+		CHECK_FOR_INTERRUPTS();
+		lsm_cold_put_lock = (lsm_cold_put_lock + 1) % LSM_COLD_PUT_LOCKS;
+	}
+}
+
+void
+lsm_cold_put_end(void)
+{
+	lsm_cold_unlock(lsm_cold_put_lock, RowExclusiveLock);
+}
+
+bool
+lsm_cold_sweep_begin(bool wait)
+{
+	return lsm_cold_lock(LSM_COLD_SWEEP_LOCK, ShareUpdateExclusiveLock, wait);
+}
+
+/*
+ * Who waits for a lock is let in before others that come later; these take the other lock.
+ * So this waits for a put or two, however many come (as grace periods of SRCU do).
+ */
+void
+lsm_cold_wait_for_puts(void)
+{
+	for (int i = 0; i < LSM_COLD_PUT_LOCKS; i++)
+	{
+		(void) lsm_cold_lock(i, ExclusiveLock, true);
+		lsm_cold_unlock(i, ExclusiveLock);
+	}
 }
 
 /* ---- objects ---- */

@@ -15,17 +15,17 @@
 #include "lsm_store.h"
 #include "lsm_store_cache.h"
 #include "miscadmin.h"
-#include "storage/lockdefs.h"
 #include "utils/rel.h"
 
 /* Room for a key. */
 #define LSM_COLD_KEY_BYTES		160
 
-/* Requests that read many blocks have so many bytes, and read over so many. */
+/* Requests for large values have so many bytes at most; those for blocks read over so many. */
 #define LSM_COLD_READ_BYTES		(4 * 1024 * 1024)
 #define LSM_COLD_GAP_BYTES		(256 * 1024)
 
 extern int	lsm_cold_segment_size;	/* kB */
+extern int	lsm_store_read_size;	/* kB; of requests for blocks that lie together */
 
 /*
  * Must no request be made now?  Who holds an LWLock (an index AM its page, in unique
@@ -57,13 +57,21 @@ extern Oid	lsm_cold_attached(Relation rel);
 extern bool lsm_cold_depends(Oid relid, Oid serverid);
 
 /*
- * The stores of the database, all together, as two servers may name one place.  Who puts
- * objects holds RowExclusiveLock from before that until an entry names them.  Who finds
- * out what no entry names holds ShareUpdateExclusiveLock all the time, so there is one at a
- * time, and ExclusiveLock for a moment: then nobody is between a put and the edit.
+ * The stores of the database, all together, as two servers may name one place.
+ *
+ * A put lasts from before the object is put until an entry names it, or the transaction
+ * ends.  It waits for nobody.
  */
-extern bool lsm_cold_lock_stores(LOCKMODE mode, bool wait);
-extern void lsm_cold_unlock_stores(LOCKMODE mode);
+extern void lsm_cold_put_begin(void);
+extern void lsm_cold_put_end(void);
+
+/*
+ * Who finds out what no entry names does so alone, to the end of the transaction; false:
+ * somebody else does (!wait).  When all puts that began before have ended, an object
+ * that was seen before is named, or never will be.
+ */
+extern bool lsm_cold_sweep_begin(bool wait);
+extern void lsm_cold_wait_for_puts(void);
 
 /* ---- objects ---- */
 
@@ -109,6 +117,9 @@ lsm_cold_owner(void)
 {
 	return lsm_cold_owner_of(MyDatabaseId);
 }
+
+/* The token of this data directory alone, which copying a database does not change. */
+extern uint64 lsm_cold_directory(void);
 
 /* A database is about to be copied: what it has put so far is not its alone any more. */
 extern void lsm_cold_owner_copied(Oid database);

@@ -6,7 +6,8 @@
  * A copy of a cluster has the manifests of the original, and reads its objects.
  * Neither may delete what the other needs, and neither can ask.  So each data
  * directory has a token of its own, which is part of the keys of all that it puts;
- * what it finds under other tokens it reads, and never deletes.
+ * what it finds under other tokens it reads, and never deletes.  That the original
+ * does not delete it either is what claims are for (lsm_cold_claims.c).
  *
  * The token is in a file of the data directory, lsm.owner, with what tells that
  * this is the directory for which it was made: system identifier, timeline, and
@@ -202,6 +203,19 @@ lsm_cold_owner_of(Oid database)
 		token = hash_combine64(token, copied->times);
 	if (others != NULL)
 		token = hash_combine64(token, (uint64) others->times << 32);
+	LWLockRelease(lsm_owner_lock);
+	return token;
+}
+
+uint64
+lsm_cold_directory(void)
+{
+	uint64		token;
+
+	Assert(!RecoveryInProgress());
+	LWLockAcquire(lsm_owner_lock, LW_EXCLUSIVE);
+	lsm_owner_load();
+	token = lsm_owner->token;
 	LWLockRelease(lsm_owner_lock);
 	return token;
 }

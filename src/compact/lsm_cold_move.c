@@ -444,7 +444,7 @@ lsm_cold_swap(LsmColdMove *move, const LsmManifestEntry *new)
 
 /* ---- moves ---- */
 
-static bool
+static void
 lsm_cold_move_out(LsmColdMove *move, Oid serverid, LsmJobStats *stats)
 {
 	LsmStore   *store = lsm_store_open(serverid, move->rel->rd_rel->relowner);
@@ -465,12 +465,8 @@ lsm_cold_move_out(LsmColdMove *move, Oid serverid, LsmJobStats *stats)
 	lsm_cold_key(&entry, key);
 	move->roots = MemoryContextAllocHuge(CurrentMemoryContext, entry.rows * sizeof(LsmTid));
 
-	/*
-	 * until the edit nobody knows of it (lsm_cold_orphans.c); workers wait
-	 * for no lock
-	 */
-	if (!lsm_cold_lock_stores(RowExclusiveLock, !lsm_job_is_watched()))
-		return false;
+	/* until the edit nobody knows of it (lsm_cold_orphans.c) */
+	lsm_cold_put_begin();
 	LSM_STOP("cold-before-put");
 	lsm_store_put(store, key, lsm_cold_pull, move, &info);
 	LSM_STOP("cold-after-put");
@@ -483,10 +479,9 @@ lsm_cold_move_out(LsmColdMove *move, Oid serverid, LsmJobStats *stats)
 	LSM_STOP("cold-before-swap");
 	lsm_cold_swap(move, &entry);
 	LSM_STOP("cold-after-swap");
-	lsm_cold_unlock_stores(RowExclusiveLock);
+	lsm_cold_put_end();
 	stats->bytes_read += info.bytes;
 	stats->bytes_written += info.bytes;
-	return true;
 }
 
 static void
@@ -594,11 +589,8 @@ lsm_cold_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStats
 		/* it may belong to another store */
 		sweep->from = entry.first_tid;
 	}
-	else if (!lsm_cold_move_out(&move, place.serverid, stats))
-	{
-		sweep->done = true;
-		return;
-	}
+	else
+		lsm_cold_move_out(&move, place.serverid, stats);
 	sweep->moved++;
 }
 

@@ -453,7 +453,7 @@ lsm_worker_visit(void)
 	pgstat_report_activity(STATE_IDLE, NULL);
 }
 
-/* Delete what nothing needs of a store, if it is time. */
+/* Delete what nothing needs of a store, if it is time, and claim what is needed. */
 static void
 lsm_worker_sweep(Oid serverid)
 {
@@ -461,12 +461,10 @@ lsm_worker_sweep(Oid serverid)
 	{
 		SetCurrentStatementStartTimestamp();
 		StartTransactionCommand();
-		PushActiveSnapshot(GetTransactionSnapshot());
 		snprintf(lsm_worker_activity, sizeof(lsm_worker_activity), "lsm: looking at store %u",
 				 serverid);
 		lsm_orphans_sweep_store(serverid);
 		lsm_worker_activity[0] = '\0';
-		PopActiveSnapshot();
 		CommitTransactionCommand();
 	}
 	PG_CATCH();
@@ -484,8 +482,6 @@ lsm_worker_sweep_stores(void)
 	ListCell   *lc;
 	MemoryContext caller;
 
-	if (lsm_store_delete_delay < 0)
-		return;
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());

@@ -4,6 +4,7 @@ use strict;
 use warnings;
 
 use FindBin;
+use IPC::Run ();
 use lib "$FindBin::RealBin/../perl";
 use LsmNode;
 use LsmStoreNode;
@@ -33,10 +34,11 @@ sub files
 	return \@files;
 }
 
-# Wait until workers have listed the store so often again.
+# Wait until workers have swept the store so often again: they list objects and claims.
 sub sweeps
 {
-	my ($on, $n) = @_;
+	my ($on, $sweeps) = @_;
+	my $n = 2 * $sweeps;
 	my $then = $on->safe_psql('postgres', 'SELECT list_requests FROM lsm_stat_store');
 
 	$on->wait_until('postgres', "SELECT list_requests >= $then + $n FROM lsm_stat_store");
@@ -154,6 +156,24 @@ psql(q{SELECT pg_drop_replication_slot('s')});
 workers(1);
 swept_ok(1, 'and goes when that has gone');
 workers(0);
+
+# Who streams WAL without replaying it needs nothing.
+{
+	my $wal = $node->basedir . '/receivewal';
+
+	mkdir $wal or die $!;
+	my $receive = IPC::Run::start(
+		[ 'pg_receivewal', '-D', $wal, '-d', $node->connstr('postgres'), '-s', '1', '--no-loop' ],
+		'>', \my $out, '2>', \my $err);
+	$node->wait_until('postgres',
+		'SELECT count(*) = 1 FROM pg_stat_replication WHERE write_lsn IS NOT NULL');
+	is(psql('SELECT replay_lsn IS NULL FROM pg_stat_replication'), 't', 'WAL is streamed and not replayed');
+	psql(q{UPDATE t SET a = 'w' WHERE id = 1; SELECT lsm_flush('t'); SELECT lsm_major_compact('t')});
+	workers(1);
+	swept_ok(1, 'which keeps no object');
+	workers(0);
+	$receive->kill_kill;
+}
 
 # Files of puts that a crash has ended: old ones go, if they are of this database.
 {

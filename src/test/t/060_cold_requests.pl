@@ -176,6 +176,14 @@ cmp_ok(gets('ANALYZE t'), '<=', 8, 'ANALYZE of a table with changes');
 is(psql(q{SELECT reltuples FROM pg_class WHERE relname = 't'}), 29710, 'counts its rows');
 is(psql('SELECT count(a) FROM t TABLESAMPLE BERNOULLI (100)'), 29710, 'and so does a sample');
 
+# ---- the size of requests ----
+
+my $all = gets('SELECT sum(v) FROM t');
+my $small = gets('SET lsm.store_read_size = 64; SELECT sum(v) FROM t');
+cmp_ok($small, '>=', psql(q{SELECT sum(stored_bytes) / 65536 FROM lsm_segments('t') WHERE location = 'cold'}),
+	'requests are no longer than they may be');
+cmp_ok($small, '>', 8 * $all, 'and long ones are few');
+
 $node->check_ok('postgres', 'in the end');
 $store->stop;
 $node->stop;
