@@ -219,9 +219,13 @@ lsm_orphans_tables(void)
 static bool
 lsm_orphans_mark_tables(LsmSweep *sweep)
 {
-	List	   *tables = lsm_orphans_tables();
+	List	   *tables;
 	ListCell   *lc;
 	bool		complete = true;
+
+	/* a table may have a default that is toasted */
+	PushActiveSnapshot(GetTransactionSnapshot());
+	tables = lsm_orphans_tables();
 
 	foreach(lc, tables)
 	{
@@ -241,6 +245,7 @@ lsm_orphans_mark_tables(LsmSweep *sweep)
 		}
 		UnlockRelationOid(lfirst_oid(lc), AccessShareLock);
 	}
+	PopActiveSnapshot();
 	return complete;
 }
 
@@ -378,22 +383,27 @@ lsm_queue_work(LsmSweep *sweep, Oid serverid)
 }
 
 /*
- * Sweep a store: with the rights of the server's owner.  False: somebody else does so,
+ * Sweep a store, if it is still there, with the rights of its owner.  False: somebody does so,
  * or has a table locked, or nothing is ever to be deleted.
  */
 static bool
 lsm_orphans_sweep(Oid serverid)
 {
 	char		prefix[LSM_COLD_KEY_BYTES];
-	LsmSweep   *sweep;
+	ForeignServer *server;
+	LsmSweep   *sweep = NULL;
 	bool		complete;
 
 	/* it goes with the transaction: the queue must be seen by the next one */
 	if (!lsm_cold_sweep_begin(false))
 		return false;
 	PushActiveSnapshot(GetTransactionSnapshot());
-	sweep = lsm_sweep_begin(serverid, GetForeignServer(serverid)->owner);
+	server = GetForeignServerExtended(serverid, FSV_MISSING_OK);
+	if (server != NULL)
+		sweep = lsm_sweep_begin(serverid, server->owner);
 	PopActiveSnapshot();
+	if (sweep == NULL)
+		return true;
 	if (lsm_store_delete_delay < 0)
 	{
 		(void) lsm_orphans_mark_tables(sweep);
@@ -442,8 +452,7 @@ lsm_orphans_stores(void)
 void
 lsm_orphans_sweep_store(Oid serverid)
 {
-	if (GetForeignServerExtended(serverid, FSV_MISSING_OK) != NULL &&
-		!lsm_orphans_sweep(serverid))
+	if (!lsm_orphans_sweep(serverid))
 		ereport(DEBUG1, (errmsg_internal("store %u is busy", serverid)));
 }
 
