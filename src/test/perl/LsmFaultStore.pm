@@ -7,7 +7,8 @@
 #	$store->endpoint;
 #	$store->fault('GET .bkt/a', 'status:503:SlowDown', 2);	# the next two of those
 #	$store->fault('', undef);					# no faults any more
-#	$store->requests('GET');					# lines "METHOD PATH?QUERY", since the last call
+#	$store->requests('GET');					# lines "METHOD PATH?QUERY", since the last call, with
+#												# " BUCKET in HOST" if it is not in the path
 #	$store->stop;
 #
 # Keys with "continue" in them are answered 100 Continue, if that is waited for.
@@ -253,6 +254,12 @@ sub serve
 		}
 		my $body = '';
 
+		# the bucket may be in the host's name
+		if (($header{host} // '') =~ /^([^.:]+)\.localhost:\d+$/)
+		{
+			$target = "/$1$target";
+			$header{bucket} = " $1 in $header{host}";
+		}
 		print $client "HTTP/1.1 100 Continue\r\n\r\n"
 		  if ($header{expect} // '') eq '100-continue' && $target =~ /continue/;
 		if (my $left = $header{'content-length'})
@@ -284,7 +291,7 @@ sub error_body
 sub answer
 {
 	my ($self, $client, $method, $target, $header, $body) = @_;
-	my $kind = $self->note_request("$method $target");
+	my $kind = $self->note_request("$method $target" . ($header->{bucket} // ''));
 
 	sleep 1000 if $kind eq 'hang';
 	select(undef, undef, undef, $1) if $kind =~ /^slow:(.*)/;

@@ -331,6 +331,29 @@ SKIP:
 	$tls->{stop}->();
 }
 
+# The bucket in the host's name, which the signature is for.
+{
+	my $virtual = LsmStoreNode::start_s3("$s3dir.virtual", '--virtual-domain', 'localhost');
+	my $reads = "SELECT lsm_test_store_reads('virtual', 'a/l', array_agg(i * 10000), 5000) FROM generate_series(1, 100) i";
+
+	mkdir "$s3dir.virtual/bkt" or die $!;
+	psql("ALTER SYSTEM SET lsm.store_allowed_endpoints = 'http://localhost:$virtual->{port}'");
+	psql('SELECT pg_reload_conf()');
+	$node->wait_until('postgres', "SELECT current_setting('lsm.store_allowed_endpoints') ~ '$virtual->{port}'");
+	psql("CREATE SERVER virtual FOREIGN DATA WRAPPER lsm_store
+		OPTIONS (type 's3', endpoint 'http://localhost:$virtual->{port}', bucket 'bkt', prefix 'p', addressing 'virtual', part_size '5MB');
+		CREATE USER MAPPING FOR PUBLIC SERVER virtual
+		OPTIONS (access_key_id '$virtual->{key}', secret_access_key '$virtual->{secret}')");
+	is(psql(sprintf $check, 'virtual'), $all_ok, 'a store whose bucket is in the host');
+	like(psql("SELECT lsm_test_store_put('virtual', 'a/l', 12000000)"), qr/^12000000 /, 'an object in parts');
+	ok(-f "$s3dir.virtual/bkt/p/a/l", 'lies in the bucket');
+	is(psql($reads), 100, 'and is read');
+	is(psql("SELECT string_agg(key, ' ') FROM lsm_test_store_list('virtual', 'a/')"), 'a/l', 'listed');
+	psql("SELECT lsm_test_store_delete('virtual', '{a/l}')");
+	is(psql("SELECT lsm_test_store_head('virtual', 'a/l') IS NULL"), 't', 'and deleted');
+	$virtual->{stop}->();
+}
+
 $s3->{stop}->();
 $node->stop;
 done_testing();

@@ -14,7 +14,8 @@ my $node = LsmStoreNode->new('main');
 my $dir = $node->basedir . '/faults';
 my $store = LsmFaultStore->start($dir);
 
-$node->setup(conf => "lsm.store_allowed_endpoints = '" . $store->endpoint . "'\n");
+(my $by_name = $store->endpoint) =~ s/127\.0\.0\.1/localhost/;
+$node->setup(conf => "lsm.store_allowed_endpoints = '" . $store->endpoint . ", $by_name'\n");
 $node->test_functions('postgres');
 
 sub psql
@@ -39,6 +40,18 @@ my $put = psql("SELECT lsm_test_store_put('s', 'a', 100000)");
 psql("SELECT lsm_test_store_put('s', 'large', 12000000)");
 my $read = "SELECT lsm_test_store_reads('%s', 'a', array_agg(i * 1000 ORDER BY i), 1000)
 	FROM generate_series(0, 29) i";
+
+# The bucket is where the option says.
+psql("CREATE SERVER virtual FOREIGN DATA WRAPPER lsm_store OPTIONS (type 's3',
+		endpoint '$by_name', bucket 'bkt', addressing 'virtual');
+	CREATE USER MAPPING FOR PUBLIC SERVER virtual
+		OPTIONS (access_key_id 'x', secret_access_key 'y')");
+$store->requests('');
+is(psql("SELECT lsm_test_store_head('virtual', 'a')"), $put, 'an object of a bucket in the host');
+(my $port = $by_name) =~ s/.*://;
+is(join('|', $store->requests('')), "GET /bkt/a bkt in bkt.localhost:$port", 'is asked for there');
+psql(sprintf $read, 's');
+unlike(join('|', $store->requests('')), qr/ in /, 'and by path otherwise');
 
 # Errors that pass.
 foreach my $kind (
