@@ -49,7 +49,7 @@ psql("CREATE SERVER virtual FOREIGN DATA WRAPPER lsm_store OPTIONS (type 's3',
 $store->requests('');
 is(psql("SELECT lsm_test_store_head('virtual', 'a')"), $put, 'an object of a bucket in the host');
 (my $port = $by_name) =~ s/.*://;
-is(join('|', $store->requests('')), "GET /bkt/a bkt in bkt.localhost:$port", 'is asked for there');
+like(join('|', $store->requests('')), qr/^GET .bkt.a bkt in bkt\.localhost:$port$/, 'is asked for there');
 psql(sprintf $read, 's');
 unlike(join('|', $store->requests('')), qr/ in /, 'and by path otherwise');
 
