@@ -11,8 +11,8 @@
  *									to nothing
  *	  lsm_test_no_turn(regclass)	is a table that has got no turn for its major
  *									looked at soon, when no other major runs?
- *	  lsm_test_request(regclass)	asks for a look at a table; false: workers let it
- *									rest after an error
+ *	  lsm_test_request(regclass)	asks for a look at a table; how often workers have
+ *									let it rest after an error
  *	  lsm_test_backoff(regclass, int)	seconds that it rests after so many
  *	  lsm_test_extents(regclass)	the most extents that a segment has
  *	  lsm_test_generation(regclass)	the active generation
@@ -88,7 +88,7 @@ lsm_test_request(PG_FUNCTION_ARGS)
 	if (!lsm_worker_status(MyDatabaseId, RelationGetRelid(rel), &status))
 		elog(ERROR, "no request");
 	relation_close(rel, AccessShareLock);
-	PG_RETURN_BOOL(!status.waiting || status.due <= GetCurrentTimestamp());
+	PG_RETURN_INT64(status.errors);
 }
 
 Datum
