@@ -563,8 +563,6 @@ lsm_cache_drop(const LsmCachePart *part, uint32 at)
 	uint32	   *link;
 
 	(void) lsm_cache_find_part(entry->uid, entry->blockno, &bucket);
-	if (entry->queue == LSM_QUEUE_WARM)
-		*lsm_cache_ghost_at(part, bucket) = lsm_cache_ghost(entry->uid, entry->blockno);
 	for (link = &part->buckets[bucket]; *link != at;)
 		link = &part->entries[*link].next_in_bucket;
 	*link = entry->next_in_bucket;
@@ -580,7 +578,22 @@ lsm_cache_drop(const LsmCachePart *part, uint32 at)
 	entry->next_in_bucket = partition->free_entry;
 	partition->free_entry = at;
 	partition->nentries--;
-	partition->evictions++;
+}
+
+/* A block that is in no queue any more makes room for others. */
+static void
+lsm_cache_evict(const LsmCachePart *part, uint32 at)
+{
+	LsmCacheEntry *entry = &part->entries[at];
+	uint32		bucket;
+
+	if (entry->queue == LSM_QUEUE_WARM)
+	{
+		(void) lsm_cache_find_part(entry->uid, entry->blockno, &bucket);
+		*lsm_cache_ghost_at(part, bucket) = lsm_cache_ghost(entry->uid, entry->blockno);
+	}
+	lsm_cache_drop(part, at);
+	part->partition->evictions++;
 }
 
 /*
@@ -639,7 +652,7 @@ lsm_cache_turn(const LsmCachePart *part, LsmCacheQueueName name, bool marks)
 	else
 	{
 		pg_memory_barrier();
-		lsm_cache_drop(part, at);
+		lsm_cache_evict(part, at);
 	}
 	return pinned;
 }
@@ -723,7 +736,7 @@ lsm_cache_drop_unused(const LsmCachePart *part)
 				partition->hand = entry->first_frame;
 				lsm_cache_queue_remove(part, owner);
 				lsm_cache_change(partition);
-				lsm_cache_drop(part, owner);
+				lsm_cache_evict(part, owner);
 				lsm_cache_changed(partition);
 				return true;
 			}
@@ -857,7 +870,7 @@ lsm_cache_clear_run(const LsmCachePart *part, uint32 first, uint32 frames)
 		if (owner == LSM_CACHE_NONE)
 			continue;
 		lsm_cache_queue_remove(part, owner);
-		lsm_cache_drop(part, owner);
+		lsm_cache_evict(part, owner);
 	}
 }
 
@@ -1446,6 +1459,47 @@ bool
 lsm_sharedcache_keeps_rows(uint64 uid, uint32 blockno)
 {
 	return lsm_cache_expands(lsm_cache_rows_uid(uid), blockno | LSM_CACHE_ROWS);
+}
+
+/* ---- blocks that nobody will want again ---- */
+
+static void
+lsm_cache_forget(uint64 uid, uint32 number)
+{
+	LsmCachePart part;
+	uint32		bucket;
+	uint32		at;
+
+	/* most are not there, and are not worth the lock */
+	if (lsm_cache_length(uid, number, false) == 0)
+		return;
+	part = lsm_cache_find_part(uid, number, &bucket);
+	LWLockAcquire(part.lock, LW_EXCLUSIVE);
+	at = lsm_cache_find(&part, bucket, uid, number);
+	if (at != LSM_CACHE_NONE && !lsm_cache_is_pinned(&part.entries[at]))
+	{
+		pg_memory_barrier();	/* see lsm_cache_turn() */
+		lsm_cache_queue_remove(&part, at);
+		lsm_cache_change(part.partition);
+		lsm_cache_drop(&part, at);
+		lsm_cache_changed(part.partition);
+	}
+	LWLockRelease(part.lock);
+}
+
+void
+lsm_sharedcache_forget(uint64 uid, uint32 nblocks)
+{
+	if (lsm_cache_shared == NULL)
+		return;
+	for (uint32 blockno = 0; blockno < nblocks; blockno++)
+	{
+		lsm_cache_forget(uid, blockno);
+		lsm_cache_forget(uid, blockno | LSM_CACHE_EXPANDED);
+		lsm_cache_forget(lsm_cache_rows_uid(uid), blockno | LSM_CACHE_ROWS);
+	}
+	lsm_cache_forget(uid, LSM_CACHE_TOUCHED);
+	lsm_cache_forget(uid, LSM_CACHE_METADATA);
 }
 
 /* ---- statistics ---- */

@@ -5,7 +5,8 @@
  *
  * Keyed by segment uid and number of the block.  A uid is random and never used
  * again, so that nothing has to be invalidated: what has been dropped or
- * truncated grows old and makes room.  Bytes are copied in and out: those of a whole
+ * truncated grows old and makes room.  Only compactions tell of the segments that they have
+ * replaced, as all of a table may be cached twice then.  Bytes are copied in and out: those of a whole
  * block at once, or of a block that is pinned in pieces.
  *
  *-------------------------------------------------------------------------
@@ -157,6 +158,12 @@ extern void lsm_sharedcache_put_rows(uint64 uid, uint32 blockno, uint32 len, con
 extern bool lsm_sharedcache_has_rows(uint64 uid, uint32 blockno);
 extern bool lsm_sharedcache_keeps_rows(uint64 uid, uint32 blockno);
 
+/*
+ * A segment of so many blocks has gone from the manifest: give their room to others.  What is
+ * pinned, or put in later by who has an older view, grows old.  Takes LWLocks.
+ */
+extern void lsm_sharedcache_forget(uint64 uid, uint32 nblocks);
+
 typedef struct LsmCacheStat
 {
 	uint64		size_bytes;		/* room for blocks */
@@ -169,7 +176,7 @@ typedef struct LsmCacheStat
 	uint64		hits;
 	uint64		misses;
 	uint64		insertions;
-	uint64		evictions;
+	uint64		evictions;		/* for want of room */
 	TimestampTz reset_time;		/* 0: since the server's start */
 } LsmCacheStat;
 

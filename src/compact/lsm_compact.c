@@ -14,6 +14,7 @@
 
 #include "access/transam.h"
 #include "lsm_compact.h"
+#include "lsm_sharedcache.h"
 #include "lsm_stop.h"
 #include "lsm_wal.h"
 #include "miscadmin.h"
@@ -360,8 +361,42 @@ lsm_compact_begin(LsmCompact *compact, Relation rel, LsmTable *table, uint16 own
 	for (int i = 0; i < n; i++)
 	{
 		lsm_compact_expect(&increments[i]);
-		lsm_cursor_open(&compact->cursors[compact->ncursors++], rel, table, &increments[i]);
+		lsm_cursor_open(&compact->cursors[compact->ncursors], rel, table, &increments[i]);
+		lsm_compact_replace(compact, &compact->cursors[compact->ncursors++]);
 	}
+}
+
+/* The job replaces the segment of a cursor. */
+void
+lsm_compact_replace(LsmCompact *compact, const LsmCursor *cursor)
+{
+	LsmReplaced *replaced = palloc(sizeof(LsmReplaced));
+
+	replaced->uid = cursor->entry.uid;
+	replaced->nblocks = cursor->nblocks;
+	compact->replaced = lappend(compact->replaced, replaced);
+}
+
+/* Put what was written in the place of what it replaces. */
+void
+lsm_compact_swap(LsmCompact *compact, uint8 operation, LsmJobStats *stats)
+{
+	LsmEdit    *edit = lsm_edit_begin(compact->rel, compact->table, operation);
+	ListCell   *lc;
+
+	foreach(lc, compact->replaced)
+		lsm_edit_remove_segment(edit, ((LsmReplaced *) lfirst(lc))->uid);
+	lsm_merge_publish(compact->merge, edit, stats);
+	lsm_edit_commit(edit);
+	foreach(lc, compact->replaced)
+	{
+		LsmReplaced *replaced = lfirst(lc);
+
+		lsm_sharedcache_forget(replaced->uid, replaced->nblocks);
+	}
+	stats->segments_in += list_length(compact->replaced);
+	stats->rows_in += compact->rows;
+	stats->bytes_read += compact->bytes;
 }
 
 /* ---- minor ---- */
@@ -565,7 +600,6 @@ lsm_minor_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStat
 	LsmManifestEntry *increments;
 	int			n = lsm_minor_claim(rel, table, arg, &increments);
 	LsmCompact	compact;
-	LsmEdit    *edit;
 	LsmTid		root;
 	int64		written = stats->bytes_written;
 
@@ -586,15 +620,8 @@ lsm_minor_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStat
 
 	lsm_progress_phase(LSM_PHASE_SWAPPING);
 	LSM_STOP("minor-before-swap");
-	edit = lsm_edit_begin(rel, table, LSM_OP_MINOR);
-	for (int i = 0; i < n; i++)
-		lsm_edit_remove_segment(edit, increments[i].uid);
-	lsm_merge_publish(compact.merge, edit, stats);
-	lsm_edit_commit(edit);
+	lsm_compact_swap(&compact, LSM_OP_MINOR, stats);
 	LSM_STOP("minor-after-swap");
-	stats->segments_in += n;
-	stats->rows_in += compact.rows;
-	stats->bytes_read += compact.bytes;
 	lsm_stat_report_job(RelationGetRelid(rel), LSM_JOB_MINOR, compact.bytes,
 						stats->bytes_written - written, 1, LSM_MAX_TID);
 }

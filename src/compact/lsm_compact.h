@@ -295,7 +295,15 @@ typedef struct LsmCompact
 	int64		bytes;
 	int64		copied;			/* bytes of blocks that were copied as they
 								 * were */
+	List	   *replaced;		/* of LsmReplaced */
 } LsmCompact;
+
+/* A segment that goes when the job has been done. */
+typedef struct LsmReplaced
+{
+	uint64		uid;
+	uint32		nblocks;
+} LsmReplaced;
 
 typedef void (*LsmJobRun) (Relation rel, LsmTable *table, uint16 owner, void *arg,
 						   LsmJobStats *stats);
@@ -311,6 +319,8 @@ extern void lsm_cursor_preload(LsmCursor *cursor, uint32 blockno);
 extern bool lsm_cursor_next_in_block(LsmCursor *cursor);
 extern void lsm_cursor_next(LsmCursor *cursor);
 extern void lsm_cursor_add(LsmCursor *cursor, LsmMerge *merge);
+extern void lsm_compact_replace(LsmCompact *compact, const LsmCursor *cursor);
+extern void lsm_compact_swap(LsmCompact *compact, uint8 operation, LsmJobStats *stats);
 extern void lsm_compact_begin(LsmCompact *compact, Relation rel, LsmTable *table, uint16 owner,
 							  LsmManifestEntry *increments, int n, uint32 expected_pages);
 extern void lsm_compact_expect(const LsmManifestEntry *entry);

@@ -420,6 +420,7 @@ lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
 	LsmCursor	base;
 
 	lsm_cursor_init(&base, compact->rel, compact->table, entry);
+	lsm_compact_replace(compact, &base);
 	for (uint32 blockno = 0; blockno < base.nblocks; blockno++)
 	{
 		LsmSegmentReader *reader = lsm_cursor_reader(&base);
@@ -470,14 +471,10 @@ static void
 lsm_major_merge(LsmCompact *compact, LsmMajorSweep *sweep, LsmMajorPart *part,
 				LsmJobStats *stats)
 {
-	uint64	   *removed = MemoryContextAllocHuge(CurrentMemoryContext,
-												 (part->nbases + part->n + 1) * sizeof(uint64));
 	bool	   *chosen = lsm_major_choose(compact, part->bases, part->nbases);
 	uint64		input_bytes = compact->bytes;
-	int			nremoved = 0;
 	int			previous = -1;
 	int64		written = stats->bytes_written;
-	LsmEdit    *edit;
 
 	for (int i = 0; i < part->nbases; i++)
 	{
@@ -502,28 +499,18 @@ lsm_major_merge(LsmCompact *compact, LsmMajorSweep *sweep, LsmMajorPart *part,
 			lsm_merge_break(compact->merge);
 		previous = i;
 		lsm_major_segment(compact, &part->bases[i]);
-		removed[nremoved++] = part->bases[i].uid;
 	}
 	lsm_major_strays(compact, LSM_MAX_TID);
 	lsm_merge_finish(compact->merge);
 	for (int i = 0; i < compact->ncursors; i++)
 		lsm_ahead_end(&compact->cursors[i].ahead.feed);
-	for (int i = 0; i < part->n; i++)
-		removed[nremoved++] = part->increments[i].uid;
-	if (nremoved == 0)
+	if (compact->replaced == NIL)
 		return;
 
 	lsm_progress_phase(LSM_PHASE_SWAPPING);
 	LSM_STOP("major-before-swap");
-	edit = lsm_edit_begin(compact->rel, compact->table, LSM_OP_MAJOR);
-	for (int i = 0; i < nremoved; i++)
-		lsm_edit_remove_segment(edit, removed[i]);
-	lsm_merge_publish(compact->merge, edit, stats);
-	lsm_edit_commit(edit);
+	lsm_compact_swap(compact, LSM_OP_MAJOR, stats);
 	LSM_STOP("major-after-swap");
-	stats->segments_in += nremoved;
-	stats->rows_in += compact->rows;
-	stats->bytes_read += compact->bytes;
 	lsm_stat_report_job(RelationGetRelid(compact->rel), LSM_JOB_MAJOR, compact->bytes,
 						stats->bytes_written - written, part->first, part->last);
 }

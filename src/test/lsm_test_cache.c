@@ -8,8 +8,10 @@
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "lib/stringinfo.h"
 #include "lsm_sharedcache.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
 
 #define CACHE_UID		2		/* random ones have more bits */
 #define CACHE_FRAME		4096
@@ -21,6 +23,7 @@
 PG_FUNCTION_INFO_V1(lsm_test_cache_full);
 PG_FUNCTION_INFO_V1(lsm_test_cache_chain);
 PG_FUNCTION_INFO_V1(lsm_test_cache_holds);
+PG_FUNCTION_INFO_V1(lsm_test_cache_forget);
 
 /*
  * lsm_test_cache_full(): in a new cache of 1 MB, have row blocks take three quarters, scans an
@@ -98,4 +101,48 @@ lsm_test_cache_holds(PG_FUNCTION_ARGS)
 
 	lsm_sharedcache_put(CACHE_UID, LSM_CACHE_METADATA, len, palloc0(len), LSM_TOUCH_POINT);
 	PG_RETURN_BOOL(lsm_sharedcache_has(CACHE_UID, LSM_CACHE_METADATA));
+}
+
+/*
+ * lsm_test_cache_forget(): of a segment of three blocks in all forms, one of which is pinned,
+ * and one block of another segment: what is still there when the segment is forgotten, and when
+ * that was unpinned and it is forgotten once more.
+ */
+Datum
+lsm_test_cache_forget(PG_FUNCTION_ARGS)
+{
+	static const uint32 forms[] = {0, LSM_CACHE_EXPANDED, LSM_CACHE_ROWS};
+	char	   *bytes = palloc0(CACHE_ROWS_LEN);
+	LsmCachePin pin;
+	StringInfoData left;
+
+	for (int i = 0; i < 3; i++)
+	{
+		lsm_sharedcache_put_expanded(CACHE_UID, i, CACHE_FRAME, bytes);
+		lsm_sharedcache_put_rows(CACHE_UID, i, CACHE_ROWS_LEN, bytes);
+		lsm_sharedcache_put(CACHE_UID, i, CACHE_FRAME, bytes, LSM_TOUCH_POINT);
+	}
+	lsm_sharedcache_put(CACHE_UID, LSM_CACHE_METADATA, CACHE_FRAME, bytes, LSM_TOUCH_POINT);
+	lsm_sharedcache_put(CACHE_UID, LSM_CACHE_TOUCHED, CACHE_FRAME, bytes, LSM_TOUCH_POINT);
+	lsm_sharedcache_put(CACHE_UID + 1, 0, CACHE_FRAME, bytes, LSM_TOUCH_POINT);
+	if (!lsm_sharedcache_pin(CACHE_UID, 1, CACHE_FRAME, LSM_TOUCH_POINT, &pin))
+		elog(ERROR, "a block cannot be pinned");
+	initStringInfo(&left);
+	for (int round = 0; round < 2; round++)
+	{
+		lsm_sharedcache_forget(CACHE_UID, 3);
+		for (uint32 form = 0; form < lengthof(forms); form++)
+			for (int i = 0; i < 3; i++)
+				if (forms[form] == LSM_CACHE_ROWS ? lsm_sharedcache_has_rows(CACHE_UID, i) :
+					lsm_sharedcache_has(CACHE_UID, i | forms[form]))
+					appendStringInfo(&left, "%d of form %u, ", i, form);
+		if (lsm_sharedcache_has(CACHE_UID, LSM_CACHE_METADATA) ||
+			lsm_sharedcache_has(CACHE_UID, LSM_CACHE_TOUCHED))
+			appendStringInfoString(&left, "what is known of it, ");
+		if (lsm_sharedcache_has(CACHE_UID + 1, 0))
+			appendStringInfoString(&left, "the other one; ");
+		if (round == 0)
+			lsm_sharedcache_unpin(&pin);
+	}
+	PG_RETURN_TEXT_P(cstring_to_text(left.data));
 }

@@ -115,7 +115,13 @@ like($err, qr/duplicate key/, 'a unique check meets a row block');
 psql(both("INSERT INTO TWIN (id, t) SELECT i, 'conflict' FROM generate_series(1, 3100, 31) i "
 		  . 'ON CONFLICT (id) DO UPDATE SET t = TWIN.t || excluded.t'));
 same('ON CONFLICT');
-psql("SELECT lsm_flush('l'), lsm_major_compact('l'); VACUUM l");
+psql("SELECT lsm_flush('l')");
+my $kept = psql('SELECT blocks FROM lsm_stat_cache');
+my $room = psql($expanded);
+psql("SELECT lsm_major_compact('l')");
+cmp_ok(psql('SELECT blocks FROM lsm_stat_cache'), '<', $kept / 2, 'blocks of segments that are gone make room');
+cmp_ok(psql($expanded), '<', $room / 2, 'row blocks, too');
+psql('VACUUM l');
 same('compacted');
 
 # ---- columns that come and go after row blocks were made, or before
@@ -221,6 +227,10 @@ $node->restart;
 psql("CREATE FUNCTION lsm_test_cache_chain(int) RETURNS int LANGUAGE c AS 'lsm'");
 psql("CREATE FUNCTION lsm_test_cache_holds(int) RETURNS bool LANGUAGE c AS 'lsm'");
 cmp_ok(psql('SELECT lsm_test_cache_chain(4000)'), '<', 10, 'few blocks are looked for in one place');
+psql("CREATE FUNCTION lsm_test_cache_forget() RETURNS text LANGUAGE c AS 'lsm'");
+is( psql('SELECT lsm_test_cache_forget()'),
+	'1 of form 0, the other one; the other one; ',
+	'what is forgotten of a segment');
 is(psql('SELECT lsm_test_cache_holds(1500000)'), 't', 'metadata of a segment of 64 MB are kept');
 
 # ---- a cache that is far too small, and none
