@@ -19,7 +19,8 @@
  *	  as by LsmScan, and the pages of the table are read as a sequential scan reads
  *	  them, several at a time: then what lsm_bitmappath.c has charged is taken off.
  *	  Where there are few, each is looked up as by an index scan, but in the order of
- *	  the table, and of many pages several are on their way at a time.  What waiting
+ *	  the table, and of many pages several are on their way at a time, where they have
+ *	  to be read: of a table that the block cache can hold, they need not.  What waiting
  *	  for a store costs comes on top (lsm_coldpath.c).  Of parallel ones, processes
  *	  divide the work, and share the pages.
  *
@@ -35,13 +36,15 @@
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
+#include "parser/parsetree.h"
 
 /* If fewer rows are fetched of a page, they are fetched one by one. */
 #define LSM_MANY_A_PAGE			4.0
 
 /*
  * From so many pages on, it pays that the scan knows what comes next and has several
- * requests on their way: a page costs so much of what it costs an index scan.
+ * requests on their way: a page that has to be read costs so much of what it costs an index
+ * scan.
  */
 #define LSM_AHEAD_PAGES			100.0
 #define LSM_AHEAD_FACTOR		0.8
@@ -83,7 +86,8 @@ lsm_bitmapscanpath_cost(PlannerInfo *root, RelOptInfo *rel, const BitmapHeapPath
 			saved += lsm_bitmappath_rest(root, rel, bitmap);
 	}
 	else if (pages >= LSM_AHEAD_PAGES)
-		saved = (1 - LSM_AHEAD_FACTOR) * Max(run - own * cpu_tuple_cost, 0);
+		saved = (1 - LSM_AHEAD_FACTOR) * Max(run - own * cpu_tuple_cost, 0) *
+			lsm_indexpath_uncached(planner_rt_fetch(rel->relid, root)->relid);
 	path->startup_cost = bitmap->path.startup_cost;
 	path->total_cost = path->startup_cost + Max(run - saved, run * LSM_FIND_FACTOR) +
 		lsm_coldpath_bitmap_cost(root, rel, bitmap, tuples);

@@ -77,6 +77,12 @@ extern void lsm_parampath_add(PlannerInfo *root, RelOptInfo *rel);
 /* ---- lsm_indexpath.c ---- */
 extern void lsm_indexpath_install(void);
 
+/*
+ * The part of a table's rows that the block cache has no room for (0 to 1), were it the only
+ * one.  The planner has it locked.
+ */
+extern double lsm_indexpath_uncached(Oid relid);
+
 /* ---- lsm_explain.c ---- */
 extern void lsm_explain_install(void);
 

@@ -40,6 +40,7 @@
 #include "lsm_am.h"
 #include "lsm_exec.h"
 #include "lsm_session.h"
+#include "lsm_sharedcache.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/plancat.h"
@@ -52,6 +53,9 @@
 
 /* What the processor's caches may keep of a table's opened blocks. */
 #define LSM_NEAR_BYTES			((Size) 32 * 1024 * 1024)
+
+/* What of the block cache may have rows of blocks that are read row by row, at most. */
+#define LSM_ROWS_SHARE			0.75
 
 /*
  * Pages of the planner's that stand for less than these bytes of what a backend keeps are
@@ -89,6 +93,18 @@ lsm_indexpath_block_cost(Oid relid, double *blocks)
 	return cpu_tuple_cost *
 		(LSM_GO_FACTOR * lsm_indexpath_missing(opened, LSM_NEAR_BYTES) +
 		 LSM_OPEN_FACTOR * lsm_indexpath_missing(opened, lsm_session_blocks_limit()));
+}
+
+double
+lsm_indexpath_uncached(Oid relid)
+{
+	Relation	relation = table_open(relid, NoLock);	/* as above */
+	double		blocks;
+	double		opened;
+
+	lsm_estimate_opened(relation, &blocks, &opened);
+	table_close(relation, NoLock);
+	return lsm_indexpath_missing(opened, lsm_block_cache_size * 1024.0 * LSM_ROWS_SHARE);
 }
 
 /*
