@@ -185,6 +185,9 @@ extern uint64 lsm_pagesink_uid(LsmPageSink *sink);
 extern void lsm_pagesink_continue(LsmPageSink *sink, uint64 uid, uint32 first_page,
 								  uint32 npages);
 
+/* From now on: put blocks into the block cache, too? */
+extern void lsm_pagesink_keep(LsmPageSink *sink, bool keep);
+
 /* Write what is left and fill in uid, extents and nextents of the entry. */
 extern void lsm_pagesink_finish(LsmPageSink *sink, LsmManifestEntry *entry);
 

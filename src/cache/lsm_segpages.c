@@ -23,8 +23,10 @@
 
 #include "access/xloginsert.h"
 #include "catalog/pg_control.h"
+#include "lib/stringinfo.h"
 #include "lsm_blockcache.h"
 #include "lsm_reader.h"
+#include "lsm_sharedcache.h"
 #include "lsm_stop.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
@@ -53,6 +55,10 @@ struct LsmPageSink
 	uint32		extent_used;	/* pages used of the last extent */
 	char	   *pending;		/* payloads not yet written */
 	Size		npending;		/* bytes */
+	bool		keep;			/* blocks go to the block cache, too */
+	uint32		kept_block;		/* the one that is coming */
+	Size		kept_bytes;		/* how long it is; 0: none to be kept */
+	StringInfoData kept;		/* what has come of it */
 };
 
 /* While a VACUUM runs: its ring of buffers.  NULL: pages are read as usual. */
@@ -310,12 +316,26 @@ lsm_pagesink_write(LsmPageSink *sink)
 	memmove(sink->pending, sink->pending + (Size) n * LSM_PAGE_PAYLOAD, sink->npending);
 }
 
+/* Bytes of a block that is to be kept. */
+static void
+lsm_pagesink_keep_bytes(LsmPageSink *sink, const char *data, Size len)
+{
+	appendBinaryStringInfo(&sink->kept, data, len);
+	if ((Size) sink->kept.len < sink->kept_bytes)
+		return;
+	lsm_sharedcache_put(sink->uid, sink->kept_block, sink->kept_bytes, sink->kept.data,
+						LSM_TOUCH_POINT);
+	sink->kept_bytes = 0;
+}
+
 static void
 lsm_pagesink_append(LsmSegmentSink *base, const void *data, Size len)
 {
 	LsmPageSink *sink = (LsmPageSink *) base;
 	const char *from = data;
 
+	if (sink->kept_bytes > 0)
+		lsm_pagesink_keep_bytes(sink, data, len);
 	while (len > 0)
 	{
 		Size		room = LSM_PAGE_BATCH * LSM_PAGE_PAYLOAD - sink->npending;
@@ -339,6 +359,25 @@ lsm_pagesink_expect(LsmSegmentSink *base, uint64 bytes)
 	sink->coming_pages = bytes / LSM_PAGE_PAYLOAD + 1;
 }
 
+static void
+lsm_pagesink_begin_block(LsmSegmentSink *base, uint32 blockno, uint32 len)
+{
+	LsmPageSink *sink = (LsmPageSink *) base;
+
+	Assert(sink->kept_bytes == 0);
+	if (!sink->keep)
+		return;
+	sink->kept_block = blockno;
+	sink->kept_bytes = len;
+	resetStringInfo(&sink->kept);
+}
+
+void
+lsm_pagesink_keep(LsmPageSink *sink, bool keep)
+{
+	sink->keep = keep;
+}
+
 /*
  * Begin a new segment of about that many pages; its space is PENDING for
  * owner until the entry is added.
@@ -350,6 +389,7 @@ lsm_pagesink_create(Relation rel, LsmTable *table, uint16 owner, uint32 expected
 
 	sink->sink.append = lsm_pagesink_append;
 	sink->sink.expect = lsm_pagesink_expect;
+	sink->sink.begin_block = lsm_pagesink_begin_block;
 	sink->rel = rel;
 	sink->table = table;
 	sink->owner = owner;
@@ -358,6 +398,7 @@ lsm_pagesink_create(Relation rel, LsmTable *table, uint16 owner, uint32 expected
 	/* the server has no place to count bulk writes of autovacuum workers */
 	sink->strategy = GetAccessStrategy(AmAutoVacuumWorkerProcess() ? BAS_VACUUM : BAS_BULKWRITE);
 	sink->pending = palloc(LSM_PAGE_BATCH * LSM_PAGE_PAYLOAD);
+	initStringInfo(&sink->kept);
 	do
 	{
 		if (!pg_strong_random(&sink->uid, sizeof(sink->uid)))

@@ -160,6 +160,7 @@ typedef struct LsmOutput
 	uint64	   *unresolved;		/* sorted */
 	int			nunresolved;
 	int			maxunresolved;
+	bool		keep;			/* blocks go to the block cache, too */
 	List	   *entries;		/* finished: LsmManifestEntry * */
 	uint64		rows;
 	uint64		bytes;
@@ -224,6 +225,7 @@ extern void lsm_output_init(LsmOutput *output, Relation rel, LsmTable *table, ui
 extern void lsm_output_add(LsmOutput *output, const LsmRowHead *head, const Datum *values,
 						   const bool *isnull);
 extern bool lsm_output_copy_block(LsmOutput *output, LsmSegmentReader *reader, uint32 blockno);
+extern void lsm_output_keep(LsmOutput *output, bool keep);
 extern void lsm_merge_dead(LsmMerge *merge, LsmTid root);
 extern void lsm_merge_break(LsmMerge *merge);
 extern void lsm_merge_break_increment(LsmMerge *merge);

@@ -27,6 +27,7 @@
 #include "lsm_cold.h"
 #include "lsm_cold_move.h"
 #include "lsm_compact.h"
+#include "lsm_sharedcache.h"
 #include "lsm_stop.h"
 #include "lsm_wal.h"
 #include "miscadmin.h"
@@ -433,6 +434,11 @@ lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
 
 		lsm_compact_pause();
 		lsm_segment_block_info(reader, blockno, &first, &last, &rows, &offset, &stored);
+
+		/* who has used the old block will want the new one, as it goes */
+		lsm_output_keep(&compact->merge->bottom,
+						lsm_sharedcache_has(entry->uid, blockno) ||
+						lsm_sharedcache_has_rows(entry->uid, blockno));
 		lsm_major_strays(compact, first);
 		next = lsm_compact_peek(compact);
 		if (next == LSM_INVALID_TID || next > last)

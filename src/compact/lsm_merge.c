@@ -65,6 +65,7 @@ lsm_output_open(LsmOutput *output)
 	lsm_options_get(output->rel, &table_options);
 	output->sink = lsm_pagesink_create(output->rel, output->table, output->owner,
 									   output->expected_pages);
+	lsm_pagesink_keep(output->sink, output->keep);
 	options.kind = output->kind;
 	options.uid = lsm_pagesink_uid(output->sink);
 	options.block_bytes = table_options.block_size;
@@ -83,6 +84,15 @@ lsm_output_open(LsmOutput *output)
 	output->first_vtid = output->last_vtid = LSM_INVALID_TID;
 	output->first_dead = output->last_dead = LSM_INVALID_TID;
 	output->ends = 0;
+}
+
+/* From now on: put the blocks that are written into the block cache, too? */
+void
+lsm_output_keep(LsmOutput *output, bool keep)
+{
+	output->keep = keep;
+	if (output->sink != NULL)
+		lsm_pagesink_keep(output->sink, keep);
 }
 
 /* Finish the open segment; its manifest entry goes to the list. */

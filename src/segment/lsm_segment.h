@@ -52,6 +52,9 @@ typedef struct LsmSegmentSink
 
 	/* so many bytes come next, in pieces; NULL: it does not want to know */
 	void		(*expect) (struct LsmSegmentSink *sink, uint64 bytes);
+
+	/* so many bytes come next, which are that block; NULL: the same */
+	void		(*begin_block) (struct LsmSegmentSink *sink, uint32 blockno, uint32 len);
 } LsmSegmentSink;
 
 /* Where a reader's bytes come from; read() either fills buf or raises. */

@@ -151,6 +151,13 @@ lsm_writer_append(LsmSegmentWriter *writer, const void *data, Size len)
 	writer->written += len;
 }
 
+static void
+lsm_writer_begin_block(LsmSegmentWriter *writer, uint32 blockno, uint32 len)
+{
+	if (writer->sink->begin_block != NULL)
+		writer->sink->begin_block(writer->sink, blockno, len);
+}
+
 /* Write the open block. */
 static void
 lsm_writer_end_block(LsmSegmentWriter *writer)
@@ -178,6 +185,7 @@ lsm_writer_end_block(LsmSegmentWriter *writer)
 	COMP_CRC32C(crc, writer->body.data, writer->body.len);
 	FIN_CRC32C(crc);
 	entry->crc = crc;
+	lsm_writer_begin_block(writer, props->blocks, entry->length);
 	lsm_writer_append(writer, writer->head.data, writer->head.len);
 	lsm_writer_append(writer, writer->body.data, writer->body.len);
 	props->raw_bytes += writer->open_bytes;
@@ -327,6 +335,7 @@ lsm_segment_writer_copy_block(LsmSegmentWriter *writer, LsmSegmentReader *reader
 	to = &writer->index[props->blocks++];
 	*to = *from;
 	to->crc = lsm_segment_crc(writer->options.uid, data, from->length);
+	lsm_writer_begin_block(writer, props->blocks - 1, from->length);
 	lsm_writer_append(writer, data, from->length);
 	pfree(data);
 
