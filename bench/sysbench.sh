@@ -17,6 +17,9 @@
 #	  SYSBENCH			the program (sysbench)
 #	  AFTER_FLOOR		ratio right after the writes (0.9)
 #	  SETTLED_FLOOR		ratio at rest (0.97: 1.0, less what runs differ by)
+#	  WRITE_OPTIONS		for oltp_write_only, and UPDATES, how many rows one of its
+#						transactions updates then (2): with "--index_updates=0
+#						--delete_inserts=0" and 1 no row leaves its place
 
 . "$(dirname "$0")/lib.sh"
 . "$BENCH_SRC/compare.sh"
@@ -30,9 +33,12 @@ sysbench=${SYSBENCH:-sysbench}
 after_floor=${AFTER_FLOOR:-0.9}
 settled_floor=${SETTLED_FLOOR:-0.97}
 
+read -ra write_options <<<"${WRITE_OPTIONS:-}"
+
 # Each transaction of oltp_write_only updates two rows; it also deletes one and
 # inserts it again, which is not counted here.
-events=$((rows * tables / 4))
+updates=${UPDATES:-2}
+events=$((rows * tables / 2 / updates))
 
 # run_sysbench SIDE SCRIPT COMMAND [arguments]: report in sysbench.out.
 run_sysbench()
@@ -110,7 +116,7 @@ write_only()
 {
 	local start=$EPOCHREALTIME
 
-	run_sysbench "$1" oltp_write_only run --threads="$threads" --time=0 --events="$events"
+	run_sysbench "$1" oltp_write_only run --threads="$threads" --time=0 --events="$events" "${write_options[@]}"
 	compare_record "write_only" "$1" 1 "$(sysbench_rate)"
 	bench_say "      $(sysbench_count transactions) transactions in $(bench_calc %.0f "$EPOCHREALTIME - $start") s," \
 		"$(sysbench_count 'ignored errors') repeated"
@@ -174,7 +180,7 @@ done
 read_only_interleaved "before"
 
 for side in heap test; do
-	bench_section "write_only, $((events * 2)) rows updated, and read_only right after: $(compare_am "$side")"
+	bench_section "write_only, $((events * updates)) rows updated, and read_only right after: $(compare_am "$side")"
 	bench_sql postgres CHECKPOINT
 	write_only "$side"
 	bench_say "      $(space "$side")"

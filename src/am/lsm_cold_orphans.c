@@ -453,7 +453,7 @@ void
 lsm_orphans_sweep_store(Oid serverid)
 {
 	if (!lsm_orphans_sweep(serverid))
-		ereport(DEBUG1, (errmsg_internal("store %u is busy", serverid)));
+		ereport(DEBUG1, (errmsg_internal("nothing of store %u was deleted", serverid)));
 }
 
 /* ---- functions ---- */

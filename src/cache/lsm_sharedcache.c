@@ -4,36 +4,8 @@
  *	  Blocks of segments as they are stored, in shared memory.
  *
  * The cache is divided by hash into partitions that have nothing in common.  A
- * partition has frames of 4 kB, chained for each block, and two queues of blocks.
- * What a scan reads enters the cold one; what is read for one row the warm one.
- * Who finds a block marks it.  Room is made at the old end of the cold queue as
- * long as that has more than an eighth of the frames, else at that of the warm
- * one; a marked block goes to the new end of the warm queue instead, without its
- * mark.  So a scan of whatever length takes an eighth from what is warm, and
- * what it reads twice stays.
- *
- * A block gets frames that follow each other if some are free beside the first free one.
- * Such a block can be read where it is while it is pinned.
- *
- * EXPANDED BLOCKS
- *	  Blocks that are read row by row are kept expanded, too, under other numbers.  So are row
- *	  blocks (lsm_rowblock.c), of which one record at a time is copied.  They always lie in
- *	  frames that follow each other, above the lowest eighth of a partition, where a hand goes
- *	  round.  As long as there is room for more of them, it takes the first run without
- *	  others of them, and without blocks as stored that are pinned, or were marked since it
- *	  last came by; what lies there goes.
- *
- *	  When the room is full, one in 16 blocks that might be expanded is: if the next one that
- *	  the hand meets has not been used since it last came by, and so goes.  Else that one
- *	  loses its mark.  So what is wanted evenly stays, without going and coming, and what
- *	  nobody wants any more is replaced.
- *
- *	  The room is three to six eighths of a partition.  It grows when the hand meets blocks
- *	  that are in use, and shrinks when a block as stored comes in that has left the warm queue
- *	  not long before: of such ones fingerprints are kept ("ghosts", as in ARC).  (Blocks of
- *	  scans come back whatever the room is.)  To read a block costs far more than to find a row
- *	  in one that is compressed, so it shrinks by more than comes in, and after that waits a
- *	  while before it grows again.
+ * partition has frames of 4 kB, chained for each block.  lsm_cacheroom.c says which blocks
+ * stay, and where they lie.
  *
  * PINS
  *	  Who wants but a little of a block pins it, and copies that without a lock.  A
@@ -59,6 +31,7 @@
 #include "postgres.h"
 
 #include "common/hashfn.h"
+#include "lsm_cachepart.h"
 #include "lsm_sharedcache.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
@@ -68,8 +41,6 @@
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
 
-#define LSM_FRAME_BYTES			4096
-
 /*
  * A partition has at least so many frames, if there are any more: a quarter of them is 2 MB,
  * more than the metadata of a segment of the usual size take.
@@ -77,41 +48,11 @@
 #define LSM_CACHE_LEAST_FRAMES	2048
 #define LSM_CACHE_MAX_PARTITIONS 64
 
-/* Frames of a partition that the cold queue keeps: one of so many. */
-#define LSM_CACHE_COLD_SHARE	8
-
-/* The room for expanded blocks, in eighths of a partition's frames. */
-#define LSM_CACHE_LEAST_ROOM	3
-#define LSM_CACHE_MOST_ROOM		6
-
-/* When it is full, one in so many blocks that are found may be expanded. */
+/* When the room for expanded blocks is full, one in so many that are found may be expanded. */
 #define LSM_CACHE_EXPAND_ONE_IN	16
-
-/*
- * Then the hand looks at so many frames, or blocks as stored, for one that is expanded.  While
- * there is room, it passes as many before it takes other frames than those that nobody wants.
- */
-#define LSM_CACHE_HAND_STEPS	256
-
-/* Rounds without a run that is long enough, after which there is none: marks are gone then. */
-#define LSM_CACHE_SEARCH_ROUNDS 2
-
-/* Where room is made, marks count for so many turns, as the lock is held meanwhile. */
-#define LSM_CACHE_MARKED_TURNS	256
-
-/*
- * The room becomes less by so many times what comes back, and more by so many times what is
- * used, after it was short so often; one in so many of all frames may be used beyond it.
- */
-#define LSM_CACHE_ROOM_STEP		4
-#define LSM_CACHE_ROOM_PATIENCE	256
-#define LSM_CACHE_ROOM_SLACK	16
 
 /* A block may take this part of a partition. */
 #define LSM_CACHE_BLOCK_SHARE	4
-
-/* Frames of a partition that may be pinned: one of so many. */
-#define LSM_CACHE_PINNED_SHARE	8
 
 /* Of a part of a block, so many lines are prefetched at most. */
 #define LSM_CACHE_PREFETCH_LINES 8
@@ -119,89 +60,12 @@
 /* Without the lock, so many entries of a bucket are looked at: a chain might have no end. */
 #define LSM_CACHE_CHAIN			64
 
-#define LSM_CACHE_NONE			PG_UINT32_MAX
-
-typedef enum LsmCacheQueueName
-{
-	LSM_QUEUE_COLD,
-	LSM_QUEUE_WARM,
-	LSM_QUEUE_EXPANDED,
-	LSM_QUEUES
-} LsmCacheQueueName;
-
-/* Of a block's frames, or of the free ones. */
-typedef struct LsmCacheFrame
-{
-	uint32		next;
-	uint32		before;			/* free ones only */
-	uint32		owner;			/* entry; LSM_CACHE_NONE: free */
-} LsmCacheFrame;
-
-/* A block; unused ones are chained by next_in_bucket. */
-typedef struct LsmCacheEntry
-{
-	uint64		uid;
-	uint32		blockno;
-	uint32		len;
-	uint32		first_frame;
-	uint32		next_in_bucket;
-	uint32		newer;			/* in its queue */
-	uint32		older;
-	pg_atomic_uint32 pins;		/* go up under the lock, down without */
-	uint8		queue;
-	bool		together;		/* its frames follow each other */
-	bool		spare;			/* as stored, and not used since it was expanded */
-	volatile uint8 marked;		/* set under the shared lock */
-} LsmCacheEntry;
-
-typedef struct LsmCacheQueue
-{
-	uint32		newest;
-	uint32		oldest;
-	uint32		frames;
-} LsmCacheQueue;
-
-/* All but the counters and pins of readers is guarded by the partition's lock. */
-typedef struct LsmCachePartition
-{
-	pg_atomic_uint32 changes;	/* odd: entries and frames are being changed */
-	char		pad[PG_CACHE_LINE_SIZE - sizeof(pg_atomic_uint32)];
-	LsmCacheQueue queues[LSM_QUEUES];
-	uint32		free_frame;		/* first of a chain */
-	uint32		nfree;
-	uint32		hand;			/* a frame above the lowest eighth */
-	uint32		searched;		/* frames, since a run was found */
-	uint32		room;			/* frames for expanded blocks */
-	uint32		patience;		/* so often it must be short before it grows */
-	uint32		free_entry;
-	uint32		nentries;		/* used */
-	uint64		insertions;
-	uint64		evictions;
-	pg_atomic_uint64 misses;
-	pg_atomic_uint32 pinned;	/* frames, for each pin */
-	pg_atomic_uint32 refused;	/* blocks that were not expanded, for want of
-								 * room */
-	char		pad_end[PG_CACHE_LINE_SIZE];
-} LsmCachePartition;
-
 typedef struct LsmCacheShared
 {
 	pg_atomic_uint64 reset_time;
 	pg_atomic_uint64 hits;
 	LsmCachePartition partitions[FLEXIBLE_ARRAY_MEMBER];
 } LsmCacheShared;
-
-/* Where a partition's arrays are. */
-typedef struct LsmCachePart
-{
-	LWLock	   *lock;
-	LsmCachePartition *partition;
-	LsmCacheEntry *entries;		/* one for each frame */
-	LsmCacheFrame *chain;		/* one for each frame */
-	uint32	   *buckets;
-	uint32	   *ghosts;			/* one for four buckets; 0: none */
-	char	   *frames;
-} LsmCachePart;
 
 int			lsm_block_cache_size = 128 * 1024;
 
@@ -287,20 +151,10 @@ lsm_cache_part(int number)
 	part.buckets = lsm_cache_buckets + (Size) number * lsm_cache_nbuckets;
 	part.ghosts = lsm_cache_ghosts + (Size) number * lsm_cache_nghosts();
 	part.frames = lsm_cache_frames + (Size) number * lsm_cache_part_frames * LSM_FRAME_BYTES;
+	part.nframes = lsm_cache_part_frames;
+	part.nbuckets = lsm_cache_nbuckets;
+	part.nghosts = lsm_cache_nghosts();
 	return part;
-}
-
-static uint32
-lsm_cache_eighths(uint32 n)
-{
-	return (uint32) ((uint64) lsm_cache_part_frames * n / 8);
-}
-
-/* The first frame where expanded blocks may lie. */
-static uint32
-lsm_cache_reach(void)
-{
-	return lsm_cache_eighths(1);
 }
 
 static void
@@ -329,8 +183,8 @@ lsm_cache_part_init(const LsmCachePart *part)
 		pg_atomic_init_u32(&part->entries[i].pins, 0);
 	}
 	partition->nfree = lsm_cache_part_frames;
-	partition->hand = lsm_cache_eighths(4);
-	partition->room = lsm_cache_eighths(LSM_CACHE_LEAST_ROOM);
+	partition->hand = lsm_cache_eighths(part, 4);
+	partition->room = lsm_cache_eighths(part, LSM_CACHE_LEAST_ROOM);
 }
 
 /* AddinShmemInitLock is held. */
@@ -371,21 +225,13 @@ lsm_sharedcache_shmem_startup(void)
 
 /* ---- blocks ---- */
 
-/* Two hashes that have nothing in common: the upper one chooses the bucket, the lower one the rest. */
-static uint64
-lsm_cache_hash(uint64 uid, uint32 blockno)
-{
-	return (uint64) murmurhash32((uint32) (uid >> 32) + blockno) << 32 |
-		murmurhash32((uint32) uid ^ blockno);
-}
-
 /* The partition of a block, and its bucket there. */
 static LsmCachePart
 lsm_cache_find_part(uint64 uid, uint32 blockno, uint32 *bucket)
 {
 	uint64		hash = lsm_cache_hash(uid, blockno);
 
-	*bucket = (uint32) (hash >> 32) & (lsm_cache_nbuckets - 1);
+	*bucket = lsm_cache_bucket(hash, lsm_cache_nbuckets);
 	return lsm_cache_part((uint32) hash & (lsm_cache_npartitions - 1));
 }
 
@@ -398,480 +244,6 @@ lsm_cache_find(const LsmCachePart *part, uint32 bucket, uint64 uid, uint32 block
 		   (part->entries[at].uid != uid || part->entries[at].blockno != blockno))
 		at = part->entries[at].next_in_bucket;
 	return at;
-}
-
-static uint32
-lsm_cache_frames_of(uint32 len)
-{
-	return (len + LSM_FRAME_BYTES - 1) / LSM_FRAME_BYTES;
-}
-
-static void
-lsm_cache_queue_push(const LsmCachePart *part, uint32 at, LsmCacheQueueName name)
-{
-	LsmCacheEntry *entry = &part->entries[at];
-	LsmCacheQueue *queue = &part->partition->queues[name];
-
-	entry->queue = name;
-	entry->spare = false;
-	entry->newer = LSM_CACHE_NONE;
-	entry->older = queue->newest;
-	if (queue->newest != LSM_CACHE_NONE)
-		part->entries[queue->newest].newer = at;
-	else
-		queue->oldest = at;
-	queue->newest = at;
-	queue->frames += lsm_cache_frames_of(entry->len);
-}
-
-static void
-lsm_cache_queue_remove(const LsmCachePart *part, uint32 at)
-{
-	LsmCacheEntry *entry = &part->entries[at];
-	LsmCacheQueue *queue = &part->partition->queues[entry->queue];
-
-	if (entry->newer != LSM_CACHE_NONE)
-		part->entries[entry->newer].older = entry->older;
-	else
-		queue->newest = entry->older;
-	if (entry->older != LSM_CACHE_NONE)
-		part->entries[entry->older].newer = entry->newer;
-	else
-		queue->oldest = entry->newer;
-	queue->frames -= lsm_cache_frames_of(entry->len);
-}
-
-/* ---- changes ---- */
-
-/* Between these two, readers without the lock find out that what they read may be wrong. */
-static void
-lsm_cache_change(LsmCachePartition *partition)
-{
-	Assert(pg_atomic_read_u32(&partition->changes) % 2 == 0);
-	pg_atomic_write_u32(&partition->changes, pg_atomic_read_u32(&partition->changes) + 1);
-	pg_memory_barrier();
-}
-
-static void
-lsm_cache_changed(LsmCachePartition *partition)
-{
-	pg_write_barrier();
-	pg_atomic_write_u32(&partition->changes, pg_atomic_read_u32(&partition->changes) + 1);
-}
-
-/* ---- free frames ---- */
-
-static void
-lsm_cache_free_frame(const LsmCachePart *part, uint32 frame)
-{
-	LsmCachePartition *partition = part->partition;
-	LsmCacheFrame *link = &part->chain[frame];
-
-	link->owner = LSM_CACHE_NONE;
-	link->before = LSM_CACHE_NONE;
-	link->next = partition->free_frame;
-	if (link->next != LSM_CACHE_NONE)
-		part->chain[link->next].before = frame;
-	partition->free_frame = frame;
-	partition->nfree++;
-}
-
-static void
-lsm_cache_use_frame(const LsmCachePart *part, uint32 frame, uint32 owner)
-{
-	LsmCachePartition *partition = part->partition;
-	LsmCacheFrame *link = &part->chain[frame];
-
-	Assert(link->owner == LSM_CACHE_NONE);
-	if (link->before != LSM_CACHE_NONE)
-		part->chain[link->before].next = link->next;
-	else
-		partition->free_frame = link->next;
-	if (link->next != LSM_CACHE_NONE)
-		part->chain[link->next].before = link->before;
-	link->owner = owner;
-	link->next = LSM_CACHE_NONE;
-	partition->nfree--;
-}
-
-/* The first of so many free frames that follow each other; LSM_CACHE_NONE: not found at once. */
-static uint32
-lsm_cache_free_run(const LsmCachePart *part, uint32 frames)
-{
-	uint32		first = part->partition->free_frame;
-	uint32		end = first + 1;
-
-	Assert(first != LSM_CACHE_NONE);
-	while (end - first < frames && first > 0 && part->chain[first - 1].owner == LSM_CACHE_NONE)
-		first--;
-	while (end - first < frames && end < lsm_cache_part_frames &&
-		   part->chain[end].owner == LSM_CACHE_NONE)
-		end++;
-	return end - first == frames ? first : LSM_CACHE_NONE;
-}
-
-/* ---- making room ---- */
-
-static bool
-lsm_cache_is_pinned(LsmCacheEntry *entry)
-{
-	return pg_atomic_read_u32(&entry->pins) > 0;
-}
-
-/* What is remembered of a block that has left; never 0. */
-static uint32
-lsm_cache_ghost(uint64 uid, uint32 blockno)
-{
-	return (uint32) lsm_cache_hash(uid, blockno) | 1;
-}
-
-static uint32 *
-lsm_cache_ghost_at(const LsmCachePart *part, uint32 bucket)
-{
-	return &part->ghosts[bucket & (lsm_cache_nghosts() - 1)];
-}
-
-/* A block as stored comes in: if it should have stayed, expanded ones get less room. */
-static void
-lsm_cache_regret(const LsmCachePart *part, uint32 bucket, uint64 uid, uint32 blockno,
-				 uint32 frames)
-{
-	LsmCachePartition *partition = part->partition;
-	uint32	   *ghost = lsm_cache_ghost_at(part, bucket);
-	uint32		least = lsm_cache_eighths(LSM_CACHE_LEAST_ROOM);
-	uint32		used = partition->queues[LSM_QUEUE_EXPANDED].frames;
-
-	if (*ghost != lsm_cache_ghost(uid, blockno))
-		return;
-	*ghost = 0;
-	if (used <= least)
-		return;
-	partition->room = Min(partition->room, used);
-	partition->room -= Min(partition->room, LSM_CACHE_ROOM_STEP * frames);
-	partition->room = Max(partition->room, least);
-	partition->patience = LSM_CACHE_ROOM_PATIENCE;
-}
-
-/* Give an entry and its frames back; it is in no queue. */
-static void
-lsm_cache_drop(const LsmCachePart *part, uint32 at)
-{
-	LsmCacheEntry *entry = &part->entries[at];
-	LsmCachePartition *partition = part->partition;
-	uint32		frame = entry->first_frame;
-	uint32		bucket;
-	uint32	   *link;
-
-	(void) lsm_cache_find_part(entry->uid, entry->blockno, &bucket);
-	for (link = &part->buckets[bucket]; *link != at;)
-		link = &part->entries[*link].next_in_bucket;
-	*link = entry->next_in_bucket;
-
-	while (frame != LSM_CACHE_NONE)
-	{
-		uint32		next = part->chain[frame].next;
-
-		lsm_cache_free_frame(part, frame);
-		frame = next;
-	}
-
-	entry->next_in_bucket = partition->free_entry;
-	partition->free_entry = at;
-	partition->nentries--;
-}
-
-/* A block that is in no queue any more makes room for others. */
-static void
-lsm_cache_evict(const LsmCachePart *part, uint32 at)
-{
-	LsmCacheEntry *entry = &part->entries[at];
-	uint32		bucket;
-
-	if (entry->queue == LSM_QUEUE_WARM)
-	{
-		(void) lsm_cache_find_part(entry->uid, entry->blockno, &bucket);
-		*lsm_cache_ghost_at(part, bucket) = lsm_cache_ghost(entry->uid, entry->blockno);
-	}
-	lsm_cache_drop(part, at);
-	part->partition->evictions++;
-}
-
-/*
- * The queue that gives up its oldest block next; LSM_QUEUES: none.  Those that are barren have
- * nothing but pinned blocks.
- */
-static LsmCacheQueueName
-lsm_cache_giver(const LsmCachePart *part, const bool *barren)
-{
-	static const LsmCacheQueueName order[] = {LSM_QUEUE_COLD, LSM_QUEUE_WARM, LSM_QUEUE_EXPANDED};
-	const LsmCacheQueue *queues = part->partition->queues;
-	bool		gives[LSM_QUEUES];
-
-	for (int i = 0; i < LSM_QUEUES; i++)
-		gives[i] = queues[i].oldest != LSM_CACHE_NONE && !barren[i];
-
-	/*
-	 * The room has become less.  Where it is full, the last blocks may not fit as a whole; and
-	 * some must be left that are not pinned.
-	 */
-	if (gives[LSM_QUEUE_EXPANDED] &&
-		queues[LSM_QUEUE_EXPANDED].frames > Max(part->partition->room,
-												lsm_cache_part_frames / LSM_CACHE_PINNED_SHARE) +
-		lsm_cache_part_frames / LSM_CACHE_ROOM_SLACK)
-		return LSM_QUEUE_EXPANDED;
-	if (gives[LSM_QUEUE_WARM] &&
-		queues[LSM_QUEUE_COLD].frames <= lsm_cache_part_frames / LSM_CACHE_COLD_SHARE)
-		return LSM_QUEUE_WARM;
-	for (int i = 0; i < LSM_QUEUES; i++)
-		if (gives[order[i]])
-			return order[i];
-	return LSM_QUEUES;
-}
-
-/*
- * The oldest block of a queue goes, or has another turn, because it is pinned (then true is
- * returned), or marked if marks count.
- *
- * Race: nobody can pin a block while the lock is held.  Who unpins one has read what he
- * wants before its count goes down, and we change it after we have seen that.
- */
-static bool
-lsm_cache_turn(const LsmCachePart *part, LsmCacheQueueName name, bool marks)
-{
-	uint32		at = part->partition->queues[name].oldest;
-	LsmCacheEntry *entry = &part->entries[at];
-	bool		pinned = lsm_cache_is_pinned(entry);
-
-	lsm_cache_queue_remove(part, at);
-	if ((entry->marked && marks) || pinned)
-	{
-		entry->marked = 0;
-		lsm_cache_queue_push(part, at, name == LSM_QUEUE_EXPANDED ?
-							 LSM_QUEUE_EXPANDED : LSM_QUEUE_WARM);
-	}
-	else
-	{
-		pg_memory_barrier();
-		lsm_cache_evict(part, at);
-	}
-	return pinned;
-}
-
-/*
- * Make room for so many frames; false: what is not pinned does not suffice.
- *
- * A queue that has shown more pinned blocks one after the other than there can be pins has
- * nothing else.  Race: row blocks are marked without the lock, so that marks could go on
- * giving them another turn; these count for some turns only.
- */
-static bool
-lsm_cache_make_room(const LsmCachePart *part, uint32 frames)
-{
-	bool		barren[LSM_QUEUES] = {false};
-	LsmCacheQueueName last = LSM_QUEUES;
-	uint32		pinned = 0;
-
-	for (uint32 turns = 0; part->partition->nfree < frames; turns++)
-	{
-		LsmCacheQueueName giver = lsm_cache_giver(part, barren);
-
-		if (giver == LSM_QUEUES)
-			return false;
-		if (giver != last)
-			pinned = 0;
-		last = giver;
-		if (!lsm_cache_turn(part, giver, turns < LSM_CACHE_MARKED_TURNS))
-			pinned = 0;
-		else if (++pinned > lsm_cache_part_frames / LSM_CACHE_PINNED_SHARE)
-			barren[giver] = true;
-	}
-	return true;
-}
-
-/* ---- room for expanded blocks ---- */
-
-/* Move the hand over what it points to. */
-static void
-lsm_cache_pass(const LsmCachePart *part)
-{
-	LsmCachePartition *partition = part->partition;
-	uint32		owner = part->chain[partition->hand].owner;
-
-	do
-		partition->hand++;
-	while (partition->hand < lsm_cache_part_frames && owner != LSM_CACHE_NONE &&
-		   part->chain[partition->hand].owner == owner);
-}
-
-/* Has the hand come to the end?  Then it begins anew. */
-static bool
-lsm_cache_comes_round(LsmCachePartition *partition)
-{
-	if (partition->hand < lsm_cache_part_frames)
-		return false;
-	partition->hand = lsm_cache_reach();
-	return true;
-}
-
-/*
- * The room is full: if the hand meets an expanded block that nobody uses, it goes, and the hand
- * stays where it was.
- */
-static bool
-lsm_cache_drop_unused(const LsmCachePart *part)
-{
-	LsmCachePartition *partition = part->partition;
-	uint32		most = lsm_cache_eighths(LSM_CACHE_MOST_ROOM);
-
-	for (int i = 0; i < LSM_CACHE_HAND_STEPS; i++)
-	{
-		uint32		owner = part->chain[partition->hand].owner;
-		LsmCacheEntry *entry = owner == LSM_CACHE_NONE ? NULL : &part->entries[owner];
-
-		if (entry != NULL && entry->queue == LSM_QUEUE_EXPANDED)
-		{
-			if (!entry->marked && !lsm_cache_is_pinned(entry))
-			{
-				pg_memory_barrier();
-				partition->hand = entry->first_frame;
-				lsm_cache_queue_remove(part, owner);
-				lsm_cache_change(partition);
-				lsm_cache_evict(part, owner);
-				lsm_cache_changed(partition);
-				return true;
-			}
-			if (partition->patience > 0)
-				partition->patience--;
-			else if (partition->room < most)
-				partition->room = Min(partition->room +
-									  LSM_CACHE_ROOM_STEP * lsm_cache_frames_of(entry->len), most);
-			entry->marked = 0;
-			lsm_cache_pass(part);
-			(void) lsm_cache_comes_round(partition);
-			return false;
-		}
-		lsm_cache_pass(part);
-		(void) lsm_cache_comes_round(partition);
-	}
-	return false;
-}
-
-/*
- * May what has that frame go for an expanded block?  Nothing like it, and nothing that is
- * pinned.  Of blocks as stored either those that are there expanded, or any: then a marked one
- * has another turn.
- */
-static bool
-lsm_cache_gives(const LsmCachePart *part, uint32 frame, bool any)
-{
-	uint32		owner = part->chain[frame].owner;
-	LsmCacheEntry *entry;
-	bool		marked;
-
-	if (owner == LSM_CACHE_NONE)
-		return true;
-	entry = &part->entries[owner];
-	marked = entry->marked;
-	if (entry->queue == LSM_QUEUE_EXPANDED || lsm_cache_is_pinned(entry))
-		return false;
-	if (!any)
-		return entry->spare && !marked;
-	entry->marked = 0;
-	return !marked;
-}
-
-/*
- * The first of so many frames that follow each other, from the hand on, and can be cleared;
- * LSM_CACHE_NONE: none found.  It looks at some more blocks or free frames than it needs, as
- * the lock is held; if it has found no run of any blocks, the next search goes on where the last
- * run begins.
- */
-static uint32
-lsm_cache_find_run(const LsmCachePart *part, uint32 frames, bool any)
-{
-	LsmCachePartition *partition = part->partition;
-	uint32		first = partition->hand;
-	uint32		at = first;
-
-	for (uint32 steps = LSM_CACHE_HAND_STEPS + frames; steps > 0; steps--)
-	{
-		uint32		owner;
-
-		if (lsm_cache_part_frames - first < frames)
-		{
-			if (any)
-				partition->searched += lsm_cache_part_frames - at;
-			first = at = lsm_cache_reach();
-		}
-		owner = part->chain[at].owner;
-		if (!lsm_cache_gives(part, at, any))
-			first = LSM_CACHE_NONE;
-		if (any)
-			partition->searched++;
-		at++;
-		while (owner != LSM_CACHE_NONE && at < lsm_cache_part_frames &&
-			   part->chain[at].owner == owner)
-		{
-			if (any)
-				partition->searched++;
-			at++;
-		}
-		if (first == LSM_CACHE_NONE)
-			first = at;
-		else if (at - first >= frames)
-		{
-			partition->searched = 0;
-			partition->hand = first + frames;
-			(void) lsm_cache_comes_round(partition);
-			return first;
-		}
-	}
-	if (any)
-	{
-		partition->searched -= Min(partition->searched, at - first);
-		partition->hand = first;
-		(void) lsm_cache_comes_round(partition);
-	}
-	return LSM_CACHE_NONE;
-}
-
-/* Where an expanded block of so many frames may lie; LSM_CACHE_NONE: there is no room. */
-static uint32
-lsm_cache_find_room(const LsmCachePart *part, uint32 frames)
-{
-	LsmCachePartition *partition = part->partition;
-	uint32		first = lsm_cache_find_run(part, frames, false);
-
-	if (first == LSM_CACHE_NONE)
-		first = lsm_cache_find_run(part, frames, true);
-	if (partition->searched / LSM_CACHE_SEARCH_ROUNDS >= lsm_cache_part_frames)
-	{
-		/* what is between them is too small: so they fill the room */
-		partition->searched = 0;
-		partition->room = Max(partition->queues[LSM_QUEUE_EXPANDED].frames, frames);
-		partition->patience = LSM_CACHE_ROOM_PATIENCE;
-	}
-	return first;
-}
-
-/*
- * Clear so many frames that were found.
- *
- * Race: see lsm_cache_turn().
- */
-static void
-lsm_cache_clear_run(const LsmCachePart *part, uint32 first, uint32 frames)
-{
-	pg_memory_barrier();
-	for (uint32 frame = first; frame < first + frames; frame++)
-	{
-		uint32		owner = part->chain[frame].owner;
-
-		if (owner == LSM_CACHE_NONE)
-			continue;
-		lsm_cache_queue_remove(part, owner);
-		lsm_cache_evict(part, owner);
-	}
 }
 
 bool
@@ -1232,30 +604,16 @@ static void
 lsm_cache_demote(uint64 uid, uint32 blockno)
 {
 	LsmCachePart part;
-	LsmCacheQueue *cold;
 	uint32		bucket;
 	uint32		at;
 
 	part = lsm_cache_find_part(uid, blockno, &bucket);
-	cold = &part.partition->queues[LSM_QUEUE_COLD];
 	LWLockAcquire(part.lock, LW_EXCLUSIVE);
 	at = lsm_cache_find(&part, bucket, uid, blockno);
 	if (at != LSM_CACHE_NONE)
 	{
-		LsmCacheEntry *entry = &part.entries[at];
-
 		lsm_cache_queue_remove(&part, at);
-		entry->marked = 0;
-		entry->spare = true;
-		entry->queue = LSM_QUEUE_COLD;
-		entry->older = LSM_CACHE_NONE;
-		entry->newer = cold->oldest;
-		if (cold->oldest != LSM_CACHE_NONE)
-			part.entries[cold->oldest].older = at;
-		else
-			cold->newest = at;
-		cold->oldest = at;
-		cold->frames += lsm_cache_frames_of(entry->len);
+		lsm_cache_queue_last(&part, at);
 	}
 	LWLockRelease(part.lock);
 }

@@ -165,6 +165,23 @@ workers($primary, 1);
 $primary->wait_until('postgres', q{SELECT count(*) = 1 FROM lsm_store_claims('cold')});
 pass('who lives claims again');
 workers($primary, 0);
+
+# ---- also where nothing can be deleted
+my $holder = $primary->session('postgres');
+foreach my $why ('the delay is -1', 'a table is locked')
+{
+	$primary->adjust_conf('postgresql.conf', 'lsm.store_delete_delay', $why =~ /delay/ ? -1 : 0);
+	$holder->query_safe('BEGIN; LOCK TABLE c') if $why =~ /locked/;
+	$primary->safe_psql('postgres', q{SELECT lsm_store_remove_claim('cold', claim_key) FROM lsm_store_claims('cold')});
+	workers($primary, 1);
+	$primary->wait_until('postgres', q{SELECT count(*) = 1 FROM lsm_store_claims('cold')});
+	pass("a claim is put, though $why");
+	workers($primary, 0);
+}
+$holder->query_safe('ROLLBACK');
+$holder->quit;
+
+# ---- rights
 $primary->safe_psql('postgres', 'CREATE ROLE r LOGIN');
 like($primary->error_of('postgres', "SET ROLE r; SELECT $_"),
 	qr/^42501: must be owner of foreign server cold/, "$_ is for the owner")
