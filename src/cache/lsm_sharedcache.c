@@ -77,6 +77,9 @@ static uint32 *lsm_cache_ghosts;
 static char *lsm_cache_frames;
 static LWLockPadded *lsm_cache_locks;
 
+/* What row blocks of this process's database are known by; 0: not set. */
+static uint64 lsm_cache_database;
+
 /* Hits of this process that it has not told of. */
 static uint64 lsm_cache_hits;
 
@@ -660,12 +663,20 @@ lsm_sharedcache_expands(uint64 uid, uint32 blockno)
 
 /*
  * A copy of a database has segments with the same uids, and the same blocks, but columns
- * may have been dropped in one of the two, which row blocks leave out.
+ * may have been dropped in one of the two, which row blocks leave out.  The number of a
+ * database alone does not do: it may have been another copy's before.
  */
+void
+lsm_sharedcache_set_database(uint64 database)
+{
+	lsm_cache_database = database;
+}
+
 static uint64
 lsm_cache_rows_uid(uint64 uid)
 {
-	return hash_combine64(uid, murmurhash32(MyDatabaseId));
+	Assert(lsm_cache_database != 0);
+	return hash_combine64(uid, lsm_cache_database);
 }
 
 /*

@@ -115,7 +115,8 @@ extern void lsm_sharedcache_put_expanded(uint64 uid, uint32 blockno, uint32 len,
 extern bool lsm_sharedcache_expands(uint64 uid, uint32 blockno);
 
 /*
- * The same of row blocks (lsm_rowblock.c) of this database, which share that room.
+ * The same of row blocks (lsm_rowblock.c) of this database, which share that room.  What the
+ * database is known by, which no other one ever was, is set before anything is asked.
  *
  * hold_rows() tells where one lies; NULL: it is not there (which is not counted).  What is read
  * there is believed when let_go() has said so, which must follow soon.  Until then it may be
@@ -133,6 +134,7 @@ typedef struct LsmCacheHeld
 
 #define LSM_CACHE_HELD_NOT	{NULL, 0, 0, 0, false}
 
+extern void lsm_sharedcache_set_database(uint64 database);
 extern const void *lsm_sharedcache_hold_rows(uint64 uid, uint32 blockno, LsmCacheHeld *held);
 extern bool lsm_sharedcache_let_go(LsmCacheHeld *held);
 

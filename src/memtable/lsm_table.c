@@ -22,10 +22,12 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "common/hashfn.h"
 #include "lsm_manifest.h"
+#include "lsm_sharedcache.h"
 #include "lsm_table.h"
 #include "lsm_vmpage.h"
 #include "miscadmin.h"
@@ -34,6 +36,7 @@
 #include "storage/shmem.h"
 #include "storage/smgr.h"
 #include "utils/memutils.h"
+#include "utils/syscache.h"
 
 #define LSM_MAX_TABLES			2048
 
@@ -401,6 +404,24 @@ lsm_table_verify(Relation rel, LsmTable *table)
 }
 
 /*
+ * What the database of this process is known by: its number, and who made its row in the
+ * catalog.  (Another one under the same number has another; ALTER DATABASE, too, which costs a
+ * few look-ups.)  Found out when the first table is opened, as later it may not be the time
+ * for a look at the catalog.
+ */
+static void
+lsm_table_know_database(void)
+{
+	HeapTuple	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for database %u", MyDatabaseId);
+	lsm_sharedcache_set_database(((uint64) MyDatabaseId << 32) |
+								 HeapTupleHeaderGetRawXmin(tuple->t_data));
+	ReleaseSysCache(tuple);
+}
+
+/*
  * The backend's hold on a table, with its shared entry pinned until the
  * transaction ends.  Takes no lock that outlasts the call.
  */
@@ -422,6 +443,7 @@ lsm_table_open(Relation rel)
 	{
 		HASHCTL		ctl;
 
+		lsm_table_know_database();
 		ctl.keysize = sizeof(LsmTableKey);
 		ctl.entrysize = sizeof(LsmTable);
 		ctl.hcxt = TopMemoryContext;

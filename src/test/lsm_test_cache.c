@@ -38,6 +38,8 @@ lsm_test_cache_full(PG_FUNCTION_ARGS)
 	int			rows = 0;
 	bool		there;
 
+	lsm_sharedcache_set_database(MyDatabaseId);
+
 	/* all of them are used, so the room grows until they fit */
 	for (int i = 0; rows < CACHE_ROWS; i++)
 	{
@@ -116,6 +118,7 @@ lsm_test_cache_forget(PG_FUNCTION_ARGS)
 	LsmCachePin pin;
 	StringInfoData left;
 
+	lsm_sharedcache_set_database(MyDatabaseId);
 	for (int i = 0; i < 3; i++)
 	{
 		lsm_sharedcache_put_expanded(CACHE_UID, i, CACHE_FRAME, bytes);

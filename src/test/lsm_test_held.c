@@ -10,6 +10,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "lsm_sharedcache.h"
+#include "miscadmin.h"
 
 #define HELD_BYTES	10000
 #define HELD_UID	1			/* random ones have more bits */
@@ -34,6 +35,7 @@ lsm_test_held_rows(PG_FUNCTION_ARGS)
 
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
+	lsm_sharedcache_set_database(MyDatabaseId);
 	memset(bytes, 'a', HELD_BYTES);
 	lsm_sharedcache_put_rows(HELD_UID, 1, HELD_BYTES, bytes);
 	values[0] = BoolGetDatum(lsm_sharedcache_has_rows(HELD_UID, 1));

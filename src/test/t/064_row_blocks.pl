@@ -27,9 +27,9 @@ sub psql
 # In no order, as blocks that are walked through are not kept for single rows.
 sub differing
 {
-	my ($how) = @_;
+	my ($how, $db) = @_;
 
-	return psql("$how SELECT count(*) FROM (SELECT key FROM generate_series(-1, 3300) key ORDER BY md5(key::text)) k "
+	return $node->safe_psql($db // 'postgres', "$how SELECT count(*) FROM (SELECT key FROM generate_series(-1, 3300) key ORDER BY md5(key::text)) k "
 		  . 'LEFT JOIN LATERAL (SELECT h FROM h WHERE id = key OFFSET 0) a ON true '
 		  . 'LEFT JOIN LATERAL (SELECT l FROM l WHERE id = key OFFSET 0) b ON true '
 		  . 'WHERE a.h::text IS DISTINCT FROM b.l::text');
@@ -173,6 +173,12 @@ psql('CREATE DATABASE copy TEMPLATE postgres');
 $node->safe_psql('copy', 'ALTER TABLE l DROP COLUMN k, DROP COLUMN t');
 $node->safe_psql('copy', "$by_index $all") foreach (1 .. 2);
 same('columns dropped in a copy of the database');
+
+# ---- nor of one that had the same number before
+my $oid = psql(q{SELECT oid FROM pg_database WHERE datname = 'copy'});
+psql('DROP DATABASE copy');
+psql("CREATE DATABASE copy TEMPLATE postgres OID = $oid");
+is(differing($by_index, 'copy'), 0, "another database under the number of a copy: look-ups, time $_") foreach (1, 2);
 
 # ---- rows with fewer columns than the table, which have names that are not short
 my $named = join(', ', map { "ADD COLUMN a_column_with_a_name_of_its_own_$_ int DEFAULT $_" } 1 .. 7);
