@@ -61,18 +61,18 @@ copy_small()
 # load NAME SIDE ROUND COMMAND...: records rate and WAL.
 load()
 {
-	local name=$1 side=$2 round=$3 start wal rows
+	local name=$1 side=$2 round=$3 start end wal rows
 
 	shift 3
 	wal=$(wal_position)
 	start=$EPOCHREALTIME
 	"$@" "$side"
 	flushed "$side"
+	end=$EPOCHREALTIME
+	[ "$round" != 0 ] || return 0
+	compare_record "$name, WAL" "$side" "$round" "$(bench_calc %.6g "($(wal_position) - $wal) / 1e6")"
 	rows=$(bench_sql "load_$side" "SELECT count(*) FROM lineitem")
-	[ "$round" = 0 ] ||
-		compare_record "$name, rows" "$side" "$round" "$(bench_calc %.6g "$rows / ($EPOCHREALTIME - $start)")"
-	[ "$round" = 0 ] ||
-		compare_record "$name, WAL" "$side" "$round" "$(bench_calc %.6g "($(wal_position) - $wal) / 1e6")"
+	compare_record "$name, rows" "$side" "$round" "$(bench_calc %.6g "$rows / ($end - $start)")"
 }
 
 # build SIDE ROUND WORKERS
