@@ -26,6 +26,11 @@
  *	  the store's parallel_requests are on their way.  What is read over between two
  *	  blocks counts as the window's, as it takes memory.
  *
+ * METADATA
+ *	  Of segments that are opened one after the other, the metadata is read ahead like a
+ *	  block, LSM_CACHE_METADATA by number (lsm_opensegment.c).  Of cold segments, too, it
+ *	  is in the file.
+ *
  * MEMORY
  *	  Requests write to memory of their own, below TopMemoryContext: the server
  *	  frees that of a failed query before it tells anybody.  A window belongs to
@@ -42,6 +47,7 @@
 #include "lsm_ahead.h"
 #include "lsm_blockcache.h"
 #include "lsm_cold.h"
+#include "lsm_opensegment.h"
 #include "lsm_reader.h"
 #include "lsm_sharedcache.h"
 #include "lsm_stop.h"
@@ -333,6 +339,20 @@ lsm_ahead_most(const LsmAhead *ahead, uint32 block_bytes, bool cold)
 
 /* ---- filling ---- */
 
+/* Does a block lie in an object?  The metadata never does. */
+static inline bool
+lsm_ahead_is_cold(const LsmManifestEntry *entry, uint32 blockno)
+{
+	return blockno != LSM_CACHE_METADATA && lsm_entry_is_cold(entry);
+}
+
+/* What comes before the first page that the file has of a segment, for its block. */
+static inline uint32
+lsm_ahead_skipped(const LsmManifestEntry *entry, uint32 blockno)
+{
+	return lsm_ahead_is_cold(entry, blockno) ? 0 : lsm_entry_first_page(entry);
+}
+
 /* What will be read over between the block that was added last and this one. */
 static uint32
 lsm_ahead_gap(const LsmAhead *ahead, const LsmAheadPlace *place)
@@ -340,7 +360,7 @@ lsm_ahead_gap(const LsmAhead *ahead, const LsmAheadPlace *place)
 	uint32		page = (uint32) (place->offset / LSM_PAGE_PAYLOAD);
 	uint32		last;
 
-	if (ahead->nwants == 0 || !lsm_entry_is_cold(place->entry))
+	if (ahead->nwants == 0 || !lsm_ahead_is_cold(place->entry, place->blockno))
 		return 0;
 	last = ahead->wants[ahead->nwants - 1].last_page;
 	if (page <= last || page - last > LSM_COLD_GAP_BYTES / LSM_PAGE_PAYLOAD)
@@ -351,6 +371,7 @@ lsm_ahead_gap(const LsmAhead *ahead, const LsmAheadPlace *place)
 static LsmReadWant *
 lsm_ahead_add_want(LsmAhead *ahead, const LsmAheadPlace *place)
 {
+	uint32		skipped = lsm_ahead_skipped(place->entry, place->blockno);
 	LsmReadWant *want;
 
 	if (ahead->nwants >= ahead->maxwants)
@@ -361,8 +382,8 @@ lsm_ahead_add_want(LsmAhead *ahead, const LsmAheadPlace *place)
 			repalloc(ahead->wants, ahead->maxwants * sizeof(LsmReadWant));
 	}
 	want = &ahead->wants[ahead->nwants++];
-	want->first_page = (uint32) (place->offset / LSM_PAGE_PAYLOAD);
-	want->last_page = (uint32) ((place->offset + place->len - 1) / LSM_PAGE_PAYLOAD);
+	want->first_page = (uint32) (place->offset / LSM_PAGE_PAYLOAD) - skipped;
+	want->last_page = (uint32) ((place->offset + place->len - 1) / LSM_PAGE_PAYLOAD) - skipped;
 	want->cached = false;
 	return want;
 }
@@ -388,14 +409,14 @@ lsm_ahead_add_item(LsmAhead *ahead, const LsmAheadPlace *place)
 	ahead->bytes += item->bytes;
 	lsm_ahead_add_want(ahead, place)->cached = lsm_block_is_local(uid, place->blockno) ||
 		lsm_sharedcache_has(uid, place->blockno) ||
-		(lsm_entry_is_cold(place->entry) &&
+		(lsm_ahead_is_cold(place->entry, place->blockno) &&
 		 lsm_cold_cache_has(place->entry, place->offset, place->len,
 							lsm_block_disk_use(ahead->kind)));
 }
 
-/* Start to read a run; items are those that it covers. */
+/* Start to read a run, of pages after those skipped; items are those that it covers. */
 static void
-lsm_ahead_start_run(LsmAhead *ahead, Relation rel, const LsmReadRun *planned,
+lsm_ahead_start_run(LsmAhead *ahead, Relation rel, uint32 skipped, const LsmReadRun *planned,
 					LsmAheadItem *items)
 {
 	const LsmReadWant *wants = &ahead->wants[planned->first_want];
@@ -403,7 +424,7 @@ lsm_ahead_start_run(LsmAhead *ahead, Relation rel, const LsmReadRun *planned,
 	char	   *at = run->pages;
 	bool		good = true;
 
-	run->page = planned->page;
+	run->page = planned->page + skipped;
 	run->nitems = 0;
 	run->nios = 0;
 	run->nwaited = 0;
@@ -518,21 +539,21 @@ lsm_ahead_start_items(LsmAhead *ahead, Relation rel, const LsmManifestEntry *ent
 	MemoryContext caller;
 	bool		good;
 
-	if (nwants > 0 && lsm_entry_is_cold(entry))
+	if (nwants == 0)
+		return;
+	if (lsm_ahead_is_cold(entry, items[0].blockno))
 	{
 		lsm_ahead_start_cold(ahead, rel, entry, items);
 		return;
 	}
 	ahead->nwants = 0;
-	if (nwants == 0)
-		return;
 	caller = MemoryContextSwitchTo(ahead->context);
 	good = lsm_readplan_make(&ahead->plan, ahead->wants, nwants, entry->extents,
 							 entry->nextents, &limits);
 	MemoryContextSwitchTo(caller);
 	for (int i = 0; good && i < ahead->plan.nruns; i++)
-		lsm_ahead_start_run(ahead, rel, &ahead->plan.runs[i],
-							&items[ahead->plan.runs[i].first_want]);
+		lsm_ahead_start_run(ahead, rel, lsm_ahead_skipped(entry, items[0].blockno),
+							&ahead->plan.runs[i], &items[ahead->plan.runs[i].first_want]);
 }
 
 /* Those of the last items. */
@@ -553,6 +574,11 @@ lsm_ahead_next(Relation rel, LsmTable *table, LsmAheadFeed *feed, LsmAheadPlace 
 
 	if (!feed->next(feed->arg, &place->entry, &place->blockno))
 		return false;
+	if (place->blockno == LSM_CACHE_METADATA)
+	{
+		lsm_segment_meta_place(place->entry, place);
+		return true;
+	}
 	reader = lsm_reader_get(rel, table, place->entry);
 	if (reader == NULL)
 		return false;
@@ -572,8 +598,8 @@ lsm_ahead_fill(LsmAhead *ahead, Relation rel, LsmTable *table, LsmAheadFeed *fee
 	LsmManifestEntry entry = {0};
 	LsmAheadPlace place;
 	int			segments = 0;
-	int			most_segments = cold && feed->sure ? LSM_AHEAD_SURE_SEGMENTS :
-	LSM_AHEAD_SEGMENTS;
+	int			most_segments = feed->sure && (cold || feed->kind == LSM_READER_METADATA) ?
+	LSM_AHEAD_SURE_SEGMENTS : LSM_AHEAD_SEGMENTS;
 
 	ahead->window = Max(ahead->window * 4, (Size) block_bytes * 2);
 	if (cold)
@@ -638,7 +664,8 @@ lsm_ahead_restart(LsmAhead *ahead, Relation rel, LsmTable *table, LsmAheadFeed *
 	while (ahead->first < ahead->nitems)
 		lsm_ahead_pop(ahead);
 	feed->restart(feed->arg);
-	lsm_ahead_fill(ahead, rel, table, feed, place, place->len, lsm_entry_is_cold(place->entry));
+	lsm_ahead_fill(ahead, rel, table, feed, place, place->len,
+				   lsm_ahead_is_cold(place->entry, place->blockno));
 }
 
 /*
@@ -708,6 +735,7 @@ lsm_ahead_take(Relation rel, LsmTable *table, LsmAheadFeed *feed, const LsmAhead
 {
 	LsmAhead   *ahead = feed->serial == 0 ? NULL : lsm_ahead_of(feed);
 	LsmAheadRun *run;
+	bool		cold = lsm_ahead_is_cold(place->entry, place->blockno);
 
 	if (ahead == NULL)
 	{
@@ -715,7 +743,7 @@ lsm_ahead_take(Relation rel, LsmTable *table, LsmAheadFeed *feed, const LsmAhead
 		 * nobody knows yet whether there is a second one; of a store, it
 		 * costs little
 		 */
-		if (!(feed->missed || lsm_entry_is_cold(place->entry)) || CurrentResourceOwner == NULL)
+		if (!(feed->missed || cold) || CurrentResourceOwner == NULL)
 		{
 			feed->missed = true;
 			return false;
@@ -726,11 +754,10 @@ lsm_ahead_take(Relation rel, LsmTable *table, LsmAheadFeed *feed, const LsmAhead
 	if (!lsm_ahead_find(ahead, place))
 		lsm_ahead_restart(ahead, rel, table, feed, place);
 	else if (ahead->bytes - place->len <= ahead->window / 2)
-		lsm_ahead_fill(ahead, rel, table, feed, NULL, place->len,
-					   lsm_entry_is_cold(place->entry));
+		lsm_ahead_fill(ahead, rel, table, feed, NULL, place->len, cold);
 	LSM_STOP("ahead-started");
 
-	if (ahead->items[ahead->first].run == NULL)
+	if (ahead->items[ahead->first].run == NULL && place->blockno != LSM_CACHE_METADATA)
 		lsm_ahead_again(ahead, rel, table, place);
 	run = ahead->items[ahead->first].run;
 	if (run == NULL)

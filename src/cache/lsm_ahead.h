@@ -24,9 +24,9 @@ typedef struct LsmAheadFeed
 	LsmReaderKind kind;
 
 	/*
-	 * The block after the one that was told last; false: there is none, or it
-	 * cannot be told now.  It may open segments, but not get a new view.  The
-	 * entry is good until the next call.
+	 * The block after the one that was told last, or LSM_CACHE_METADATA; false:
+	 * there is none, or it cannot be told now.  It may open segments, but not get
+	 * a new view.  The entry is good until the next call.
 	 */
 	bool		(*next) (void *arg, const LsmManifestEntry **entry, uint32 *blockno);
 

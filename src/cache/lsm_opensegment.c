@@ -9,6 +9,11 @@
  * nothing has to be invalidated.  They are closed in the order of their last use when they
  * take too much memory.
  *
+ * Who opens a segment and then one of the next few in the order of the view will go on so: a scan
+ * of many does, whose blocks zone maps rule out.  The metadata of those that come next is
+ * read ahead then (lsm_ahead.c), a few segments at first.  One order is known in a process
+ * at a time, that of base segments or of increments of a table.
+ *
  * Nobody pins an opened segment: it is good until the next call that may open another one.
  * Who reads a block of one, which may go on to open others in order to read ahead, has it
  * held open (lsm_segment_hold()).
@@ -58,6 +63,21 @@ typedef struct LsmOpenSegmentKey
 	uint64		uid;
 	LsmTable   *table;
 } LsmOpenSegmentKey;
+
+/* Segments that are left out between two do not end the order in which they are opened. */
+#define LSM_META_LEFT_OUT		8
+
+/* The order of segments that were opened last.  Places are those in a list of the view. */
+static struct
+{
+	LsmAheadFeed feed;
+	LsmTable   *table;
+	uint64		epoch;			/* of the table's view then */
+	uint64		counter;
+	bool		base;			/* base segments; else increments */
+	int			asked;			/* the one that was opened last, */
+	int			told;			/* and the last one that was told */
+}			lsm_opened;
 
 /* One for all tables: there may be many, with a segment or two each. */
 static HTAB *lsm_readers;
@@ -122,6 +142,118 @@ lsm_readers_evict(Size need)
 	}
 }
 
+/* ---- reading ahead ---- */
+
+static int
+lsm_opened_list(LsmView *view, bool base, LsmManifestEntry ***list)
+{
+	*list = base ? view->base : view->increments;
+	return base ? view->nbase : view->nincrements;
+}
+
+/* Is it open, so that nobody will ask for it? */
+static bool
+lsm_opened_has(LsmTable *table, const LsmManifestEntry *entry)
+{
+	LsmOpenSegmentKey key = {entry->uid, table};
+
+	return hash_search(lsm_readers, &key, HASH_FIND, NULL) != NULL;
+}
+
+static bool
+lsm_opened_next(void *arg, const LsmManifestEntry **entry, uint32 *blockno)
+{
+	LsmView    *view = lsm_opened.table->view;
+	LsmManifestEntry **list;
+	int			n;
+
+	if (view == NULL || view->epoch != lsm_opened.epoch || view->counter != lsm_opened.counter)
+		return false;
+	n = lsm_opened_list(view, lsm_opened.base, &list);
+	do
+	{
+		if (++lsm_opened.told >= n)
+			return false;
+	} while (lsm_opened_has(lsm_opened.table, list[lsm_opened.told]));
+	*entry = list[lsm_opened.told];
+	*blockno = LSM_CACHE_METADATA;
+	return true;
+}
+
+static void
+lsm_opened_restart(void *arg)
+{
+	lsm_opened.told = lsm_opened.asked;
+}
+
+/* The place of an entry among those of its kind in the view at hand; -1: none. */
+static int
+lsm_opened_place(LsmView *view, const LsmManifestEntry *entry, bool *base)
+{
+	LsmManifestEntry **list;
+	int			n;
+	int			at = lsm_view_find_base(view, entry->first_tid);
+
+	*base = at < view->nbase && view->base[at]->uid == entry->uid;
+	if (*base)
+		return at;
+	n = lsm_opened_list(view, false, &list);
+	for (at = 0; at < n; at++)
+		if (list[at]->uid == entry->uid)
+		return at;
+	return -1;
+}
+
+/* A segment is being opened: the feed that tells of those that come next; NULL: none. */
+static LsmAheadFeed *
+lsm_opened_feed(LsmTable *table, const LsmManifestEntry *entry)
+{
+	LsmView    *view = table->view;
+	bool		base = false;
+	int			at = view == NULL ? -1 : lsm_opened_place(view, entry, &base);
+
+	if (at < 0)
+		return NULL;
+	if (lsm_opened.table != table || lsm_opened.base != base ||
+		lsm_opened.epoch != view->epoch || lsm_opened.counter != view->counter ||
+		at <= lsm_opened.asked || at > lsm_opened.asked + LSM_META_LEFT_OUT + 1)
+	{
+		lsm_ahead_end(&lsm_opened.feed);
+		memset(&lsm_opened, 0, sizeof(lsm_opened));
+		lsm_opened.feed.kind = LSM_READER_METADATA;
+		lsm_opened.feed.next = lsm_opened_next;
+		lsm_opened.feed.restart = lsm_opened_restart;
+		lsm_opened.feed.sure = true;
+		lsm_opened.table = table;
+		lsm_opened.epoch = view->epoch;
+		lsm_opened.counter = view->counter;
+		lsm_opened.base = base;
+	}
+	lsm_opened.asked = at;
+	return &lsm_opened.feed;
+}
+
+void
+lsm_segment_meta_place(const LsmManifestEntry *entry, LsmAheadPlace *place)
+{
+	uint64		total = entry->stored_bytes;
+	LsmSegmentFacts facts = {(LsmSegmentKind) entry->kind, total, entry->versions,
+		entry->forwards + entry->dead, entry->blocks, entry->nunresolved,
+	lsm_entry_dictionaries(entry)};
+	uint64		bytes = lsm_segment_meta_estimate(&facts);
+
+	/* all of the first page is as easy to have */
+	bytes += (total - bytes) % LSM_PAGE_PAYLOAD;
+	if (lsm_entry_is_cold(entry))
+		bytes = total - (uint64) lsm_entry_first_page(entry) * LSM_PAGE_PAYLOAD;
+	place->entry = entry;
+	place->blockno = LSM_CACHE_METADATA;
+	place->offset = total - bytes;
+	place->len = (uint32) Min(bytes, PG_UINT32_MAX);
+}
+
+/* ---- opening ---- */
+
 /*
  * Read the metadata of a segment past shared buffers, as a rule by one request, for
  * its reader to find.  What does not prove is left to shared buffers.
@@ -130,14 +262,13 @@ lsm_readers_evict(Size need)
  * prove, so that no lock is needed.
  */
 static void
-lsm_source_read_meta(LsmSource *source)
+lsm_source_read_meta(LsmSource *source, LsmTable *table)
 {
 	const LsmManifestEntry *entry = &source->entry;
 	uint64		total = entry->stored_bytes;
-	LsmSegmentFacts facts = {(LsmSegmentKind) entry->kind, total, entry->versions,
-		entry->forwards + entry->dead, entry->blocks, entry->nunresolved,
-	lsm_entry_dictionaries(entry)};
-	uint64		bytes = lsm_segment_meta_estimate(&facts);
+	LsmAheadPlace place;
+	LsmAheadFeed *feed;
+	uint64		bytes;
 	uint64		needed;
 
 	if (!lsm_segpages_are_direct(source->rel))
@@ -160,17 +291,18 @@ lsm_source_read_meta(LsmSource *source)
 		pfree(source->ahead);
 	}
 
-	/* all of the first page is as easy to have */
-	bytes += (total - bytes) % LSM_PAGE_PAYLOAD;
-	if (lsm_entry_is_cold(entry))
-		bytes = total - (uint64) lsm_entry_first_page(entry) * LSM_PAGE_PAYLOAD;
+	lsm_segment_meta_place(entry, &place);
+	bytes = place.len;
+	feed = lsm_opened_feed(table, entry);
 	for (int i = 0; i < 2; i++)
 	{
 		source->ahead = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
 		source->ahead_offset = total - bytes;
 		source->ahead_bytes = bytes;
 		needed = 0;
-		if (lsm_segpages_read_direct(source->rel, entry, LSM_READER_METADATA,
+		if ((i == 0 && feed != NULL &&
+			 lsm_ahead_take(source->rel, table, feed, &place, source->ahead)) ||
+			lsm_segpages_read_direct(source->rel, entry, LSM_READER_METADATA,
 									 source->ahead_offset, bytes, source->ahead))
 			needed = lsm_segment_meta_bytes(entry->uid, total, source->ahead, bytes);
 		if (needed <= bytes)
@@ -245,7 +377,7 @@ lsm_segment_find(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 	source->source.uid = entry->uid;
 	source->source.relname = pstrdup(RelationGetRelationName(rel));
 	source->rel = rel;
-	lsm_source_read_meta(source);
+	lsm_source_read_meta(source, table);
 
 	/* while this is held, no page of a segment of the newest view is reused */
 	LWLockAcquire(&table->shared->gen_lock, LW_SHARED);

@@ -13,6 +13,7 @@
 #include "lsm.h"
 
 #include "lib/ilist.h"
+#include "lsm_ahead.h"
 #include "lsm_blockcache.h"
 #include "lsm_manifest.h"
 #include "lsm_segment.h"
@@ -67,6 +68,9 @@ extern LsmOpenSegment *lsm_segment_at_hand(uint64 uid);
 
 /* Do not close this one, until another one is held: a block of it is read. */
 extern void lsm_segment_hold(LsmOpenSegment *open);
+
+/* Where the metadata of a segment is, as far as its entry tells: generously. */
+extern void lsm_segment_meta_place(const LsmManifestEntry *entry, LsmAheadPlace *place);
 
 extern void lsm_segment_make_met(LsmOpenSegment *open);
 
