@@ -141,6 +141,10 @@ SELECT lsm_test_pick('base*16:0-9:3:1000');
 SELECT lsm_test_pick('base*16:0-9:4:1000');
 SELECT lsm_test_pick('base:0-9:64:1 base*17:10-19:3:1000 base:500-999:64:1');
 SELECT lsm_test_pick('medium=2 base*17:0-9:3:1000');
+-- in a table of many segments, of less than a quarter of one
+SELECT lsm_test_pick('base*1024:0-9:6:1000');
+SELECT lsm_test_pick('base*1025:0-9:6:1000');
+SELECT lsm_test_pick('base*1025:0-9:16:1000');
 
 -- ---- stores that have failed: what lies in them waits, minors and other majors do not
 SELECT lsm_test_pick('base:0-9:10:1000:cold base:10-19:10:1000 inc:0-9:10:2000:1-1 inc:10-19:10:500:2-2');
@@ -171,6 +175,8 @@ SELECT lsm_test_pick_random(2, 10000);
 -- inserted to only: never written again, whatever reads cost
 SELECT lsm_test_pick_appends(2000, 20);
 SELECT lsm_test_pick_appends(300, 5);
+-- but for very many small flushes, of which segments are made: 120 GB
+SELECT lsm_test_pick_appends(20000, 6);
 -- a queue: records examined for each row stay few, however long it lasts
 SELECT lsm_test_pick_queue(1000, 100, 10000);
 SELECT lsm_test_pick_queue(1000, 100, 100000);

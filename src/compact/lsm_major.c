@@ -27,6 +27,7 @@
 #include "lsm_cold.h"
 #include "lsm_cold_move.h"
 #include "lsm_compact.h"
+#include "lsm_pick.h"
 #include "lsm_sharedcache.h"
 #include "lsm_stop.h"
 #include "lsm_wal.h"
@@ -138,7 +139,8 @@ static bool *
 lsm_major_choose(LsmCompact *compact, const LsmManifestEntry *bases, int nbases)
 {
 	bool	   *chosen = palloc0(Max(nbases, 1) * sizeof(bool));
-	uint64		small = compact->merge->bottom.segment_bytes / 16;
+	uint64		small = lsm_pick_small(compact->merge->bottom.segment_bytes,
+									   lsm_view_get(compact->rel, compact->table)->nbase);
 	int			run = 0;
 
 	for (int i = 0; i < nbases; i++)

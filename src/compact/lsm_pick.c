@@ -25,7 +25,7 @@
  * A base segment without increments is not written again, but for rows of rolled-
  * back transactions in it, for xids that only writing settles, and for runs of
  * small neighbours (each byte a few times at most).  So tables that are only
- * inserted to are written once.
+ * inserted to are written once, or twice when they have very many segments.
  *
  * What a job would leave as it is must not be a reason for it, or it would be
  * chosen for ever.  Records that some snapshot does not see yet count for nothing.
@@ -68,9 +68,8 @@
 /* Increments over each other, in triggers, that are merged whatever their sizes. */
 #define LSM_PICK_DEEP			2
 
-/* Small neighbours that are made one, and the share of a segment that is small. */
+/* Small neighbours that are made one. */
 #define LSM_PICK_SMALL_RUN		16
-#define LSM_PICK_SMALL_SHARE	16
 
 /* The file may grow by this share of it for the output of a job. */
 #define LSM_PICK_GROWTH_SHARE	8
@@ -753,7 +752,7 @@ static void
 lsm_pick_score_small(LsmPickMajor *major)
 {
 	const LsmPickFacts *facts = major->facts;
-	uint64		small = facts->segment_bytes / LSM_PICK_SMALL_SHARE;
+	uint64		small = lsm_pick_small(facts->segment_bytes, facts->nbase);
 	int			run = 0;
 
 	for (int i = 0; i <= facts->nbase; i++)

@@ -102,6 +102,23 @@ typedef struct LsmPickFacts
 	LsmPickRange *majors;
 } LsmPickFacts;
 
+/*
+ * Base segments of fewer bytes are small.  What a flush writes need not be: one of the row log's
+ * 32 MB has 6 MB when it is compressed four to five times.  But of these a table of a
+ * terabyte would have 170,000, of which each backend knows all, and each edit looks through them.
+ * So a table of many segments has its neighbours merged while they are a quarter of one: what is
+ * inserted there is written twice.
+ */
+#define LSM_PICK_MANY			1024
+#define LSM_PICK_SMALL_SHARE	16
+#define LSM_PICK_MANY_SHARE		4
+
+static inline uint64
+lsm_pick_small(uint64 segment_bytes, int nbase)
+{
+	return segment_bytes / (nbase > LSM_PICK_MANY ? LSM_PICK_MANY_SHARE : LSM_PICK_SMALL_SHARE);
+}
+
 /* ---- decision ---- */
 
 typedef enum LsmPickReason

@@ -692,6 +692,33 @@ lsm_test_measure(LsmTestTable *table)
 	}
 }
 
+/* Make the base segments of a job as large as segments may be. */
+static void
+lsm_test_join(LsmPickFacts *facts, const LsmPickDecision *decision)
+{
+	LsmPickSegment *last = NULL;
+	int			n = 0;
+
+	for (int i = 0; i < facts->nbase; i++)
+	{
+		LsmPickSegment *segment = &facts->base[i];
+		bool		taken = segment->first_tid >= decision->first_root &&
+			segment->first_tid <= decision->last_root;
+
+		if (taken && last != NULL && last->bytes + segment->bytes <= facts->segment_bytes)
+		{
+			last->last_tid = segment->last_tid;
+			last->bytes += segment->bytes;
+			last->versions += segment->versions;
+			continue;
+		}
+		facts->base[n] = *segment;
+		last = taken ? &facts->base[n] : NULL;
+		n++;
+	}
+	facts->nbase = n;
+}
+
 /* Carry out what is chosen, until nothing is; updates leave the bottom as large as it is. */
 static void
 lsm_test_settle(LsmTestTable *table)
@@ -723,6 +750,8 @@ lsm_test_settle(LsmTestTable *table)
 			if (facts->base[i].first_tid >= decision.first_root &&
 				facts->base[i].first_tid <= decision.last_root)
 				table->major += facts->base[i].bytes;
+		if (decision.reason == LSM_PICK_SMALL)
+			lsm_test_join(facts, &decision);
 	}
 }
 
@@ -841,7 +870,10 @@ lsm_test_pick_deletes(PG_FUNCTION_ARGS)
 											  jobs[LSM_JOB_MAJOR] > 0 ? "some" : "none")));
 }
 
-/* lsm_test_pick_appends(flushes, flush_mb): insert segments only, and reads of them. */
+/*
+ * lsm_test_pick_appends(flushes, flush_mb): insert segments only, and reads of them.  How
+ * often is a row written, and how many segments are there?
+ */
 Datum
 lsm_test_pick_appends(PG_FUNCTION_ARGS)
 {
@@ -876,9 +908,11 @@ lsm_test_pick_appends(PG_FUNCTION_ARGS)
 		facts->waste[facts->next_root_lb >> facts->shift] += 1000000;
 		lsm_test_settle(&table);
 	}
-	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%d flushes, %d minor, %d major", flushes,
-											  table.jobs[LSM_JOB_MINOR],
-											  table.jobs[LSM_JOB_MAJOR])));
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%d flushes, %d minor, %d major, written %.1f times, %d segments",
+											  flushes, table.jobs[LSM_JOB_MINOR],
+											  table.jobs[LSM_JOB_MAJOR],
+											  1 + table.major / (flushes * bytes),
+											  facts->nbase)));
 }
 
 /* A queue: so many rows of each kind. */
