@@ -78,6 +78,29 @@ SELECT es_plan('SELECT t FROM es_log WHERE id = 5');
 INSERT INTO es_log SELECT i, md5(i::text) FROM generate_series(1101, 3000) i;
 SELECT es_plan('SELECT t FROM es_log WHERE id = 5');
 DROP TABLE es_log;
+-- rows that have changed cost more to scan, in the memtable and in increments, until a major has fused them
+CREATE FUNCTION es_cost(query text) RETURNS float LANGUAGE plpgsql AS $$
+DECLARE plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
+	RETURN (plan->0->'Plan'->>'Total Cost')::float;
+END $$;
+CREATE TABLE es_fuse (id int, t text, n int) USING lsm WITH (autovacuum_enabled = off);
+INSERT INTO es_fuse SELECT i, md5(i::text), 0 FROM generate_series(1, 20000) i;
+SELECT count(*) AS flush FROM lsm_flush('es_fuse');
+VACUUM ANALYZE es_fuse;
+SET max_parallel_workers_per_gather = 0;
+CREATE TEMP TABLE es_costs AS SELECT 'unchanged' AS rows, es_cost('SELECT t, n FROM es_fuse') AS cost;
+UPDATE es_fuse SET n = 1;
+INSERT INTO es_costs SELECT 'in the memtable', es_cost('SELECT t, n FROM es_fuse');
+SELECT count(*) AS flush FROM lsm_flush('es_fuse');
+INSERT INTO es_costs SELECT 'in an increment', es_cost('SELECT t, n FROM es_fuse');
+VACUUM es_fuse;
+INSERT INTO es_costs SELECT 'fused', es_cost('SELECT t, n FROM es_fuse');
+SELECT rows, cost / min(cost) OVER () > 2 AS much_more FROM es_costs;
+RESET max_parallel_workers_per_gather;
+DROP TABLE es_fuse, es_costs;
+DROP FUNCTION es_cost;
 DROP TABLE es_queue;
 DROP TABLE es;
 DROP FUNCTION es_plan, es_rows;

@@ -279,6 +279,9 @@ lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *
  */
 #define LSM_DECODING_COST		0.3
 
+/* The same of a row that has other records, by the time that it takes to look at these. */
+#define LSM_FUSING_COST			0.02
+
 static double
 lsm_estimate_decoding(Relation rel)
 {
@@ -292,8 +295,8 @@ lsm_estimate_decoding(Relation rel)
 }
 
 /*
- * The same for the planner, for which what has to be decoded counts for more.  A
- * table that was never vacuumed or analyzed counts for no less than heap would take it
+ * The same for the planner, for which what has to be decoded counts for more, and so do rows
+ * that have changed.  A table that was never vacuumed or analyzed counts for no less than heap would take it
  * for, however short, which is ten full pages of heap's: it will grow, and a plan that
  * is made now may be kept.
  */
@@ -302,7 +305,9 @@ lsm_estimate_for_planner(Relation rel, int32 *attr_widths, BlockNumber *pages, d
 						 double *allvisfrac)
 {
 	lsm_estimate_size(rel, attr_widths, pages, tuples, allvisfrac);
-	*pages = (BlockNumber) Min(*pages + lsm_estimate_decoding(rel), (double) MaxBlockNumber);
+	*pages = (BlockNumber) Min(*pages + lsm_estimate_decoding(rel) +
+							   lsm_estimate_changed(rel) * LSM_FUSING_COST,
+							   (double) MaxBlockNumber);
 	if (*pages < LSM_NEW_TABLE_PAGES && rel->rd_rel->reltuples < 0 &&
 		!rel->rd_rel->relhassubclass)
 	{
