@@ -45,7 +45,20 @@ lsm_insert_form(Relation rel, LsmTable *table, TupleTableSlot *slot, uint64 xid,
 				uint16 info, LsmPointer **large, LsmNewRecord *new)
 {
 	LsmRecord	head = {0};
+	LsmRecord  *formed = large == NULL ? lsm_slot_formed(slot, RelationGetDescr(rel), &new->len) :
+		NULL;
 
+	if (formed != NULL)
+	{
+		formed->xid = xid;
+		formed->cid = cid;
+		formed->info = LSM_REC_INSERT | (formed->info & LSM_REC_HASNULL) | info;
+		new->record = formed;
+		new->borrowed = true;
+		new->whole = NULL;
+		new->generation = 0;
+		return;
+	}
 	head.xid = xid;
 	head.cid = cid;
 	head.info = LSM_REC_INSERT | info;

@@ -28,6 +28,7 @@ typedef struct LsmNewRecord
 	LsmRecord  *whole;			/* if the record was spilled: as it was */
 	Size		whole_len;
 	uint32		generation;		/* that has its large values; 0: none */
+	bool		borrowed;		/* the record is a slot's */
 	LsmTid		tid;			/* out: where it went */
 } LsmNewRecord;
 

@@ -140,6 +140,7 @@ extern void lsm_slot_store_delta(TupleTableSlot *slot, Relation rel, const LsmVe
 extern void lsm_slot_ask(TupleTableSlot *slot, const int16 *asked, int n, bool copies);
 extern void lsm_slot_set_whole_columns(TupleTableSlot *slot, bool whole_columns);
 extern void lsm_slot_set_name(TupleTableSlot *slot, LsmTid tid);
+extern LsmRecord *lsm_slot_formed(TupleTableSlot *slot, TupleDesc tupdesc, Size *len);
 extern void lsm_slot_set_inserted(TupleTableSlot *slot, LsmTid tid, uint64 xid, uint32 cid,
 								  uint64 xmax);
 extern void lsm_slot_store_row(TupleTableSlot *slot, Relation rel, LsmCachedBlock *cached,
@@ -160,6 +161,10 @@ extern void lsm_record_form(Relation rel, LsmTable *table, const LsmRecord *head
 							bool *isnull, const bits8 *cols, LsmPointer **large,
 							LsmNewRecord *new);
 extern void lsm_record_free(LsmNewRecord *new);
+extern Size lsm_record_plain_len(TupleDesc tupdesc, const Datum *values, const bool *isnull,
+								 bool *hasnull);
+extern LsmRecord *lsm_record_form_plain(TupleDesc tupdesc, const Datum *values,
+										const bool *isnull, bool hasnull, char *buf, Size len);
 extern void lsm_record_renew(Relation rel, LsmTable *table, LsmNewRecord *new);
 extern LsmRecord *lsm_record_load(Relation rel, LsmTable *table, const LsmRecord *record,
 								  Size *len);

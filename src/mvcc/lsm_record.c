@@ -292,6 +292,7 @@ lsm_record_form(Relation rel, LsmTable *table, const LsmRecord *head, Datum *val
 	uint16		infomask = 0;
 
 	new->whole = NULL;
+	new->borrowed = false;
 	new->generation = 0;
 	if (values == NULL)
 	{
@@ -361,9 +362,57 @@ lsm_record_form(Relation rel, LsmTable *table, const LsmRecord *head, Datum *val
 void
 lsm_record_free(LsmNewRecord *new)
 {
+	if (new->borrowed)
+		return;
 	if (new->whole != NULL)
 		pfree(new->whole);
 	pfree(new->record);
+}
+
+/*
+ * The length of an INSERT record of columns that need nothing done to them: none is large, or
+ * somewhere else, and all fit a page.  0: they need lsm_record_form().
+ */
+Size
+lsm_record_plain_len(TupleDesc tupdesc, const Datum *values, const bool *isnull, bool *hasnull)
+{
+	LsmRecord	fixed = {.info = LSM_REC_INSERT,.natts = tupdesc->natts};
+	Size		len;
+
+	*hasnull = false;
+	for (int i = 0; i < tupdesc->natts; i++)
+	{
+		if (isnull[i])
+			*hasnull = true;
+		else if (TupleDescCompactAttr(tupdesc, i)->attisdropped ||
+				 (TupleDescCompactAttr(tupdesc, i)->attlen == -1 &&
+				  VARATT_IS_EXTERNAL(DatumGetPointer(values[i]))))
+			return 0;
+	}
+	if (*hasnull)
+		fixed.info |= LSM_REC_HASNULL;
+	len = lsm_record_data_offset(&fixed) +
+		heap_compute_data_size(tupdesc, (Datum *) values, (bool *) isnull);
+	return len <= LSM_MAX_RECORD ? len : 0;
+}
+
+/* Make that record, but for xid and cid; buf has the length that was told. */
+LsmRecord *
+lsm_record_form_plain(TupleDesc tupdesc, const Datum *values, const bool *isnull, bool hasnull,
+					  char *buf, Size len)
+{
+	LsmRecord  *record = (LsmRecord *) buf;
+	uint16		infomask = 0;
+	Size		data_offset;
+
+	memset(buf, 0, len);
+	record->info = LSM_REC_INSERT | (hasnull ? LSM_REC_HASNULL : 0);
+	record->natts = tupdesc->natts;
+	data_offset = lsm_record_data_offset(record);
+	heap_fill_tuple(tupdesc, (Datum *) values, (bool *) isnull, buf + data_offset,
+					len - data_offset, &infomask,
+					hasnull ? (bits8 *) lsm_record_nulls(record) : NULL);
+	return record;
 }
 
 /* Write a value of another generation again, for the active one. */

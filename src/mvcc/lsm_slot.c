@@ -66,6 +66,8 @@ typedef struct LsmSlot
 	char	   *delta_buf;		/* BLCKSZ bytes for a copy of its record, kept too */
 	MemoryContext delta_context;	/* what else it takes */
 	char	   *data;			/* materialized values */
+	Size		formed_len;		/* materialized as a record (in recbuf), of that
+								 * length; 0: it is not */
 } LsmSlot;
 
 static void
@@ -86,6 +88,7 @@ lsm_slot_init(TupleTableSlot *slot)
 	lslot->delta_buf = NULL;
 	lslot->delta_context = NULL;
 	lslot->data = NULL;
+	lslot->formed_len = 0;
 	lslot->pointers = NULL;
 	lslot->room = NULL;
 	lslot->natts = 0;
@@ -114,9 +117,24 @@ lsm_slot_release(TupleTableSlot *slot)
 	}
 	lslot->awaits_full = false;
 	lslot->record = NULL;
+	lslot->formed_len = 0;
 	lslot->out_of_reach = false;
 	lslot->by_columns = false;
 	lslot->partial = false;
+}
+
+/* Have recbuf hold so many bytes. */
+static void
+lsm_slot_make_recbuf(LsmSlot *lslot, Size len)
+{
+	if (lslot->recbuf_len >= len)
+		return;
+	if (lslot->recbuf != NULL)
+		pfree(lslot->recbuf);
+	lslot->recbuf = NULL;
+	lslot->recbuf_len = 0;
+	lslot->recbuf = MemoryContextAlloc(lslot->base.tts_mcxt, Max(len, 512));
+	lslot->recbuf_len = Max(len, 512);
 }
 
 static void
@@ -430,6 +448,38 @@ lsm_slot_is_current_xact(TupleTableSlot *slot)
 	return lslot->xid != 0 && TransactionIdIsCurrentTransactionId((TransactionId) lslot->xid);
 }
 
+/*
+ * Materialize columns as the record that an INSERT of them will write, as rows that are
+ * collected for that are copied once so, not twice.  False: they are not fit for it.
+ */
+static bool
+lsm_slot_form(LsmSlot *lslot)
+{
+	TupleTableSlot *slot = &lslot->base;
+	TupleDesc	tupdesc = slot->tts_tupleDescriptor;
+	LsmRecord  *record;
+	Size		len;
+	bool		hasnull;
+
+	if (lslot->record != NULL || slot->tts_nvalid < tupdesc->natts)
+		return false;			/* columns may be in recbuf */
+	len = lsm_record_plain_len(tupdesc, slot->tts_values, slot->tts_isnull, &hasnull);
+	if (len == 0)
+		return false;
+	lsm_slot_make_recbuf(lslot, len);
+	record = lsm_record_form_plain(tupdesc, slot->tts_values, slot->tts_isnull, hasnull,
+								   lslot->recbuf, len);
+	lsm_slot_release(slot);
+	lslot->record = record;
+	lslot->formed_len = len;
+	lslot->natts = tupdesc->natts;
+	lslot->large = false;
+	lslot->offset = 0;
+	lslot->decoded = 0;
+	slot->tts_nvalid = 0;
+	return true;
+}
+
 /* Make the slot independent of blocks and of memory that is not its own. */
 static void
 lsm_slot_materialize(TupleTableSlot *slot)
@@ -439,12 +489,14 @@ lsm_slot_materialize(TupleTableSlot *slot)
 	Size		size = 0;
 	char	   *data;
 
-	if (TTS_SHOULDFREE(slot))
+	if (TTS_SHOULDFREE(slot) || lslot->formed_len > 0)
 		return;
 	lsm_slot_complete(slot);
 	if (slot->tts_nvalid < tupdesc->natts &&
 		(lslot->record || lslot->cached || lslot->out_of_reach))
 		lsm_slot_getsomeattrs(slot, tupdesc->natts);
+	if (lsm_slot_form(lslot))
+		return;
 
 	for (int pass = 0; pass < 2; pass++)
 	{
@@ -738,13 +790,7 @@ lsm_slot_store(TupleTableSlot *slot, Relation rel, const LsmVersion *full,
 	slot->tts_tableOid = RelationGetRelid(rel);
 	if (full->record != NULL)
 	{
-		if (lslot->recbuf_len < full->record_len)
-		{
-			if (lslot->recbuf != NULL)
-				pfree(lslot->recbuf);
-			lslot->recbuf_len = Max(full->record_len, 512);
-			lslot->recbuf = MemoryContextAlloc(slot->tts_mcxt, lslot->recbuf_len);
-		}
+		lsm_slot_make_recbuf(lslot, full->record_len);
 		memcpy(lslot->recbuf, full->record, full->record_len);
 		lslot->record = (LsmRecord *) lslot->recbuf;
 		lslot->offset = 0;
@@ -844,6 +890,22 @@ lsm_slot_begin_columns(TupleTableSlot *slot, Relation rel, LsmTid tid)
 	}
 	slot->tts_nvalid = slot->tts_tupleDescriptor->natts;
 	lsm_slot_set_name(slot, tid);
+}
+
+/*
+ * The INSERT record that a slot was materialized as, of a relation with these columns, for the
+ * caller to set xid, cid and flags in; the slot keeps it.  NULL: there is none.
+ */
+LsmRecord *
+lsm_slot_formed(TupleTableSlot *slot, TupleDesc tupdesc, Size *len)
+{
+	LsmSlot    *lslot = (LsmSlot *) slot;
+
+	if (slot->tts_ops != &LsmSlotOps || lslot->formed_len == 0 ||
+		slot->tts_tupleDescriptor != tupdesc)
+		return NULL;
+	*len = lslot->formed_len;
+	return lslot->record;
 }
 
 void
