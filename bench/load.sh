@@ -5,9 +5,10 @@
 #
 # Heap and the access method under test run in turn, heap first in one round and
 # last in the next; each figure is the median of the rounds.  A load of lsm ends when
-# all has been flushed.  Loaded are: one table by one COPY, the same with a primary key,
-# one by INSERT ... SELECT from heap, and one by many COPYs of 1000 rows.  Then an index is
-# built, by one process and by several.  The rows of both must be equal.  How large the file is
+# all has been flushed.  Loaded are: one table by one COPY of a file of the server's, the
+# same of what a client sends (on two processors that is one process more than there is
+# room for), and with a primary key, one by INSERT ... SELECT from heap, and one by many COPYs
+# of 1000 rows.  Then an index is built, by one process and by several.  The rows of both must be equal.  How large the file is
 # after VACUUM is told for the default settings, together with what segments have of it, and
 # for those that make it smallest.
 #
@@ -44,7 +45,8 @@ wal_position()
 	bench_sql postgres "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"
 }
 
-copy_file() { bench_lineitem_copy "load_$1" lineitem "$file"; }
+copy_file() { bench_sql "load_$1" "COPY lineitem FROM '$BENCH_ROOT/rows' (DELIMITER '|')"; }
+copy_client() { bench_lineitem_copy "load_$1" lineitem "$file"; }
 insert_select() { bench_sql "load_$1" "INSERT INTO lineitem SELECT * FROM source"; }
 
 copy_small()
@@ -106,6 +108,8 @@ file_rows=$(wc -l <"$file")
 megabytes=$(bench_calc %.4g "158 * $file_rows / 6001215")
 bench_say "rows:     $file_rows, rounds: $rounds"
 head -n $((small_copies * 1000)) "$file" >"$BENCH_ROOT/head"
+cp "$file" "$BENCH_ROOT/rows"
+chmod a+r "$BENCH_ROOT/rows"
 compare_make_databases load
 for side in heap test; do
 	bench_sql "load_$side" "$(bench_lineitem_ddl source heap)"
@@ -127,6 +131,8 @@ for ((round = 0; round <= rounds; round++)); do
 	done
 	[ "$round" != 0 ] || same COPY
 	for side in $(compare_sides "$round"); do
+		fresh "$side"
+		load "COPY from a client" "$side" "$round" copy_client
 		fresh "$side" "ALTER TABLE lineitem ADD PRIMARY KEY (l_orderkey, l_linenumber)"
 		load "COPY, primary key" "$side" "$round" copy_file
 		fresh "$side"
@@ -141,6 +147,8 @@ for ((round = 0; round <= rounds; round++)); do
 done
 compare_judge "COPY, rows" /s least 1.1
 compare_judge "COPY, WAL" MB most 0.3
+compare_judge "COPY from a client, rows" /s told -
+compare_judge "COPY from a client, WAL" MB told -
 compare_judge "size after VACUUM" MB told -
 compare_verdict "size after VACUUM, MB" "$(compare_median "size after VACUUM" test)" most "$megabytes"
 if compare_is_lsm test; then
