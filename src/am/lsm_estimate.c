@@ -295,10 +295,10 @@ lsm_estimate_decoding(Relation rel)
 }
 
 /*
- * The same for the planner, for which what has to be decoded counts for more, and so do rows
- * that have changed.  A table that was never vacuumed or analyzed counts for no less than heap would take it
- * for, however short, which is ten full pages of heap's: it will grow, and a plan that
- * is made now may be kept.
+ * The same for the planner, for which what has to be decoded counts for more, and so do
+ * rows that have changed.  A table that was never vacuumed or analyzed counts for no less
+ * than heap would take it for, however short, which is ten full pages of heap's: it will
+ * grow, and a plan that is made now may be kept.
  */
 void
 lsm_estimate_for_planner(Relation rel, int32 *attr_widths, BlockNumber *pages, double *tuples,

@@ -248,8 +248,8 @@ lsm_segment_meta_place(const LsmManifestEntry *entry, LsmAheadPlace *place)
 		bytes = total - (uint64) lsm_entry_first_page(entry) * LSM_PAGE_PAYLOAD;
 	place->entry = entry;
 	place->blockno = LSM_CACHE_METADATA;
-	place->offset = total - bytes;
 	place->len = (uint32) Min(bytes, PG_UINT32_MAX);
+	place->offset = total - place->len;
 }
 
 /* ---- opening ---- */
