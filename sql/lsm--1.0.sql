@@ -228,7 +228,7 @@ COMMENT ON FUNCTION lsm_store_check(name) IS
 
 -- Objects that nothing in this database needs: its own, those of databases that are no
 -- more, and what lies there under other tokens.  Removable is what this data directory has
--- put and nobody has claimed.  For the owner of the server.
+-- put, or this database has adopted, and nobody has claimed.  For the owner of the server.
 CREATE FUNCTION lsm_store_orphans(server name,
     OUT object_key text, OUT bytes bigint, OUT modified timestamptz,
     OUT database oid, OUT removable boolean)
@@ -238,7 +238,8 @@ LANGUAGE C STRICT;
 COMMENT ON FUNCTION lsm_store_orphans(name) IS
     'lists objects of a store that nothing needs';
 
--- Deletes those that are removable and so old; returns how many.
+-- Deletes those that are removable and so old; returns how many.  Waits up to 5 s for
+-- standbys to come so far; ERROR (55006) if one, or a physical slot, stays behind.
 CREATE FUNCTION lsm_store_remove_orphans(server name, min_age interval)
 RETURNS bigint
 AS 'MODULE_PATHNAME', 'lsm_store_remove_orphans_sql'
@@ -250,10 +251,11 @@ COMMENT ON FUNCTION lsm_store_remove_orphans(name, interval) IS
 -- or another database, has put: promoted standbys, restored backups, copies.  What
 -- they cover is not deleted.  claim_key is the claim, claimed the beginning of the keys of
 -- what it covers, as far as that is older; claimed_here tells that this data directory has
--- put that, claimant_here that it is the one who needs it.  For the owner of the server.
+-- put that, claimant_here that it is the one who needs it, adopts that it is not needed but
+-- adopted (lsm_store_adopt).  For the owner of the server.
 CREATE FUNCTION lsm_store_claims(server name,
     OUT claim_key text, OUT claimed text, OUT since timestamptz,
-    OUT claimed_here boolean, OUT claimant_here boolean)
+    OUT claimed_here boolean, OUT claimant_here boolean, OUT adopts boolean)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'lsm_store_claims_sql'
 LANGUAGE C STRICT;
@@ -276,6 +278,19 @@ AS 'MODULE_PATHNAME', 'lsm_store_remove_claim_sql'
 LANGUAGE C STRICT;
 COMMENT ON FUNCTION lsm_store_remove_claim(name, text) IS
     'removes a claim of one who is no more from a store';
+
+-- Adopts what somebody has put who is no more (the primary from before a failover, a data
+-- directory from before pg_upgrade): workers of this database will delete what of it is older
+-- than this, and not needed any more by anybody who has a claim.  Takes what the keys begin
+-- with, as column claimed of lsm_store_claims() has it; returns how many objects there are.
+-- ERROR if there are none (42704), or they are this data directory's own (55000).  For the
+-- owner of the server.
+CREATE FUNCTION lsm_store_adopt(server name, claimed text)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'lsm_store_adopt_sql'
+LANGUAGE C STRICT;
+COMMENT ON FUNCTION lsm_store_adopt(name, text) IS
+    'takes over objects of a store whose owner is no more';
 
 -- Objects that nothing needs, since when, and where WAL was then.
 CREATE TABLE lsm_store_queue (

@@ -23,6 +23,19 @@
  * Between promotion and claim nothing keeps objects but lsm.store_delete_delay, for which
  * the original leaves what it does not need.
  *
+ * ADOPTIONS
+ *	  Where the original is no more (the primary from before a failover, a data directory
+ *	  from before pg_upgrade), nobody would ever delete what it has put.  Someone has to say
+ *	  so: lsm_store_adopt() leaves an object like a claim,
+ *
+ *	  claims/<system>/<token>/<database>/<system>-<token>-<database>-owner
+ *
+ *	  and from then on sweeps of the adopter delete what lies under that token, is older than
+ *	  this, and is needed by nobody: claims of others count as before.  Of several adoptions
+ *	  the newest counts.  An original that lives on all the same finds it when it sweeps,
+ *	  goes on under another token, and claims what it needs like any other copy
+ *	  (lsm_claims_lost); so it loses nothing if it sweeps within the delay.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -60,9 +73,12 @@ typedef struct LsmClaim
 	LsmClaimSide of;
 	LsmClaimSide by;
 	int64		since;			/* seconds since 1970, 0: not known */
+	bool		adopts;			/* says who owns the objects, not who needs them */
 	bool		listed;
 	bool		needed;			/* by this database */
 } LsmClaim;
+
+#define LSM_CLAIMS_ADOPTS		"-owner"
 
 HTAB *
 lsm_claims_create(void)
@@ -76,22 +92,47 @@ lsm_claims_create(void)
 }
 
 static void
-lsm_claim_key(const LsmClaimSide *of, const LsmClaimSide *by, char *key)
+lsm_claim_key(const LsmClaimSide *of, const LsmClaimSide *by, bool adopts, char *key)
 {
 	snprintf(key, LSM_COLD_KEY_BYTES,
-			 LSM_CLAIMS_PREFIX UINT64_FORMAT "/%016llx/%u/" UINT64_FORMAT "-%016llx-%u",
+			 LSM_CLAIMS_PREFIX UINT64_FORMAT "/%016llx/%u/" UINT64_FORMAT "-%016llx-%u%s",
 			 of->system, (unsigned long long) of->token, of->database,
-			 by->system, (unsigned long long) by->token, by->database);
+			 by->system, (unsigned long long) by->token, by->database,
+			 adopts ? LSM_CLAIMS_ADOPTS : "");
+}
+
+/* What the keys of somebody's objects begin with; palloc'd. */
+static char *
+lsm_claim_prefix(const LsmClaimSide *of)
+{
+	return psprintf(UINT64_FORMAT "/%016llx/%u/", of->system, (unsigned long long) of->token,
+					of->database);
+}
+
+/* False: it is no such prefix. */
+static bool
+lsm_claim_parse_prefix(const char *prefix, LsmClaimSide *of)
+{
+	unsigned long long numbers[2];
+
+	if (sscanf(prefix, "%llu/%16llx/%u/", &numbers[0], &numbers[1], &of->database) != 3)
+		return false;
+	of->system = numbers[0];
+	of->token = numbers[1];
+	return strcmp(prefix, lsm_claim_prefix(of)) == 0;
 }
 
 /* False: it is no key of a claim. */
 static bool
-lsm_claim_parse(const char *key, LsmClaimSide *of, LsmClaimSide *by)
+lsm_claim_parse(const char *key, LsmClaimSide *of, LsmClaimSide *by, bool *adopts)
 {
 	unsigned long long numbers[4];
 	char		same[LSM_COLD_KEY_BYTES];
+	Size		len = strlen(key);
+	Size		suffix = strlen(LSM_CLAIMS_ADOPTS);
 
-	if (strlen(key) >= LSM_COLD_KEY_BYTES ||
+	*adopts = len > suffix && strcmp(key + len - suffix, LSM_CLAIMS_ADOPTS) == 0;
+	if (len >= LSM_COLD_KEY_BYTES ||
 		sscanf(key, LSM_CLAIMS_PREFIX "%llu/%16llx/%u/%llu-%16llx-%u", &numbers[0],
 			   &numbers[1], &of->database, &numbers[2], &numbers[3], &by->database) != 6)
 		return false;
@@ -99,20 +140,24 @@ lsm_claim_parse(const char *key, LsmClaimSide *of, LsmClaimSide *by)
 	of->token = numbers[1];
 	by->system = numbers[2];
 	by->token = numbers[3];
-	lsm_claim_key(of, by, same);
+	lsm_claim_key(of, by, *adopts, same);
 	return strcmp(key, same) == 0;
 }
 
 static LsmClaim *
-lsm_claims_enter(HTAB *claims, const char *key, const LsmClaimSide *of, const LsmClaimSide *by)
+lsm_claims_enter(HTAB *claims, const LsmClaimSide *of, const LsmClaimSide *by, bool adopts)
 {
+	char		key[LSM_COLD_KEY_BYTES] = "";
 	bool		found;
-	LsmClaim   *claim = hash_search(claims, key, HASH_ENTER, &found);
+	LsmClaim   *claim;
 
+	lsm_claim_key(of, by, adopts, key);
+	claim = hash_search(claims, key, HASH_ENTER, &found);
 	if (!found)
 	{
 		claim->of = *of;
 		claim->by = *by;
+		claim->adopts = adopts;
 		claim->since = 0;
 		claim->listed = false;
 		claim->needed = false;
@@ -129,9 +174,23 @@ lsm_claims_self(LsmClaimSide *self)
 }
 
 static bool
+lsm_claim_is_same(const LsmClaimSide *a, const LsmClaimSide *b)
+{
+	return a->system == b->system && a->token == b->token && a->database == b->database;
+}
+
+static bool
 lsm_claim_is_of_directory(const LsmClaim *claim)
 {
 	return claim->by.system == GetSystemIdentifier() && claim->by.token == lsm_cold_directory();
+}
+
+/* Is it this database's, or that of one of this data directory that has been dropped? */
+static bool
+lsm_claim_is_mine(const LsmClaim *claim)
+{
+	return lsm_claim_is_of_directory(claim) &&
+		(claim->by.database == MyDatabaseId || get_database_name(claim->by.database) == NULL);
 }
 
 void
@@ -139,14 +198,12 @@ lsm_claims_need(HTAB *claims, const LsmColdObject *object)
 {
 	LsmClaimSide of = {object->system, object->owner, object->database};
 	LsmClaimSide self;
-	char		key[LSM_COLD_KEY_BYTES] = "";
 
 	if (of.system == GetSystemIdentifier() && of.token == lsm_cold_owner() &&
 		of.database == MyDatabaseId)
 		return;
 	lsm_claims_self(&self);
-	lsm_claim_key(&of, &self, key);
-	lsm_claims_enter(claims, key, &of, &self)->needed = true;
+	lsm_claims_enter(claims, &of, &self, false)->needed = true;
 }
 
 void
@@ -157,16 +214,15 @@ lsm_claims_list(HTAB *claims, LsmStore *store)
 
 	while (lsm_store_list_next(list, &listed))
 	{
-		char		key[LSM_COLD_KEY_BYTES] = "";
 		LsmClaimSide of;
 		LsmClaimSide by;
+		bool		adopts;
 		LsmClaim   *claim;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!lsm_claim_parse(listed.key, &of, &by))
+		if (!lsm_claim_parse(listed.key, &of, &by, &adopts))
 			continue;
-		strlcpy(key, listed.key, sizeof(key));
-		claim = lsm_claims_enter(claims, key, &of, &by);
+		claim = lsm_claims_enter(claims, &of, &by, adopts);
 		claim->listed = true;
 		claim->since = listed.modified;
 	}
@@ -178,11 +234,10 @@ lsm_claims_list(HTAB *claims, LsmStore *store)
 static void
 lsm_claim_put(LsmStore *store, const LsmClaim *claim)
 {
-	char	   *text = psprintf("Objects under \"" UINT64_FORMAT "/%016llx/%u/\" that are older than this one\n"
-								"are needed by database %u of the data directory with token %016llx.\n",
-								claim->of.system, (unsigned long long) claim->of.token,
-								claim->of.database, claim->by.database,
-								(unsigned long long) claim->by.token);
+	char	   *text = psprintf("Objects under \"%s\" that are older than this one\n"
+								"are %s by database %u of the data directory with token %016llx.\n",
+								lsm_claim_prefix(&claim->of), claim->adopts ? "owned" : "needed",
+								claim->by.database, (unsigned long long) claim->by.token);
 	LsmObjectInfo info;
 
 	lsm_store_put_bytes(store, claim->key, text, strlen(text), &info);
@@ -199,7 +254,7 @@ lsm_claims_put(HTAB *claims, LsmStore *store)
 	hash_seq_init(&scan, claims);
 	while ((claim = hash_seq_search(&scan)) != NULL)
 	{
-		if (!claim->needed)
+		if (!claim->needed || claim->adopts)
 			continue;
 		if (!claim->listed)
 			lsm_claim_put(store, claim);
@@ -218,29 +273,132 @@ lsm_claims_done(HTAB *claims)
 
 	hash_seq_init(&scan, claims);
 	while ((claim = hash_seq_search(&scan)) != NULL)
-		if (claim->listed && !claim->needed && lsm_claim_is_of_directory(claim) &&
-			(claim->by.database == MyDatabaseId ||
-			 get_database_name(claim->by.database) == NULL))
+		if (claim->listed && !claim->needed && lsm_claim_is_mine(claim))
 			keys = lappend(keys, pstrdup(claim->key));
 	return keys;
 }
 
 bool
-lsm_claims_cover(HTAB *claims, uint64 owner, Oid database, int64 modified)
+lsm_claims_cover(HTAB *claims, uint64 system, uint64 owner, Oid database, int64 modified)
 {
+	LsmClaimSide of = {system, owner, database};
+	LsmClaimSide self;
 	HASH_SEQ_STATUS scan;
 	LsmClaim   *claim;
 
+	lsm_claims_self(&self);
 	hash_seq_init(&scan, claims);
 	while ((claim = hash_seq_search(&scan)) != NULL)
-		if (claim->of.system == GetSystemIdentifier() && claim->of.token == owner &&
-			claim->of.database == database &&
+		if (!claim->adopts && lsm_claim_is_same(&claim->of, &of) &&
+			!lsm_claim_is_same(&claim->by, &self) &&
 			(modified == 0 || claim->since == 0 || modified <= claim->since + LSM_CLAIMS_SPARE))
 		{
 			hash_seq_term(&scan);
 			return true;
 		}
 	return false;
+}
+
+/* ---- adoptions ---- */
+
+/* The one that counts; NULL: there is none. */
+static LsmClaim *
+lsm_claims_adoption(HTAB *claims, const LsmClaimSide *of)
+{
+	LsmClaim   *newest = NULL;
+	HASH_SEQ_STATUS scan;
+	LsmClaim   *claim;
+
+	hash_seq_init(&scan, claims);
+	while ((claim = hash_seq_search(&scan)) != NULL)
+		if (claim->adopts && lsm_claim_is_same(&claim->of, of) &&
+			(newest == NULL || claim->since > newest->since ||
+			 (claim->since == newest->since && strcmp(claim->key, newest->key) > 0)))
+			newest = claim;
+	return newest;
+}
+
+bool
+lsm_claims_adopted(HTAB *claims, uint64 system, uint64 owner, Oid database, int64 modified)
+{
+	LsmClaimSide of = {system, owner, database};
+	LsmClaim   *adoption = lsm_claims_adoption(claims, &of);
+
+	if (adoption == NULL || !lsm_claim_is_mine(adoption))
+		return false;
+	adoption->needed = true;
+	return modified != 0 && modified <= adoption->since;
+}
+
+List *
+lsm_claims_adopted_prefixes(HTAB *claims)
+{
+	List	   *prefixes = NIL;
+	HASH_SEQ_STATUS scan;
+	LsmClaim   *claim;
+
+	hash_seq_init(&scan, claims);
+	while ((claim = hash_seq_search(&scan)) != NULL)
+		if (claim->adopts && lsm_claim_is_mine(claim))
+			prefixes = lappend(prefixes, lsm_claim_prefix(&claim->of));
+	return prefixes;
+}
+
+bool
+lsm_claims_lost(HTAB *claims)
+{
+	LsmClaimSide of = {GetSystemIdentifier(), lsm_cold_owner(), MyDatabaseId};
+	LsmClaimSide self;
+	LsmClaim   *adoption = lsm_claims_adoption(claims, &of);
+
+	lsm_claims_self(&self);
+	return adoption != NULL && !lsm_claim_is_same(&adoption->by, &self);
+}
+
+void
+lsm_claims_check_prefix(const char *prefix)
+{
+	LsmClaimSide of;
+
+	if (!lsm_claim_parse_prefix(prefix, &of))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"%s\" is not what keys of objects begin with", prefix),
+				 errdetail("It is system identifier, token and database, each with a slash behind it."),
+				 errhint("Take it from column \"claimed\" of lsm_store_claims(), or from keys in lsm_store_orphans().")));
+	if (of.system == GetSystemIdentifier() && of.token == lsm_cold_owner_of(of.database))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("objects under \"%s\" are those of this data directory already", prefix)));
+}
+
+void
+lsm_claims_adopt(HTAB *claims, LsmStore *store, const char *prefix)
+{
+	LsmClaimSide of;
+	LsmClaim	mine = {.adopts = true};
+	const char *keys[1];
+	HASH_SEQ_STATUS scan;
+	LsmClaim   *claim;
+
+	(void) lsm_claim_parse_prefix(prefix, &of);
+	mine.of = of;
+	lsm_claims_self(&mine.by);
+	lsm_claim_key(&of, &mine.by, true, mine.key);
+	keys[0] = mine.key;
+	lsm_store_delete(store, keys, 1);
+	lsm_claim_put(store, &mine);
+
+	/* what the old owner has adopted and claimed itself is void, and so are older adoptions */
+	hash_seq_init(&scan, claims);
+	while ((claim = hash_seq_search(&scan)) != NULL)
+	{
+		keys[0] = claim->key;
+		if (claim->listed && strcmp(claim->key, mine.key) != 0 &&
+			((lsm_claim_is_same(&claim->by, &of) && !lsm_claim_is_of_directory(claim)) ||
+			 (claim->adopts && lsm_claim_is_same(&claim->of, &of))))
+			lsm_store_delete(store, keys, 1);
+	}
 }
 
 /* ---- functions ---- */
@@ -273,18 +431,17 @@ lsm_store_claims_sql(PG_FUNCTION_ARGS)
 	hash_seq_init(&scan, claims);
 	while ((claim = hash_seq_search(&scan)) != NULL)
 	{
-		Datum		values[5];
-		bool		nulls[5] = {false};
+		Datum		values[6];
+		bool		nulls[6] = {false};
 
 		values[0] = CStringGetTextDatum(claim->key);
-		values[1] = CStringGetTextDatum(psprintf(UINT64_FORMAT "/%016llx/%u/", claim->of.system,
-												 (unsigned long long) claim->of.token,
-												 claim->of.database));
+		values[1] = CStringGetTextDatum(lsm_claim_prefix(&claim->of));
 		nulls[2] = claim->since == 0;
 		values[2] = TimestampTzGetDatum(time_t_to_timestamptz((pg_time_t) claim->since));
 		values[3] = BoolGetDatum(claim->of.system == GetSystemIdentifier() &&
 								 claim->of.token == lsm_cold_owner_of(claim->of.database));
 		values[4] = BoolGetDatum(lsm_claim_is_of_directory(claim));
+		values[5] = BoolGetDatum(claim->adopts);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	hash_destroy(claims);
@@ -302,10 +459,11 @@ lsm_store_remove_claim_sql(PG_FUNCTION_ARGS)
 	LsmStore   *store = lsm_claims_open(NameStr(*PG_GETARG_NAME(0)), "lsm_store_remove_claim()");
 	LsmClaimSide of;
 	LsmClaimSide by;
+	bool		adopts;
 	LsmObjectInfo info;
 
 	PreventCommandIfReadOnly("lsm_store_remove_claim()");
-	if (!lsm_claim_parse(key, &of, &by) || !lsm_store_head(store, key, &info))
+	if (!lsm_claim_parse(key, &of, &by, &adopts) || !lsm_store_head(store, key, &info))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("store \"%s\" has no claim \"%s\"", lsm_store_name(store), key),

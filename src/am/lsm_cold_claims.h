@@ -32,9 +32,34 @@ extern int64 lsm_claims_put(HTAB *claims, LsmStore *store);
 extern List *lsm_claims_done(HTAB *claims);
 
 /*
- * May somebody else need an object of this cluster that was put then (by the store's clock,
- * 0: not known)?
+ * May somebody else need an object that was put then (by the store's clock, 0: not known)?
  */
-extern bool lsm_claims_cover(HTAB *claims, uint64 owner, Oid database, int64 modified);
+extern bool lsm_claims_cover(HTAB *claims, uint64 system, uint64 owner, Oid database,
+							 int64 modified);
+
+/* ---- adoptions ---- */
+
+/*
+ * Has this database adopted an object of others that was put then, or one of this data
+ * directory that has been dropped?  (Which says that there still is something to adopt, too:
+ * lsm_claims_done() gives up all other adoptions.)
+ */
+extern bool lsm_claims_adopted(HTAB *claims, uint64 system, uint64 owner, Oid database,
+							   int64 modified);
+
+/* What the keys begin with of which that may be so; palloc'd. */
+extern List *lsm_claims_adopted_prefixes(HTAB *claims);
+
+/* Has somebody else adopted what this database puts? */
+extern bool lsm_claims_lost(HTAB *claims);
+
+/* ERROR if keys do not begin like that, or those do that this data directory puts. */
+extern void lsm_claims_check_prefix(const char *prefix);
+
+/*
+ * Adopt what somebody has put who is no more, by what its keys begin with, which has been
+ * checked; the claims have been listed.
+ */
+extern void lsm_claims_adopt(HTAB *claims, LsmStore *store, const char *prefix);
 
 #endif							/* LSM_COLD_CLAIMS_H */

@@ -8,7 +8,8 @@
  * The store knows what there is, and the manifests of the database's tables what
  * is needed; the difference is found by comparing them.  A sweep does so for all
  * objects under the token of this data directory and database, which nobody else
- * may put or delete (lsm_cold_owner.c):
+ * may put or delete (lsm_cold_owner.c), and then for those under tokens that it has adopted
+ * (lsm_cold_claims.c), where nobody puts any more:
  *
  *	1. It lists the objects.
  *	2. It waits for the puts that are under way in the database, but not for those
@@ -23,7 +24,8 @@
  *	   (lsm_cold_claims.c).  What has no object any more leaves the queue.
  *
  * Manifests tell which claims this database needs, too.  These are put whether or not
- * the sweep can go on.
+ * the sweep can go on.  A sweep that finds that somebody else has adopted its own token
+ * deletes nothing, gives the database another one, and claims what it has under the first.
  *
  * What puts have left in the store that is no object yet goes with the sweep, too.
  *
@@ -75,11 +77,25 @@
 PG_FUNCTION_INFO_V1(lsm_store_orphans_sql);
 PG_FUNCTION_INFO_V1(lsm_store_remove_orphans_sql);
 PG_FUNCTION_INFO_V1(lsm_store_claim_sql);
+PG_FUNCTION_INFO_V1(lsm_store_adopt_sql);
 
 int			lsm_store_delete_delay = 24 * 3600;
 
 /* Objects deleted by one call of the store. */
 #define LSM_ORPHANS_BATCH		100
+
+/* How often, and how long each time (microseconds), standbys are waited for. */
+#define LSM_ORPHANS_STANDBY_WAITS	50
+#define LSM_ORPHANS_STANDBY_WAIT	100000
+
+/* Who may delete it. */
+typedef enum LsmOrphanWhose
+{
+	LSM_ORPHAN_MINE,			/* this database */
+	LSM_ORPHAN_DROPPED,			/* any of this data directory, as its own has been dropped */
+	LSM_ORPHAN_SIBLING,			/* another database of this data directory */
+	LSM_ORPHAN_OTHERS			/* somebody else */
+} LsmOrphanWhose;
 
 /* An object that the store has. */
 typedef struct LsmOrphan
@@ -87,10 +103,12 @@ typedef struct LsmOrphan
 	char		key[LSM_COLD_KEY_BYTES];	/* hash key */
 	uint64		bytes;
 	int64		modified;		/* seconds since 1970, 0: not known */
+	uint64		system;
 	uint64		owner;
 	Oid			database;
+	bool		listed;			/* false: only an entry names it, as far as is known */
 	bool		named;			/* by an entry of this database */
-	bool		ours;			/* under a token of this data directory */
+	LsmOrphanWhose whose;
 } LsmOrphan;
 
 /* A look at a store. */
@@ -129,6 +147,20 @@ lsm_sweep_end(LsmSweep *sweep)
 
 /* ---- what the store has ---- */
 
+static LsmOrphan *
+lsm_orphans_enter(LsmSweep *sweep, const char *key)
+{
+	bool		found;
+	LsmOrphan  *object = hash_search(sweep->objects, key, HASH_ENTER, &found);
+
+	if (!found)
+	{
+		object->listed = false;
+		object->named = false;
+	}
+	return object;
+}
+
 /* Add the objects under a prefix; what is not named as ours are is passed over. */
 static void
 lsm_orphans_list(LsmSweep *sweep, const char *prefix)
@@ -148,17 +180,54 @@ lsm_orphans_list(LsmSweep *sweep, const char *prefix)
 		if (strlen(listed.key) >= LSM_COLD_KEY_BYTES ||
 			sscanf(listed.key, "%llu/%16llx/%u/%*16[0-9a-f]/%*16[0-9a-f]-%*16[0-9a-f]%n",
 				   &system, &owner, &database, &end) != 3 ||
-			end == 0 || listed.key[end] != '\0' || system != GetSystemIdentifier())
+			end == 0 || listed.key[end] != '\0')
 			continue;
-		object = hash_search(sweep->objects, listed.key, HASH_ENTER, NULL);
+		object = lsm_orphans_enter(sweep, listed.key);
+		object->listed = true;
 		object->bytes = listed.bytes;
 		object->modified = listed.modified;
+		object->system = system;
 		object->owner = owner;
 		object->database = database;
-		object->named = false;
-		object->ours = owner == lsm_cold_owner_of(database);
 	}
 	lsm_store_list_end(list);
+}
+
+/*
+ * The same for what this database has adopted.  No entry comes to name any of it, so
+ * manifests may have been read before.
+ */
+static void
+lsm_orphans_list_adopted(LsmSweep *sweep)
+{
+	ListCell   *lc;
+
+	foreach(lc, lsm_claims_adopted_prefixes(sweep->claims))
+		lsm_orphans_list(sweep, lfirst(lc));
+}
+
+static LsmOrphanWhose
+lsm_orphan_whose(LsmSweep *sweep, const LsmOrphan *object)
+{
+	if (object->system == GetSystemIdentifier() &&
+		object->owner == lsm_cold_owner_of(object->database))
+		return object->database == MyDatabaseId ? LSM_ORPHAN_MINE :
+			get_database_name(object->database) == NULL ? LSM_ORPHAN_DROPPED : LSM_ORPHAN_SIBLING;
+	return lsm_claims_adopted(sweep->claims, object->system, object->owner, object->database,
+							  object->modified) ? LSM_ORPHAN_MINE : LSM_ORPHAN_OTHERS;
+}
+
+/* When objects and claims have been listed. */
+static void
+lsm_orphans_tell_whose(LsmSweep *sweep)
+{
+	HASH_SEQ_STATUS scan;
+	LsmOrphan  *object;
+
+	hash_seq_init(&scan, sweep->objects);
+	while ((object = hash_seq_search(&scan)) != NULL)
+		if (object->listed)
+			object->whose = lsm_orphan_whose(sweep, object);
 }
 
 /* ---- what is needed ---- */
@@ -175,7 +244,6 @@ lsm_orphans_mark_table(LsmSweep *sweep, Relation rel)
 	for (int i = 0; i < view->nentries; i++)
 	{
 		char		key[LSM_COLD_KEY_BYTES];
-		LsmOrphan  *object;
 
 		if (!lsm_entry_names_object(&view->entries[i]))
 			continue;
@@ -183,9 +251,7 @@ lsm_orphans_mark_table(LsmSweep *sweep, Relation rel)
 			lsm_claims_need(sweep->claims, lsm_entry_object(&view->entries[i]));
 		memset(key, 0, sizeof(key));
 		lsm_cold_key(&view->entries[i], key);
-		object = hash_search(sweep->objects, key, HASH_FIND, NULL);
-		if (object != NULL)
-			object->named = true;
+		lsm_orphans_enter(sweep, key)->named = true;
 	}
 }
 
@@ -269,7 +335,8 @@ lsm_orphans_mark(LsmSweep *sweep, const char *prefix)
 static bool
 lsm_orphan_is_claimed(LsmSweep *sweep, const LsmOrphan *object)
 {
-	return lsm_claims_cover(sweep->claims, object->owner, object->database, object->modified);
+	return lsm_claims_cover(sweep->claims, object->system, object->owner, object->database,
+							object->modified);
 }
 
 /*
@@ -289,7 +356,7 @@ lsm_orphans_unnamed(LsmSweep *sweep, bool unclaimed)
 
 	hash_seq_init(&scan, sweep->objects);
 	while ((object = hash_seq_search(&scan)) != NULL)
-		if (object->ours && object->database == MyDatabaseId && !object->named &&
+		if (object->listed && object->whose == LSM_ORPHAN_MINE && !object->named &&
 			!(unclaimed && lsm_orphan_is_claimed(sweep, object)))
 			keys[n++] = CStringGetTextDatum(object->key);
 	foreach(lc, done)
@@ -383,6 +450,25 @@ lsm_queue_work(LsmSweep *sweep, Oid serverid)
 }
 
 /*
+ * List claims, when manifests have told what this database needs.  False: somebody else has
+ * adopted what it has put; from now on it needs that like a copy.
+ */
+static bool
+lsm_orphans_list_claims(LsmSweep *sweep)
+{
+	lsm_claims_list(sweep->claims, sweep->store);
+	if (!lsm_claims_lost(sweep->claims))
+		return true;
+	ereport(LOG,
+			(errmsg("what database \"%s\" has put into store \"%s\" has been adopted by somebody else",
+					get_database_name(MyDatabaseId), lsm_store_name(sweep->store)),
+			 errdetail("What it puts from now on has another token.  What it has put is claimed.")));
+	lsm_cold_owner_copied(MyDatabaseId);
+	(void) lsm_orphans_mark_tables(sweep);
+	return false;
+}
+
+/*
  * Sweep a store, if it is still there, with the rights of its owner.  False: somebody does so,
  * or has a table locked, or nothing is ever to be deleted.
  */
@@ -415,7 +501,13 @@ lsm_orphans_sweep(Oid serverid)
 		lsm_orphans_list(sweep, prefix);
 		complete = lsm_orphans_mark(sweep, prefix);
 	}
-	lsm_claims_list(sweep->claims, sweep->store);
+	if (!lsm_orphans_list_claims(sweep))
+		complete = false;
+	if (complete)
+	{
+		lsm_orphans_list_adopted(sweep);
+		lsm_orphans_tell_whose(sweep);
+	}
 	(void) lsm_claims_put(sweep->claims, sweep->store);
 	if (complete)
 	{
@@ -482,6 +574,8 @@ lsm_orphans_find(Oid serverid, bool all)
 				 errdetail("One of them is locked."),
 				 errhint("Try again later.")));
 	lsm_claims_list(sweep->claims, sweep->store);
+	lsm_orphans_list_adopted(sweep);
+	lsm_orphans_tell_whose(sweep);
 	return sweep;
 }
 
@@ -489,8 +583,8 @@ lsm_orphans_find(Oid serverid, bool all)
 static bool
 lsm_orphan_is_removable(LsmSweep *sweep, const LsmOrphan *object)
 {
-	return object->ours && !object->named &&
-		(object->database == MyDatabaseId || get_database_name(object->database) == NULL) &&
+	return object->listed && !object->named &&
+		(object->whose == LSM_ORPHAN_MINE || object->whose == LSM_ORPHAN_DROPPED) &&
 		!lsm_orphan_is_claimed(sweep, object);
 }
 
@@ -514,9 +608,7 @@ lsm_store_orphans_sql(PG_FUNCTION_ARGS)
 		bool		nulls[5] = {false};
 
 		/* those of another database are found there */
-		if (object->named ||
-			(object->ours && object->database != MyDatabaseId &&
-			 get_database_name(object->database) != NULL))
+		if (!object->listed || object->named || object->whose == LSM_ORPHAN_SIBLING)
 			continue;
 		values[0] = CStringGetTextDatum(object->key);
 		values[1] = Int64GetDatum((int64) object->bytes);
@@ -528,6 +620,52 @@ lsm_store_orphans_sql(PG_FUNCTION_ARGS)
 	}
 	lsm_sweep_end(sweep);
 	return (Datum) 0;
+}
+
+/*
+ * What nothing needs here a standby may still need that has not come so far.  Streaming
+ * ones are waited for a moment, with some WAL each time: they tell what they have replayed
+ * when they get more.  ERROR if one, or a slot, stays behind.
+ */
+static void
+lsm_orphans_wait_for_standbys(void)
+{
+	Oid			types[1] = {LSNOID};
+	Datum		lsn[1];
+	char	   *who = NULL;
+
+	lsm_orphans_flush_wal();
+	lsn[0] = LSNGetDatum(GetFlushRecPtr(NULL));
+	SPI_connect();
+	for (int i = 0; i < LSM_ORPHANS_STANDBY_WAITS; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (i > 0)
+		{
+			pg_usleep(LSM_ORPHANS_STANDBY_WAIT);
+			lsm_orphans_flush_wal();
+		}
+		pgstat_clear_backend_activity_snapshot();
+		if (SPI_execute_with_args("SELECT pg_catalog.format('standby \"%s\"', application_name) "
+								  "FROM pg_catalog.pg_stat_replication "
+								  "WHERE coalesce(replay_lsn, '0/0') < $1 AND (replay_lsn IS NOT NULL OR write_lsn IS NULL) "
+								  "UNION ALL SELECT pg_catalog.format('replication slot \"%s\"', slot_name) "
+								  "FROM pg_catalog.pg_replication_slots "
+								  "WHERE slot_type = 'physical' AND restart_lsn < $1",
+								  1, types, lsn, NULL, true, 1) != SPI_OK_SELECT)
+			elog(ERROR, "could not read positions of standbys");
+		if (SPI_processed == 0)
+		{
+			SPI_finish();
+			return;
+		}
+		who = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_IN_USE),
+			 errmsg("objects may still be needed by a standby"),
+			 errdetail("The %s has not come to %X/%X yet.", who, LSN_FORMAT_ARGS(DatumGetLSN(lsn[0]))),
+			 errhint("Try again when it has caught up, or drop the slot.")));
 }
 
 /*
@@ -548,6 +686,7 @@ lsm_store_remove_orphans_sql(PG_FUNCTION_ARGS)
 	int			n = 0;
 
 	PreventCommandIfReadOnly("lsm_store_remove_orphans()");
+	lsm_orphans_wait_for_standbys();
 	hash_seq_init(&scan, sweep->objects);
 	while ((object = hash_seq_search(&scan)) != NULL)
 		if (lsm_orphan_is_removable(sweep, object) && object->modified != 0 &&
@@ -581,8 +720,39 @@ lsm_store_claim_sql(PG_FUNCTION_ARGS)
 				(errmsg("could not look at all tables of the database"),
 				 errdetail("One of them is locked."),
 				 errhint("Try again later.")));
-	lsm_claims_list(sweep->claims, sweep->store);
+	(void) lsm_orphans_list_claims(sweep);
 	n = lsm_claims_put(sweep->claims, sweep->store);
+	lsm_sweep_end(sweep);
+	PG_RETURN_INT64(n);
+}
+
+/*
+ * lsm_store_adopt(server, claimed): from now on delete what somebody has put who is no more,
+ * by what its keys begin with.  Returns how many objects there are.
+ */
+Datum
+lsm_store_adopt_sql(PG_FUNCTION_ARGS)
+{
+	ForeignServer *server = GetForeignServerByName(NameStr(*PG_GETARG_NAME(0)), false);
+	char	   *prefix = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	LsmSweep   *sweep;
+	int64		n;
+
+	PreventCommandDuringRecovery("lsm_store_adopt()");
+	PreventCommandIfReadOnly("lsm_store_adopt()");
+	if (!has_privs_of_role(GetUserId(), server->owner))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_SERVER, server->servername);
+	sweep = lsm_sweep_begin(server->serverid, GetUserId());
+	(void) lsm_cold_sweep_begin(true);
+	lsm_claims_check_prefix(prefix);
+	lsm_orphans_list(sweep, prefix);
+	n = hash_get_num_entries(sweep->objects);
+	if (n == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("store \"%s\" has no objects under \"%s\"", server->servername, prefix)));
+	lsm_claims_list(sweep->claims, sweep->store);
+	lsm_claims_adopt(sweep->claims, sweep->store, prefix);
 	lsm_sweep_end(sweep);
 	PG_RETURN_INT64(n);
 }

@@ -121,7 +121,10 @@ lsm_cold_owner(void)
 /* The token of this data directory alone, which copying a database does not change. */
 extern uint64 lsm_cold_directory(void);
 
-/* A database is about to be copied: what it has put so far is not its alone any more. */
+/*
+ * A database is about to be copied, or somebody has adopted what it has put (lsm_cold_claims.c):
+ * what it has put so far is not its alone any more.
+ */
 extern void lsm_cold_owner_copied(Oid database);
 
 extern void lsm_cold_shmem_request(void);

@@ -223,7 +223,8 @@ lsm_cold_directory(void)
 /*
  * Race: whoever puts or deletes objects of that database is connected to it, and
  * CREATE DATABASE fails if anybody is, after this.  So nobody goes on with the old
- * token.
+ * token.  After an adoption somebody may, for one put: what it puts is younger than the
+ * adoption, which leaves it alone, and is claimed by the next sweep.
  */
 void
 lsm_cold_owner_copied(Oid database)
