@@ -207,6 +207,7 @@ lsm_load_new_range(Relation rel, LsmTable *table, LsmLoad *load)
 	load->pages.lb_pages = lsm_range_lb_pages(&range);
 	load->pages.npages = range.pages.npages;
 	load->pages.at = 0;
+	load->pages.recent = InvalidBuffer;
 	load->pages.before = 0;
 	load->pages.later = load->pages.needed = false;
 }

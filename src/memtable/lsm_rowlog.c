@@ -230,6 +230,18 @@ lsm_rowlog_lock_page(Relation rel, LsmTable *table, int kind, Size len, int nrec
 	}
 }
 
+/* The page that is being filled, pinned: row after row it is in the same buffer. */
+static Buffer
+lsm_own_page_read(Relation rel, LsmOwnPages *own)
+{
+	BlockNumber block = own->start + own->at;
+
+	if (!BufferIsValid(own->recent) || RelationUsesLocalBuffers(rel) ||
+		!ReadRecentBuffer(LSM_RD_LOCATOR(rel), MAIN_FORKNUM, block, own->recent))
+		own->recent = ReadBuffer(rel, block);
+	return own->recent;
+}
+
 /*
  * Lock the page of a bulk load with room for len bytes, or begin its next one.
  * False: its pages are used up, or belong to a generation that is not active any
@@ -248,7 +260,7 @@ lsm_rowlog_lock_own_page(Relation rel, LsmTable *table, LsmOwnPages *own, Size l
 	{
 		int			items;
 
-		batch->buffer = ReadBuffer(rel, own->start + own->at);
+		batch->buffer = lsm_own_page_read(rel, own);
 		LockBuffer(batch->buffer, BUFFER_LOCK_EXCLUSIVE);
 		page = BufferGetPage(batch->buffer);
 		batch->lb = own->lb + own->at / own->lb_pages;

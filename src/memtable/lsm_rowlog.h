@@ -58,6 +58,7 @@ typedef struct LsmOwnPages
 	uint32		lb_pages;		/* pages of an LB */
 	uint32		npages;
 	uint32		at;				/* page that is being filled */
+	Buffer		recent;			/* where it may be, or InvalidBuffer */
 	OffsetNumber before;		/* items of its LB on earlier pages */
 } LsmOwnPages;
 

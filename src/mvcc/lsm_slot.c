@@ -323,6 +323,10 @@ lsm_slot_getsomeattrs(TupleTableSlot *slot, int natts)
 	int			have;
 
 	Assert(!TTS_EMPTY(slot));
+
+	/* a row to be inserted is asked for all columns, one by one: are they NOT NULL? */
+	if (lslot->formed_len > 0)
+		natts = slot->tts_tupleDescriptor->natts;
 	if (lslot->record != NULL)
 	{
 		int			decoded = lslot->decoded;
