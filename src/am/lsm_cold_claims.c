@@ -75,7 +75,8 @@ typedef struct LsmClaim
 	int64		since;			/* seconds since 1970, 0: not known */
 	bool		adopts;			/* says who owns the objects, not who needs them */
 	bool		listed;
-	bool		needed;			/* by this database */
+	bool		needed;			/* by this database, from this store */
+	bool		kept;			/* as another server may name the same store */
 } LsmClaim;
 
 #define LSM_CLAIMS_ADOPTS		"-owner"
@@ -161,6 +162,7 @@ lsm_claims_enter(HTAB *claims, const LsmClaimSide *of, const LsmClaimSide *by, b
 		claim->since = 0;
 		claim->listed = false;
 		claim->needed = false;
+		claim->kept = false;
 	}
 	return claim;
 }
@@ -194,16 +196,20 @@ lsm_claim_is_mine(const LsmClaim *claim)
 }
 
 void
-lsm_claims_need(HTAB *claims, const LsmColdObject *object)
+lsm_claims_need(HTAB *claims, const LsmColdObject *object, bool here)
 {
 	LsmClaimSide of = {object->system, object->owner, object->database};
 	LsmClaimSide self;
+	LsmClaim   *claim;
 
 	if (of.system == GetSystemIdentifier() && of.token == lsm_cold_owner() &&
 		of.database == MyDatabaseId)
 		return;
 	lsm_claims_self(&self);
-	lsm_claims_enter(claims, &of, &self, false)->needed = true;
+	claim = lsm_claims_enter(claims, &of, &self, false);
+	claim->kept = true;
+	if (here)
+		claim->needed = true;
 }
 
 void
@@ -273,7 +279,7 @@ lsm_claims_done(HTAB *claims)
 
 	hash_seq_init(&scan, claims);
 	while ((claim = hash_seq_search(&scan)) != NULL)
-		if (claim->listed && !claim->needed && lsm_claim_is_mine(claim))
+		if (claim->listed && !claim->needed && !claim->kept && lsm_claim_is_mine(claim))
 			keys = lappend(keys, pstrdup(claim->key));
 	return keys;
 }

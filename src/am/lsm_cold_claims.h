@@ -16,8 +16,11 @@
 /* The claims that there are in a store, and those that this database needs. */
 extern HTAB *lsm_claims_create(void);
 
-/* A manifest of this database names the object. */
-extern void lsm_claims_need(HTAB *claims, const LsmColdObject *object);
+/*
+ * A manifest of this database names the object, by the server whose store is looked at
+ * (here), or by another one, which may name the same place.
+ */
+extern void lsm_claims_need(HTAB *claims, const LsmColdObject *object, bool here);
 
 /* Add what the store has, and remove what puts of claims have left.  A request. */
 extern void lsm_claims_list(HTAB *claims, LsmStore *store);

@@ -243,14 +243,15 @@ lsm_orphans_mark_table(LsmSweep *sweep, Relation rel)
 	view = lsm_view_get(rel, lsm_table_open(rel));
 	for (int i = 0; i < view->nentries; i++)
 	{
+		const LsmManifestEntry *entry = &view->entries[i];
 		char		key[LSM_COLD_KEY_BYTES];
 
-		if (!lsm_entry_names_object(&view->entries[i]))
+		if (!lsm_entry_names_object(entry))
 			continue;
-		if (lsm_entry_object(&view->entries[i])->server == sweep->server)
-			lsm_claims_need(sweep->claims, lsm_entry_object(&view->entries[i]));
+		lsm_claims_need(sweep->claims, lsm_entry_object(entry),
+						lsm_entry_object(entry)->server == sweep->server);
 		memset(key, 0, sizeof(key));
-		lsm_cold_key(&view->entries[i], key);
+		lsm_cold_key(entry, key);
 		lsm_orphans_enter(sweep, key)->named = true;
 	}
 }

@@ -105,8 +105,18 @@ ok(-e "$dir/$first[0]" && -e "$dir/$first[1]", 'nor deleted by workers');
 is($primary->safe_psql('postgres', 'SELECT queue_length FROM lsm_stat_store'), 2, 'but wait');
 is(rows($standby), $rows, 'the promoted standby has all rows');
 
-# ---- what was put after a claim is no copy's; a claim has an hour to spare
+# ---- a sweep by way of another server that names the same place leaves it
 my $key = $primary->safe_psql('postgres', q{SELECT claim_key FROM lsm_store_claims('cold')});
+my $file = (stat "$dir/$key")[1];
+workers($standby, 0);
+$standby->safe_psql('postgres', "CREATE SERVER same FOREIGN DATA WRAPPER lsm_store OPTIONS (type 'file', directory '$dir')");
+workers($standby, 1);
+$standby->wait_until('postgres', q{SELECT list_requests >= 6 FROM lsm_stat_store WHERE servername = 'same'});
+workers($standby, 0);
+is((stat "$dir/$key")[1], $file, 'a claim is that of all servers of one place');
+$standby->safe_psql('postgres', 'DROP SERVER same');
+
+# ---- what was put after a claim is no copy's; a claim has an hour to spare
 my $now = time();
 utime $now, $now - 8000, "$dir/$key" or die $!;
 utime $now, $now - 8000 + 3500, "$dir/$first[0]" or die $!;
