@@ -65,6 +65,7 @@ REGRESS = \
 	numeric_limits \
 	lsmagg \
 	lsmgroup \
+	lsmfloat \
 	changed_columns \
 	condition_errors \
 	lsmbitmap \
@@ -280,8 +281,8 @@ endif
 endif
 
 # Loops over the numbers of a block are worth vectors; -O2 of gcc makes few.
-src/segment/lsm_codes.o src/segment/lsm_decode.o src/segment/lsm_numbers.o \
-src/segment/lsm_select.o src/segment/lsm_vector_sum.o: \
+src/segment/lsm_codes.o src/segment/lsm_decode.o src/segment/lsm_floats.o \
+src/segment/lsm_numbers.o src/segment/lsm_select.o src/segment/lsm_vector_sum.o: \
 	override CFLAGS += $(CFLAGS_VECTORIZE)
 
 # PGXS knows no dependencies on headers.  .build-flags changes with the server

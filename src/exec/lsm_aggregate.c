@@ -12,8 +12,13 @@
  *	BEST	The best number of a block is found by a loop, and goes through the
  *			server's function in the order of rows: of equal numerics or floats that
  *			are written differently (1.0 and 1.00, 0 and -0) it keeps the last.
- *	OTHER	Value by value, by the server's functions, in the order of rows: sums of
- *			floats depend on it.
+ *	FLOAT	Sums of floats are rounded, so they are added up in the order of rows, in the
+ *			steps of the server's functions: sum() in the type of the argument, all
+ *			others with the squares of deviations (float8_accum), of which
+ *			the averages make no use.  What is not finite any more after a range of
+ *			rows is given up, and the range is added by the server's functions:
+ *			they raise errors, and know what to do with infinite values and NaN.
+ *	OTHER	Value by value, by the server's functions, in the order of rows.
  *
  * PARTIAL AGGREGATES
  *	  Of a parallel plan the server's own node makes the result from transition states
@@ -24,6 +29,8 @@
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
+
+#include <math.h>
 
 #include "access/htup_details.h"
 #include "access/sysattr.h"
@@ -101,12 +108,12 @@ static const LsmAggregateEntry lsm_aggregate_entries[] = {
 	{F_MAX_BPCHAR, LSM_AGG_OTHER, InvalidOid, false},
 	{F_MIN_INTERVAL, LSM_AGG_OTHER, InvalidOid, false},
 	{F_MAX_INTERVAL, LSM_AGG_OTHER, InvalidOid, false},
-	{F_SUM_FLOAT4, LSM_AGG_OTHER, InvalidOid, false},
-	{F_SUM_FLOAT8, LSM_AGG_OTHER, InvalidOid, false},
+	{F_SUM_FLOAT4, LSM_AGG_FLOAT, FLOAT4OID, false},
+	{F_SUM_FLOAT8, LSM_AGG_FLOAT, FLOAT8OID, false},
 	{F_SUM_MONEY, LSM_AGG_OTHER, InvalidOid, false},
 	{F_SUM_INTERVAL, LSM_AGG_OTHER, InvalidOid, false},
-	{F_AVG_FLOAT4, LSM_AGG_OTHER, InvalidOid, false},
-	{F_AVG_FLOAT8, LSM_AGG_OTHER, InvalidOid, false},
+	{F_AVG_FLOAT4, LSM_AGG_FLOAT, FLOAT4OID, false},
+	{F_AVG_FLOAT8, LSM_AGG_FLOAT, FLOAT8OID, false},
 	{F_AVG_INTERVAL, LSM_AGG_OTHER, InvalidOid, false},
 	{F_BOOL_AND, LSM_AGG_OTHER, InvalidOid, false},
 	{F_BOOL_OR, LSM_AGG_OTHER, InvalidOid, false},
@@ -120,19 +127,23 @@ static const LsmAggregateEntry lsm_aggregate_entries[] = {
 	{F_VARIANCE_INT2, LSM_AGG_OTHER, InvalidOid, false},
 	{F_VARIANCE_INT4, LSM_AGG_OTHER, InvalidOid, false},
 	{F_VARIANCE_INT8, LSM_AGG_OTHER, InvalidOid, false},
-	{F_VARIANCE_FLOAT4, LSM_AGG_OTHER, InvalidOid, false},
-	{F_VARIANCE_FLOAT8, LSM_AGG_OTHER, InvalidOid, false},
+	{F_VARIANCE_FLOAT4, LSM_AGG_FLOAT, FLOAT4OID, false},
+	{F_VARIANCE_FLOAT8, LSM_AGG_FLOAT, FLOAT8OID, false},
 	{F_VARIANCE_NUMERIC, LSM_AGG_OTHER, InvalidOid, false},
-	{F_VAR_SAMP_FLOAT8, LSM_AGG_OTHER, InvalidOid, false},
-	{F_VAR_POP_FLOAT8, LSM_AGG_OTHER, InvalidOid, false},
+	{F_VAR_SAMP_FLOAT4, LSM_AGG_FLOAT, FLOAT4OID, false},
+	{F_VAR_SAMP_FLOAT8, LSM_AGG_FLOAT, FLOAT8OID, false},
+	{F_VAR_POP_FLOAT4, LSM_AGG_FLOAT, FLOAT4OID, false},
+	{F_VAR_POP_FLOAT8, LSM_AGG_FLOAT, FLOAT8OID, false},
 	{F_STDDEV_INT2, LSM_AGG_OTHER, InvalidOid, false},
 	{F_STDDEV_INT4, LSM_AGG_OTHER, InvalidOid, false},
 	{F_STDDEV_INT8, LSM_AGG_OTHER, InvalidOid, false},
-	{F_STDDEV_FLOAT4, LSM_AGG_OTHER, InvalidOid, false},
-	{F_STDDEV_FLOAT8, LSM_AGG_OTHER, InvalidOid, false},
+	{F_STDDEV_FLOAT4, LSM_AGG_FLOAT, FLOAT4OID, false},
+	{F_STDDEV_FLOAT8, LSM_AGG_FLOAT, FLOAT8OID, false},
 	{F_STDDEV_NUMERIC, LSM_AGG_OTHER, InvalidOid, false},
-	{F_STDDEV_SAMP_FLOAT8, LSM_AGG_OTHER, InvalidOid, false},
-	{F_STDDEV_POP_FLOAT8, LSM_AGG_OTHER, InvalidOid, false},
+	{F_STDDEV_SAMP_FLOAT4, LSM_AGG_FLOAT, FLOAT4OID, false},
+	{F_STDDEV_SAMP_FLOAT8, LSM_AGG_FLOAT, FLOAT8OID, false},
+	{F_STDDEV_POP_FLOAT4, LSM_AGG_FLOAT, FLOAT4OID, false},
+	{F_STDDEV_POP_FLOAT8, LSM_AGG_FLOAT, FLOAT8OID, false},
 };
 
 /* ---------------------------------------------------------------------
@@ -168,7 +179,8 @@ lsm_aggregate_set_arg(LsmAggregates *aggregates, LsmAggregate *aggregate,
 	{
 		if (OidIsValid(entry->type) && aggregate->type != entry->type)
 			return false;
-		if (entry->kind == LSM_AGG_SUM || entry->kind == LSM_AGG_BEST)
+		if (entry->kind == LSM_AGG_SUM || entry->kind == LSM_AGG_BEST ||
+			entry->kind == LSM_AGG_FLOAT)
 			aggregate->expression = lsm_expression_make_column(&aggregates->expressions,
 															   aggregate->attnum,
 															   aggregate->type);
@@ -301,10 +313,9 @@ lsm_aggregates_add(LsmAggregates *aggregates, const Aggref *aggref, Index varno)
 		fmgr_info(result->final, &result->final_info);
 	if (aggregate->kind == LSM_AGG_SUM && aggregate->type == NUMERICOID)
 		fmgr_info(F_NUMERIC_AVG_ACCUM, &aggregate->transition);
-	aggregate->ordered = aggregate->kind == LSM_AGG_OTHER ||
+	aggregate->ordered = aggregate->kind == LSM_AGG_FLOAT || aggregate->kind == LSM_AGG_OTHER ||
 		(aggregate->kind == LSM_AGG_BEST &&
-		 (aggregate->type == NUMERICOID || aggregate->type == FLOAT4OID ||
-		  aggregate->type == FLOAT8OID));
+		 (aggregate->type == NUMERICOID || lsm_type_is_float(aggregate->type)));
 
 	aggregates->nresults++;
 	for (int i = 0; i < aggregates->n; i++)
@@ -359,7 +370,7 @@ lsm_aggregate_use_zones(LsmAggregate *aggregate, TupleDesc tupdesc)
 	aggregate->compare = &lookup_type_cache(aggregate->type,
 											TYPECACHE_CMP_PROC_FINFO)->cmp_proc_finfo;
 	aggregate->exact = aggregate->type == NUMERICOID ? att->atttypmod >= 0 :
-		aggregate->type != FLOAT4OID && aggregate->type != FLOAT8OID;
+		!lsm_type_is_float(aggregate->type);
 }
 
 void
@@ -409,7 +420,7 @@ lsm_aggregates_clear(LsmAggregates *aggregates, LsmAggregateState *states)
 
 		memset(state, 0, sizeof(*state));
 		state->fresh = state->isnull = true;
-		if (!aggregate->initial_null && aggregate->kind == LSM_AGG_OTHER)
+		if (!aggregate->initial_null && aggregate->kind >= LSM_AGG_FLOAT)
 		{
 			MemoryContext caller = MemoryContextSwitchTo(lsm_aggregates_memory(aggregate));
 
@@ -582,6 +593,7 @@ lsm_aggregate_value(LsmAggregate *aggregate, LsmAggregateState *state, Datum val
 			state->bounded &= isnull;
 			lsm_aggregate_transition(aggregate, state, value, isnull);
 			break;
+		case LSM_AGG_FLOAT:
 		case LSM_AGG_OTHER:
 			lsm_aggregate_transition(aggregate, state, value, isnull);
 			break;
@@ -757,6 +769,7 @@ lsm_aggregates_make_room(LsmAggregates *aggregates, int rows)
 		pfree(aggregates->bests);
 		pfree(aggregates->best_rows);
 		pfree(aggregates->order);
+		pfree(aggregates->floats);
 	}
 	/* there may be as many groups as rows */
 	aggregates->counts = palloc(rows * sizeof(int64));
@@ -766,6 +779,7 @@ lsm_aggregates_make_room(LsmAggregates *aggregates, int rows)
 	aggregates->bests = palloc(rows * sizeof(int64));
 	aggregates->best_rows = palloc(rows * sizeof(int));
 	aggregates->order = palloc(rows * sizeof(int64));
+	aggregates->floats = palloc(rows * sizeof(LsmFloatSum));
 	aggregates->room = rows;
 	MemoryContextSwitchTo(caller);
 }
@@ -949,12 +963,9 @@ lsm_aggregate_order(LsmAggregates *aggregates, Oid type, const LsmNumbers *numbe
 				order[row] = (uint32) numbers->values[row];
 			return order;
 		case FLOAT4OID:
-			for (int row = 0; row < rows; row++)
-				order[row] = lsm_float_order(DatumGetFloat4((Datum) numbers->values[row]));
-			return order;
 		case FLOAT8OID:
 			for (int row = 0; row < rows; row++)
-				order[row] = lsm_float_order(DatumGetFloat8((Datum) numbers->values[row]));
+				order[row] = lsm_float_order(lsm_numbers_floats(numbers)[row]);
 			return order;
 		default:
 			return numbers->values;
@@ -1001,21 +1012,25 @@ lsm_aggregate_is_beaten(LsmAggregate *aggregate, const LsmAggregateRows *rows,
 		(aggregate->least ? numbers->min > state->best : numbers->max < state->best);
 }
 
-/* A number as a Datum of the argument's type. */
+/* The number of a row as a Datum of the argument's type. */
 static Datum
-lsm_aggregate_number_datum(Oid type, int64 number, int scale)
+lsm_aggregate_number_datum(Oid type, const LsmNumbers *numbers, int row)
 {
 	switch (type)
 	{
 		case INT2OID:
-			return Int16GetDatum((int16) number);
+			return Int16GetDatum((int16) numbers->values[row]);
 		case INT4OID:
-			return Int32GetDatum((int32) number);
+			return Int32GetDatum((int32) numbers->values[row]);
 		case INT8OID:
-			return Int64GetDatum(number);
+			return Int64GetDatum(numbers->values[row]);
+		case FLOAT4OID:
+			return Float4GetDatum((float4) lsm_numbers_floats(numbers)[row]);
+		case FLOAT8OID:
+			return Float8GetDatum(lsm_numbers_floats(numbers)[row]);
 		default:
 			Assert(type == NUMERICOID);
-			return lsm_aggregate_numeric(number, scale);
+			return lsm_aggregate_numeric(numbers->values[row], numbers->scale);
 	}
 }
 
@@ -1024,7 +1039,7 @@ lsm_aggregate_add_best(LsmAggregates *aggregates, int number, const LsmAggregate
 {
 	LsmAggregate *aggregate = aggregates->all[number];
 	const LsmNumbers *numbers = &aggregate->expression->numbers;
-	bool		floats = aggregate->type == FLOAT4OID || aggregate->type == FLOAT8OID;
+	bool		floats = lsm_type_is_float(aggregate->type);
 	const int64 *order;
 
 	if (!floats && lsm_aggregate_is_beaten(aggregate, rows, &rows->states[0][number]))
@@ -1044,8 +1059,7 @@ lsm_aggregate_add_best(LsmAggregates *aggregates, int number, const LsmAggregate
 		if (aggregate->attnum != 0)
 			value = lsm_block_value(rows->block, row, aggregate->attnum, &isnull);
 		else
-			value = lsm_aggregate_number_datum(aggregate->type, numbers->values[row],
-											   numbers->scale);
+			value = lsm_aggregate_number_datum(aggregate->type, numbers, row);
 		if (state->fresh ||
 			(state->bounded && state->scale == numbers->scale &&
 			 (aggregate->least ? best <= state->best : best >= state->best)))
@@ -1060,27 +1074,142 @@ lsm_aggregate_add_best(LsmAggregates *aggregates, int number, const LsmAggregate
 	}
 }
 
-/* Values one by one, or their number. */
+/* Has the block numbers for it? */
+static bool
+lsm_aggregate_knows(const LsmAggregate *aggregate)
+{
+	return aggregate->expression != NULL && aggregate->expression->state == LSM_EXPR_KNOWN;
+}
+
+/* Values one by one, or their number; failed: of groups whose sums are marked so. */
 static void
-lsm_aggregate_add_values(LsmAggregates *aggregates, int number, const LsmAggregateRows *rows)
+lsm_aggregate_add_values(LsmAggregates *aggregates, int number, const LsmAggregateRows *rows,
+						 bool failed)
 {
 	LsmAggregate *aggregate = aggregates->all[number];
+	bool		known = lsm_aggregate_knows(aggregate);
 	bool		absent = aggregate->attnum > lsm_block_natts(rows->block);
 
 	for (int i = 0; i < rows->n; i++)
 	{
 		int			row = rows->selected[i];
-		LsmAggregateState *state;
+		int			group = rows->group == NULL ? 0 : rows->group[row];
 		Datum		value = 0;
 		bool		isnull = true;
 
-		if (aggregate->use != NULL && !aggregate->use[row])
+		if ((aggregate->use != NULL && !aggregate->use[row]) ||
+			(failed && !aggregates->floats[group].failed))
 			continue;
-		state = &rows->states[rows->group == NULL ? 0 : rows->group[row]][number];
-		if (!absent)
+		if (known)
+		{
+			value = lsm_aggregate_number_datum(aggregate->type, &aggregate->expression->numbers,
+											   row);
+			isnull = false;
+		}
+		else if (!absent)
 			value = lsm_block_value(rows->block, row, aggregate->attnum, &isnull);
-		lsm_aggregate_value(aggregate, state, value, isnull);
+		lsm_aggregate_value(aggregate, &rows->states[group][number], value, isnull);
 	}
+}
+
+/* Number, sum and squares, where the server keeps these. */
+static float8 *
+lsm_aggregate_accumulated(const LsmAggregateState *state)
+{
+	ArrayType  *array = DatumGetArrayTypeP(state->value);
+
+	if (ARR_NDIM(array) != 1 || ARR_DIMS(array)[0] != 3 || ARR_HASNULL(array) ||
+		ARR_ELEMTYPE(array) != FLOAT8OID)
+		elog(ERROR, "the state of an aggregate of floats is none that is known");
+	return (float8 *) ARR_DATA_PTR(array);
+}
+
+/* A sum without a value yet begins with -0, which changes nothing, not even -0. */
+static LsmFloatSum
+lsm_aggregate_get_floats(const LsmAggregate *aggregate, const LsmAggregateState *state)
+{
+	LsmFloatSum sum = {0};
+
+	if (aggregate->transtype == FLOAT8OID)
+		sum.sum = state->fresh ? -0.0 : DatumGetFloat8(state->value);
+	else if (aggregate->transtype == FLOAT4OID)
+		sum.sum = state->fresh ? -0.0 : DatumGetFloat4(state->value);
+	else
+	{
+		const float8 *accumulated = lsm_aggregate_accumulated(state);
+
+		sum.n = accumulated[0];
+		sum.sum = accumulated[1];
+		sum.squares = accumulated[2];
+	}
+	return sum;
+}
+
+static void
+lsm_aggregate_set_floats(const LsmAggregate *aggregate, LsmAggregateState *state,
+						 const LsmFloatSum *sum)
+{
+	if (aggregate->transtype == FLOAT8OID)
+		state->value = Float8GetDatum(sum->sum);
+	else if (aggregate->transtype == FLOAT4OID)
+		state->value = Float4GetDatum((float4) sum->sum);
+	else
+	{
+		float8	   *accumulated = lsm_aggregate_accumulated(state);
+
+		accumulated[0] = sum->n;
+		accumulated[1] = sum->sum;
+		accumulated[2] = sum->squares;
+	}
+	state->fresh = state->isnull = false;
+}
+
+/*
+ * Is the sum not finite any more?  That may be an error, or what an infinite value or NaN
+ * makes of it.  One that was not finite before cannot raise errors.
+ */
+static bool
+lsm_aggregate_sum_fails(const LsmAggregate *aggregate, const LsmAggregateState *state,
+						const LsmFloatSum *sum)
+{
+	return (!isfinite(sum->sum) || !isfinite(sum->squares)) &&
+		isfinite(lsm_aggregate_get_floats(aggregate, state).sum);
+}
+
+static void
+lsm_aggregate_add_floats(LsmAggregates *aggregates, int number, const LsmAggregateRows *rows)
+{
+	LsmAggregate *aggregate = aggregates->all[number];
+	const float8 *values = lsm_numbers_floats(&aggregate->expression->numbers);
+	LsmFloatRows added = {rows->selected, rows->n, aggregate->use, rows->group};
+	LsmFloatSum *sums = aggregates->floats;
+	const int64 *counts;
+	bool		failed = false;
+
+	/* a short piece of a block with many groups */
+	if (rows->n < rows->ngroups)
+	{
+		lsm_aggregate_add_values(aggregates, number, rows, false);
+		return;
+	}
+	counts = lsm_aggregate_count_groups(aggregates, rows, aggregate->use);
+	for (int i = 0; i < rows->ngroups; i++)
+		sums[i] = lsm_aggregate_get_floats(aggregate, &rows->states[i][number]);
+	if (lsm_type_is_float(aggregate->transtype))
+		lsm_floats_sum(sums, values, &added, aggregate->transtype == FLOAT4OID);
+	else
+		lsm_floats_accumulate(sums, values, &added);
+	for (int i = 0; i < rows->ngroups; i++)
+	{
+		LsmAggregateState *state = &rows->states[i][number];
+
+		sums[i].failed = counts[i] > 0 && lsm_aggregate_sum_fails(aggregate, state, &sums[i]);
+		failed |= sums[i].failed;
+		if (!sums[i].failed && counts[i] > 0)
+			lsm_aggregate_set_floats(aggregate, state, &sums[i]);
+	}
+	if (failed)
+		lsm_aggregate_add_values(aggregates, number, rows, true);
 }
 
 static void
@@ -1123,8 +1252,7 @@ lsm_aggregates_add_rows(LsmAggregates *aggregates, LsmAggregateRows *rows)
 	for (int i = 0; i < aggregates->n; i++)
 	{
 		LsmAggregate *aggregate = aggregates->all[i];
-		bool		known = aggregate->expression != NULL &&
-		aggregate->expression->state == LSM_EXPR_KNOWN;
+		bool		known = lsm_aggregate_knows(aggregate);
 
 		switch (aggregate->kind)
 		{
@@ -1141,19 +1269,22 @@ lsm_aggregates_add_rows(LsmAggregates *aggregates, LsmAggregateRows *rows)
 				break;
 			case LSM_AGG_SUM:
 			case LSM_AGG_BEST:
+			case LSM_AGG_FLOAT:
 				if (aggregate->summed)
 					break;
 				if (known && aggregate->kind == LSM_AGG_SUM)
 					lsm_aggregate_add_sums(aggregates, i, rows);
-				else if (known)
+				else if (known && aggregate->kind == LSM_AGG_BEST)
 					lsm_aggregate_add_best(aggregates, i, rows);
+				else if (known)
+					lsm_aggregate_add_floats(aggregates, i, rows);
 				else if (aggregate->attnum != 0)
-					lsm_aggregate_add_values(aggregates, i, rows);
+					lsm_aggregate_add_values(aggregates, i, rows, false);
 				else
 					left = bms_add_member(left, i);
 				break;
 			case LSM_AGG_OTHER:
-				lsm_aggregate_add_values(aggregates, i, rows);
+				lsm_aggregate_add_values(aggregates, i, rows, false);
 				break;
 		}
 	}

@@ -13,6 +13,7 @@
 #include "executor/tuptable.h"
 #include "fmgr.h"
 #include "lsm_expression.h"
+#include "lsm_floats.h"
 #include "lsm_predicate.h"
 #include "lsm_segment.h"
 #include "lsm_touch.h"
@@ -25,6 +26,7 @@ typedef enum LsmAggregateKind
 	LSM_AGG_COUNT,
 	LSM_AGG_SUM,				/* count and sum of integers or numerics */
 	LSM_AGG_BEST,				/* least or greatest number */
+	LSM_AGG_FLOAT,				/* sums of floats, in the order of rows */
 	LSM_AGG_OTHER				/* by the server's functions, value by value */
 } LsmAggregateKind;
 
@@ -109,6 +111,7 @@ typedef struct LsmAggregates
 	int64	   *bests;
 	int		   *best_rows;
 	int64	   *order;
+	LsmFloatSum *floats;
 	int			room;
 } LsmAggregates;
 

@@ -22,6 +22,7 @@
 #include "catalog/pg_type.h"
 #include "lsm_codec.h"
 #include "lsm_expression.h"
+#include "lsm_floats.h"
 #include "lsm_numbers.h"
 #include "nodes/primnodes.h"
 #include "utils/fmgroids.h"
@@ -50,6 +51,10 @@ static const LsmExpressionFunction lsm_expression_functions[] = {
 	{F_INT48PL, LSM_EXPR_ADD, INT8OID},
 	{F_INT84PL, LSM_EXPR_ADD, INT8OID},
 	{F_NUMERIC_ADD, LSM_EXPR_ADD, NUMERICOID},
+	{F_FLOAT4PL, LSM_EXPR_ADD, FLOAT4OID},
+	{F_FLOAT8PL, LSM_EXPR_ADD, FLOAT8OID},
+	{F_FLOAT48PL, LSM_EXPR_ADD, FLOAT8OID},
+	{F_FLOAT84PL, LSM_EXPR_ADD, FLOAT8OID},
 	{F_INT2MI, LSM_EXPR_SUBTRACT, INT2OID},
 	{F_INT4MI, LSM_EXPR_SUBTRACT, INT4OID},
 	{F_INT24MI, LSM_EXPR_SUBTRACT, INT4OID},
@@ -60,6 +65,10 @@ static const LsmExpressionFunction lsm_expression_functions[] = {
 	{F_INT48MI, LSM_EXPR_SUBTRACT, INT8OID},
 	{F_INT84MI, LSM_EXPR_SUBTRACT, INT8OID},
 	{F_NUMERIC_SUB, LSM_EXPR_SUBTRACT, NUMERICOID},
+	{F_FLOAT4MI, LSM_EXPR_SUBTRACT, FLOAT4OID},
+	{F_FLOAT8MI, LSM_EXPR_SUBTRACT, FLOAT8OID},
+	{F_FLOAT48MI, LSM_EXPR_SUBTRACT, FLOAT8OID},
+	{F_FLOAT84MI, LSM_EXPR_SUBTRACT, FLOAT8OID},
 	{F_INT2MUL, LSM_EXPR_MULTIPLY, INT2OID},
 	{F_INT4MUL, LSM_EXPR_MULTIPLY, INT4OID},
 	{F_INT24MUL, LSM_EXPR_MULTIPLY, INT4OID},
@@ -70,11 +79,27 @@ static const LsmExpressionFunction lsm_expression_functions[] = {
 	{F_INT48MUL, LSM_EXPR_MULTIPLY, INT8OID},
 	{F_INT84MUL, LSM_EXPR_MULTIPLY, INT8OID},
 	{F_NUMERIC_MUL, LSM_EXPR_MULTIPLY, NUMERICOID},
+	{F_FLOAT4MUL, LSM_EXPR_MULTIPLY, FLOAT4OID},
+	{F_FLOAT8MUL, LSM_EXPR_MULTIPLY, FLOAT8OID},
+	{F_FLOAT48MUL, LSM_EXPR_MULTIPLY, FLOAT8OID},
+	{F_FLOAT84MUL, LSM_EXPR_MULTIPLY, FLOAT8OID},
 };
 
-/* Casts of integers that change nothing. */
+/* Casts that change nothing: all floats are float8 here. */
 static const Oid lsm_expression_casts[] = {
-	F_INT4_INT2, F_INT8_INT2, F_INT8_INT4, F_NUMERIC_INT2, F_NUMERIC_INT4, F_NUMERIC_INT8
+	F_INT4_INT2, F_INT8_INT2, F_INT8_INT4, F_NUMERIC_INT2, F_NUMERIC_INT4, F_NUMERIC_INT8,
+	F_FLOAT8_FLOAT4
+};
+
+/* Casts to floats that do. */
+static const LsmExpressionFunction lsm_expression_float_casts[] = {
+	{F_FLOAT4_INT2, LSM_EXPR_FLOAT, FLOAT4OID},
+	{F_FLOAT4_INT4, LSM_EXPR_FLOAT, FLOAT4OID},
+	{F_FLOAT4_INT8, LSM_EXPR_FLOAT, FLOAT4OID},
+	{F_FLOAT4_FLOAT8, LSM_EXPR_FLOAT, FLOAT4OID},
+	{F_FLOAT8_INT2, LSM_EXPR_FLOAT, FLOAT8OID},
+	{F_FLOAT8_INT4, LSM_EXPR_FLOAT, FLOAT8OID},
+	{F_FLOAT8_INT8, LSM_EXPR_FLOAT, FLOAT8OID},
 };
 
 /* ---- making ---- */
@@ -116,6 +141,7 @@ lsm_expression_intern(LsmExpressions *expressions, LsmExpression *expression)
 		LsmExpression *other = lfirst(cell);
 
 		if (other->kind == expression->kind && other->attnum == expression->attnum &&
+			other->type == expression->type &&
 			other->left == expression->left && other->right == expression->right &&
 			other->least == expression->least && other->most == expression->most &&
 			other->numbers.min == expression->numbers.min &&
@@ -134,6 +160,7 @@ lsm_expression_const(LsmExpression *expression, const Const *node)
 	LsmNumbers *numbers = &expression->numbers;
 	uint8		scale = 0xFF;
 	struct varlena *value;
+	float8		number;
 
 	if (node->constisnull)
 		return false;
@@ -153,6 +180,13 @@ lsm_expression_const(LsmExpression *expression, const Const *node)
 			if (!lsm_numeric_parse((char *) value, VARSIZE(value), &scale, &numbers->min))
 				return false;
 			numbers->scale = scale & ~LSM_NUMERIC_LONG_HEADER;
+			break;
+		case FLOAT4OID:
+		case FLOAT8OID:
+			number = node->consttype == FLOAT4OID ? DatumGetFloat4(node->constvalue) :
+				DatumGetFloat8(node->constvalue);
+			memcpy(&numbers->min, &number, sizeof(number));
+			expression->type = node->consttype;
 			break;
 		default:
 			return false;
@@ -177,13 +211,37 @@ lsm_expression_make_op(LsmExpressions *expressions, const OpExpr *op, Index varn
 		return NULL;
 	expression = palloc0(sizeof(LsmExpression));
 	expression->kind = lsm_expression_functions[i].kind;
-	lsm_expression_limits(expression, lsm_expression_functions[i].type);
+	expression->type = lsm_expression_functions[i].type;
+	lsm_expression_limits(expression, expression->type);
 	expression->left = lsm_expression_make(expressions, linitial(op->args), varno);
 	if (expression->left != NULL)
 		expression->right = lsm_expression_make(expressions, lsecond(op->args), varno);
 	/* constants have been computed by the planner */
 	if (expression->right == NULL || (expression->left->kind == LSM_EXPR_CONST &&
 									  expression->right->kind == LSM_EXPR_CONST))
+		return NULL;
+	return lsm_expression_intern(expressions, expression);
+}
+
+static LsmExpression *
+lsm_expression_make_cast(LsmExpressions *expressions, const FuncExpr *func, Index varno)
+{
+	LsmExpression *expression;
+	int			i = 0;
+
+	for (int j = 0; j < (int) lengthof(lsm_expression_casts); j++)
+		if (func->funcid == lsm_expression_casts[j])
+			return lsm_expression_make(expressions, linitial(func->args), varno);
+	while (i < (int) lengthof(lsm_expression_float_casts) &&
+		   lsm_expression_float_casts[i].function != func->funcid)
+		i++;
+	if (i == lengthof(lsm_expression_float_casts))
+		return NULL;
+	expression = palloc0(sizeof(LsmExpression));
+	expression->kind = LSM_EXPR_FLOAT;
+	expression->type = lsm_expression_float_casts[i].type;
+	expression->left = lsm_expression_make(expressions, linitial(func->args), varno);
+	if (expression->left == NULL || expression->left->kind == LSM_EXPR_CONST)
 		return NULL;
 	return lsm_expression_intern(expressions, expression);
 }
@@ -212,20 +270,14 @@ lsm_expression_make(LsmExpressions *expressions, Node *node, Index varno)
 		if (IsA(node, OpExpr) && list_length(((OpExpr *) node)->args) == 2)
 			return lsm_expression_make_op(expressions, (OpExpr *) node, varno);
 		if (IsA(node, FuncExpr))
-		{
-			FuncExpr   *func = (FuncExpr *) node;
-
-			for (int i = 0; i < (int) lengthof(lsm_expression_casts); i++)
-				if (func->funcid == lsm_expression_casts[i])
-					return lsm_expression_make(expressions, linitial(func->args), varno);
-			return NULL;
-		}
+			return lsm_expression_make_cast(expressions, (FuncExpr *) node, varno);
 		if (!IsA(node, Const))
 			return NULL;
 	}
 	else
 	{
-		if (type != INT2OID && type != INT4OID && type != INT8OID && type != NUMERICOID)
+		if (type != INT2OID && type != INT4OID && type != INT8OID && type != NUMERICOID &&
+			!lsm_type_is_float(type))
 			return NULL;
 		return lsm_expression_make_column(expressions, attnum, type);
 	}
@@ -350,6 +402,60 @@ lsm_expression_multiply(LsmExpression *expression, int rows)
 	return true;
 }
 
+/* The floats of an operand; a constant for all rows. */
+static const float8 *
+lsm_expression_floats(LsmExpressions *expressions, LsmExpression *operand, int rows)
+{
+	LsmNumbers *numbers = &operand->numbers;
+
+	if (operand->kind == LSM_EXPR_CONST && rows > operand->room)
+	{
+		lsm_expression_make_room(expressions, operand, rows);
+		for (int row = 0; row < rows; row++)
+			numbers->values[row] = numbers->min;
+	}
+	return lsm_numbers_floats(numbers);
+}
+
+static bool
+lsm_expression_cast(LsmExpressions *expressions, LsmExpression *expression, int rows)
+{
+	LsmExpression *left = expression->left;
+	LsmNumbers *numbers = &expression->numbers;
+	float8	   *out = lsm_numbers_floats(numbers);
+
+	numbers->nulls = left->numbers.nulls;
+	if (numbers->nulls)
+		memcpy(numbers->present, left->numbers.present, rows);
+	if (lsm_type_is_float(left->type))
+		return lsm_floats_narrow(out, lsm_expression_floats(expressions, left, rows), rows);
+	lsm_floats_from_ints(out, left->numbers.values, rows, expression->type == FLOAT4OID);
+	return true;
+}
+
+static bool
+lsm_expression_operate(LsmExpressions *expressions, LsmExpression *expression, int rows)
+{
+	const float8 *a = lsm_expression_floats(expressions, expression->left, rows);
+	const float8 *b = lsm_expression_floats(expressions, expression->right, rows);
+	float8	   *out = lsm_numbers_floats(&expression->numbers);
+	bool		done;
+
+	switch (expression->kind)
+	{
+		case LSM_EXPR_ADD:
+			done = lsm_floats_add(out, a, b, rows);
+			break;
+		case LSM_EXPR_SUBTRACT:
+			done = lsm_floats_subtract(out, a, b, rows);
+			break;
+		default:
+			done = lsm_floats_multiply(out, a, b, rows);
+			break;
+	}
+	return done && (expression->type == FLOAT8OID || lsm_floats_narrow(out, out, rows));
+}
+
 /* A row has a result if both sides have one. */
 static void
 lsm_expression_join_nulls(LsmExpression *expression, int rows)
@@ -367,29 +473,45 @@ lsm_expression_join_nulls(LsmExpression *expression, int rows)
 }
 
 static bool
+lsm_expression_try_column(LsmExpressions *expressions, LsmExpression *expression, int rows)
+{
+	if (expression->attnum > lsm_block_natts(expressions->block))
+		lsm_block_no_numbers(expressions->block, &expression->numbers);
+	else if (!lsm_block_numbers(expressions->block, expression->attnum, expressions->wanted,
+								expressions->nwanted, &expression->numbers))
+		return false;
+	/* the numbers are what Datums have */
+	if (expression->type == FLOAT4OID)
+		lsm_floats_from_bits(lsm_numbers_floats(&expression->numbers),
+							 expression->numbers.values, rows);
+	return true;
+}
+
+static bool
 lsm_expression_try(LsmExpressions *expressions, LsmExpression *expression)
 {
-	LsmBlock   *block = expressions->block;
-	int			rows = lsm_block_rows(block);
+	int			rows = lsm_block_rows(expressions->block);
+	bool		done;
 
 	lsm_expression_make_room(expressions, expression, rows);
 	if (expression->kind == LSM_EXPR_COLUMN)
-	{
-		if (expression->attnum <= lsm_block_natts(block))
-			return lsm_block_numbers(block, expression->attnum, expressions->wanted,
-									 expressions->nwanted, &expression->numbers);
-		lsm_block_no_numbers(block, &expression->numbers);
-		return true;
-	}
+		return lsm_expression_try_column(expressions, expression, rows);
 	if (!lsm_expression_compute(expressions, expression->left) ||
-		!lsm_expression_compute(expressions, expression->right))
+		(expression->right != NULL && !lsm_expression_compute(expressions, expression->right)))
 		return false;
-	if (!(expression->kind == LSM_EXPR_MULTIPLY ? lsm_expression_multiply(expression, rows) :
-		  lsm_expression_add(expression, rows)))
+	if (expression->kind == LSM_EXPR_FLOAT)
+		return lsm_expression_cast(expressions, expression, rows);
+	if (lsm_type_is_float(expression->type))
+		done = lsm_expression_operate(expressions, expression, rows);
+	else
+		done = expression->kind == LSM_EXPR_MULTIPLY ? lsm_expression_multiply(expression, rows) :
+			lsm_expression_add(expression, rows);
+	if (!done)
 		return false;
 	lsm_expression_join_nulls(expression, rows);
-	return expression->numbers.min >= expression->least &&
-		expression->numbers.max <= expression->most;
+	return lsm_type_is_float(expression->type) ||
+		(expression->numbers.min >= expression->least &&
+		 expression->numbers.max <= expression->most);
 }
 
 bool

@@ -11,6 +11,7 @@
 
 #include "lsm.h"
 
+#include "catalog/pg_type.h"
 #include "lsm_segment.h"
 #include "lsm_select.h"
 #include "nodes/pg_list.h"
@@ -21,7 +22,8 @@ typedef enum LsmExpressionKind
 	LSM_EXPR_CONST,
 	LSM_EXPR_ADD,
 	LSM_EXPR_SUBTRACT,
-	LSM_EXPR_MULTIPLY
+	LSM_EXPR_MULTIPLY,
+	LSM_EXPR_FLOAT				/* left as a float of its type */
 } LsmExpressionKind;
 
 typedef enum LsmExpressionState
@@ -35,7 +37,8 @@ typedef struct LsmExpression
 {
 	LsmExpressionKind kind;
 	AttrNumber	attnum;			/* COLUMN */
-	Oid			type;			/* COLUMN: domains taken off */
+	Oid			type;			/* of the values, domains taken off; CONST: if
+								 * it is a float */
 	struct LsmExpression *left;
 	struct LsmExpression *right;
 	int64		least;			/* beyond these the server raises an error, or
@@ -43,7 +46,8 @@ typedef struct LsmExpression
 	int64		most;
 	/* of the block; CONST: for good, in min, max and scale */
 	LsmExpressionState state;
-	LsmNumbers	numbers;
+	LsmNumbers	numbers;		/* floats: without bounds, and the values are
+								 * float8s */
 	int			room;			/* rows that there is memory for */
 } LsmExpression;
 
@@ -57,6 +61,19 @@ typedef struct LsmExpressions
 	const uint16 *wanted;		/* rows */
 	int			nwanted;
 } LsmExpressions;
+
+static inline bool
+lsm_type_is_float(Oid type)
+{
+	return type == FLOAT4OID || type == FLOAT8OID;
+}
+
+/* The float8s that the numbers of floats are. */
+static inline float8 *
+lsm_numbers_floats(const LsmNumbers *numbers)
+{
+	return (float8 *) numbers->values;
+}
 
 /* The column of varno that a node is, 0 if it is none; *type: domains taken off. */
 extern AttrNumber lsm_expression_column(Node *node, Index varno, Oid *type);
