@@ -93,6 +93,7 @@ REGRESS = \
 	segment \
 	formats \
 	dictionary \
+	segment_bounds \
 	segments \
 	growth \
 	generations \

@@ -95,6 +95,14 @@ typedef struct LsmScanPlace
 	int			next;			/* place in the next older increment; -1: none */
 } LsmScanPlace;
 
+/* What of a segment need not be looked at. */
+typedef enum LsmSkip
+{
+	LSM_SKIP_NOTHING,
+	LSM_SKIP_BLOCK,
+	LSM_SKIP_SEGMENT			/* nor any other block of it */
+} LsmSkip;
+
 typedef struct LsmScanData
 {
 	TableScanDescData base;		/* must be first */
@@ -149,7 +157,7 @@ typedef struct LsmScanData
 	LsmTid		feed_tid;		/* told up to here */
 	LsmTid		asked_tid;		/* last root of the block being pinned */
 	struct LsmScanIncrement *increments;	/* the same of increments */
-	bool		(*skip) (void *arg, const LsmManifestEntry *entry, uint32 blockno);
+	LsmSkip		(*skip) (void *arg, const LsmManifestEntry *entry, uint32 blockno);
 	void	   *skip_arg;
 	/* bitmap and sample scans: rows of one LB */
 	LsmScanRow *picked;
@@ -237,7 +245,7 @@ typedef struct LsmBatchScan
 	LsmScan		scan;			/* the owner's */
 
 	/* has that block no row that is wanted, but for changed ones?  May be NULL */
-	bool		(*skip) (void *arg, LsmSegmentReader *reader, const LsmManifestEntry *entry,
+	LsmSkip		(*skip) (void *arg, LsmSegmentReader *reader, const LsmManifestEntry *entry,
 						 uint32 blockno);
 	void	   *arg;
 
@@ -282,6 +290,7 @@ typedef struct LsmBatchScan
 	uint64		blocks_read;
 	uint64		blocks_skipped;
 	uint64		blocks_counted; /* not read because all was known */
+	uint64		changed_segment;	/* (its uid) cannot be skipped as a whole */
 	int			distrust;		/* so many known blocks are read ahead all the same */
 
 	/* private */

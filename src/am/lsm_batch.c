@@ -54,7 +54,7 @@
 #define LSM_BATCH_DISTRUST		64
 
 /* Is the block one that need not be read ahead? */
-static bool
+static LsmSkip
 lsm_batch_skip_ahead(void *arg, const LsmManifestEntry *entry, uint32 blockno)
 {
 	LsmBatchScan *batch = arg;
@@ -64,15 +64,16 @@ lsm_batch_skip_ahead(void *arg, const LsmManifestEntry *entry, uint32 blockno)
 	LsmTid		hi = 0;
 
 	if (batch->skip == NULL && batch->known == NULL)
-		return false;
+		return LSM_SKIP_NOTHING;
 	reader = lsm_reader_get(scan->base.rs_rd, scan->table, entry);
 	if (reader == NULL)
-		return false;
+		return LSM_SKIP_NOTHING;
 	if (batch->known != NULL && batch->distrust == 0 &&
 		(entry->flags & LSM_SEGFLAG_ALL_VISIBLE) &&
 		batch->known(batch->arg, reader, blockno, &lo, &hi))
-		return true;
-	return batch->skip != NULL && batch->skip(batch->arg, reader, entry, blockno);
+		return LSM_SKIP_BLOCK;
+	return batch->skip == NULL ? LSM_SKIP_NOTHING :
+		batch->skip(batch->arg, reader, entry, blockno);
 }
 
 void
@@ -651,6 +652,38 @@ lsm_batch_skip_asked(LsmBatchScan *batch, LsmTouch *asked)
 	return asked;
 }
 
+/*
+ * Pass over what is left of a segment that is skipped as a whole, if none of its rows has
+ * changed so that it counts: > 0.  0: some have, or may have; < 0: the view is old.
+ */
+static int
+lsm_batch_leap(LsmBatchScan *batch, LsmView *view, const LsmManifestEntry *entry,
+			   LsmSegmentReader *reader, uint32 blockno)
+{
+	LsmScan		scan = batch->scan;
+	LsmTid		hi = Min(entry->last_tid, scan->end);
+	LsmTouch	asked;
+	int			n = 0;
+
+	if (batch->wanted != NULL || batch->changed_segment == entry->uid)
+		return 0;
+	for (int i = 0; i < view->nincrements && n == 0; i++)
+		n = view->increments[i]->first_tid <= hi && view->increments[i]->last_tid >= scan->unit_lo;
+	if (n == 0)
+		n = lsm_batch_collect(batch, view, scan->unit_lo, hi,
+							  lsm_batch_skip_asked(batch, &asked));
+	if (n < 0)
+		return -1;
+	if (n > 0)
+	{
+		batch->changed_segment = entry->uid;
+		return 0;
+	}
+	scan->unit_hi = entry->last_tid;
+	batch->blocks_skipped += lsm_segment_find_block(reader, hi) - blockno + 1;
+	return 1;
+}
+
 /* The block that first lies in, or is the next one; false: the view is old. */
 static bool
 lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry, LsmTid first)
@@ -664,6 +697,7 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 	uint32		rows;
 	uint64		offset;
 	uint32		stored;
+	LsmSkip		skip = LSM_SKIP_NOTHING;
 	bool		skipped;
 	LsmTid		lo;
 	LsmTid		hi;
@@ -683,7 +717,15 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 	scan->unit_hi = last;
 	lo = first;
 	hi = Min(last, scan->end);
-	skipped = batch->skip != NULL && batch->skip(batch->arg, reader, entry, blockno);
+	if (batch->skip != NULL)
+		skip = batch->skip(batch->arg, reader, entry, blockno);
+	skipped = skip != LSM_SKIP_NOTHING;
+	if (skip == LSM_SKIP_SEGMENT)
+	{
+		n = lsm_batch_leap(batch, view, entry, reader, blockno);
+		if (n != 0)
+			return n > 0;
+	}
 	if (!skipped && batch->wanted != NULL && lsm_batch_list_few(batch, lo, hi))
 	{
 		lsm_batch_read_listed(batch, entry, blockno, last);

@@ -122,6 +122,7 @@ lsm_scan_feed_block(LsmScan scan, LsmTid end, const LsmManifestEntry **entry, ui
 {
 	const LsmManifestEntry *last = NULL;
 	int			nsegments = 0;
+	LsmSkip		skip = LSM_SKIP_NOTHING;
 
 	do
 	{
@@ -136,7 +137,11 @@ lsm_scan_feed_block(LsmScan scan, LsmTid end, const LsmManifestEntry **entry, ui
 			return false;
 		}
 		last = *entry;
-	} while (scan->skip != NULL && scan->skip(scan->skip_arg, *entry, *blockno));
+		if (scan->skip != NULL)
+			skip = scan->skip(scan->skip_arg, *entry, *blockno);
+		if (skip == LSM_SKIP_SEGMENT)
+			scan->feed_tid = last->last_tid + 1;
+	} while (skip != LSM_SKIP_NOTHING);
 	return true;
 }
 

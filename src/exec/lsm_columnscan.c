@@ -154,31 +154,18 @@ lsm_columnscan_prepare(LsmColumnScan *cscan)
 	lsm_columnscan_asks(cscan);
 }
 
+/* Does a condition rule out the block, or the segment as a whole? */
 static bool
-lsm_columnscan_skip(void *arg, LsmSegmentReader *reader, const LsmManifestEntry *entry,
-					uint32 blockno)
+lsm_columnscan_rules_out(LsmColumnScan *cscan, LsmSegmentReader *reader, uint32 blockno, bool whole)
 {
-	LsmColumnScan *cscan = arg;
-
-	/* a table of one block is read rather than prepared for */
-	if (cscan->prepare != NULL && cscan->batch.units == 0 &&
-		lsm_segment_reader_blocks(reader) == 1)
-		return false;
-	lsm_columnscan_prepare(cscan);
-
-	/*
-	 * A serializable reader must meet rows that it does not see yet; if it
-	 * has not locked the relation, all rows.
-	 */
-	if (IsolationIsSerializable() &&
-		(cscan->wanted != NULL || !(entry->flags & LSM_SEGFLAG_ALL_VISIBLE)))
-		return false;
 	cscan->batch.skip_column = 0;
 	for (int i = 0; i < cscan->npredicates; i++)
 	{
-		int			attnum = cscan->predicates[i]->condition.attnum;
+		LsmPredicate *predicate = cscan->predicates[i];
+		int			attnum = predicate->condition.attnum;
 
-		if (lsm_predicate_may_match(cscan->predicates[i], reader, blockno))
+		if (whole ? lsm_predicate_may_match_any(predicate, reader) :
+			lsm_predicate_may_match(predicate, reader, blockno))
 			continue;
 		if (IsolationIsSerializable())
 			return true;
@@ -187,8 +174,34 @@ lsm_columnscan_skip(void *arg, LsmSegmentReader *reader, const LsmManifestEntry 
 		if (!lsm_touch_has(&cscan->batch.touched, attnum))
 			return true;
 	}
-	return cscan->batch.skip_column != 0 ||
-		(cscan->beaten != NULL && cscan->beaten(cscan->arg, reader, blockno));
+	return cscan->batch.skip_column != 0;
+}
+
+static LsmSkip
+lsm_columnscan_skip(void *arg, LsmSegmentReader *reader, const LsmManifestEntry *entry,
+					uint32 blockno)
+{
+	LsmColumnScan *cscan = arg;
+
+	/* a table of one block is read rather than prepared for */
+	if (cscan->prepare != NULL && cscan->batch.units == 0 &&
+		lsm_segment_reader_blocks(reader) == 1)
+		return LSM_SKIP_NOTHING;
+	lsm_columnscan_prepare(cscan);
+
+	/*
+	 * A serializable reader must meet rows that it does not see yet; if it
+	 * has not locked the relation, all rows.
+	 */
+	if (IsolationIsSerializable() &&
+		(cscan->wanted != NULL || !(entry->flags & LSM_SEGFLAG_ALL_VISIBLE)))
+		return LSM_SKIP_NOTHING;
+	if (lsm_columnscan_rules_out(cscan, reader, blockno, true))
+		return LSM_SKIP_SEGMENT;
+	if (lsm_columnscan_rules_out(cscan, reader, blockno, false) ||
+		(cscan->beaten != NULL && cscan->beaten(cscan->arg, reader, blockno)))
+		return LSM_SKIP_BLOCK;
+	return LSM_SKIP_NOTHING;
 }
 
 /* Is all known of a block, with all rows of its zone? */

@@ -613,6 +613,7 @@ lsm_predicate_start(LsmPredicate *predicate, ExprContext *econtext)
 
 	predicate->never = false;
 	predicate->zone.uid = 0;
+	predicate->segment = 0;
 	if (predicate->expr == NULL)
 		return;
 	MemoryContextReset(predicate->context);
@@ -871,28 +872,55 @@ lsm_predicate_zone_matches(LsmPredicate *predicate, const LsmZone *zone)
 	return false;
 }
 
-bool
-lsm_predicate_may_match(LsmPredicate *predicate, LsmSegmentReader *reader, uint32 blockno)
+/* What the zone map tells of a block, or of the segment as a whole. */
+static bool
+lsm_predicate_ask_zone(LsmPredicate *predicate, LsmSegmentReader *reader, uint32 blockno, bool whole)
 {
 	int			attnum = predicate->condition.attnum;
-	MemoryContext caller;
+	MemoryContext caller = MemoryContextSwitchTo(predicate->scratch);
 	LsmZone		zone;
 	bool		matches = true;
 
-	if (predicate->never)
-		return false;
-	if (!predicate->zones || lsm_segment_column_type(reader, attnum) != predicate->coltype)
-		return true;
-	if (lsm_segment_is_zone(reader, blockno, &predicate->zone))
-		return predicate->zone_matches;
-	caller = MemoryContextSwitchTo(predicate->scratch);
-	if (lsm_segment_zone(reader, blockno, attnum, &zone))
+	if (whole ? lsm_segment_bounds(reader, attnum, &zone) :
+		lsm_segment_zone(reader, blockno, attnum, &zone))
 		matches = lsm_predicate_zone_matches(predicate, &zone);
 	MemoryContextSwitchTo(caller);
 	MemoryContextReset(predicate->scratch);
-	predicate->zone = lsm_segment_name_zone(reader, blockno);
-	predicate->zone_matches = matches;
 	return matches;
+}
+
+bool
+lsm_predicate_may_match(LsmPredicate *predicate, LsmSegmentReader *reader, uint32 blockno)
+{
+	if (predicate->never)
+		return false;
+	if (!predicate->zones ||
+		lsm_segment_column_type(reader, predicate->condition.attnum) != predicate->coltype)
+		return true;
+	if (!lsm_segment_is_zone(reader, blockno, &predicate->zone))
+	{
+		predicate->zone_matches = lsm_predicate_ask_zone(predicate, reader, blockno, false);
+		predicate->zone = lsm_segment_name_zone(reader, blockno);
+	}
+	return predicate->zone_matches;
+}
+
+bool
+lsm_predicate_may_match_any(LsmPredicate *predicate, LsmSegmentReader *reader)
+{
+	uint64		uid = lsm_segment_name_zone(reader, 0).uid;
+
+	if (predicate->never)
+		return false;
+	if (!predicate->zones ||
+		lsm_segment_column_type(reader, predicate->condition.attnum) != predicate->coltype)
+		return true;
+	if (predicate->segment != uid)
+	{
+		predicate->segment_matches = lsm_predicate_ask_zone(predicate, reader, 0, true);
+		predicate->segment = uid;
+	}
+	return predicate->segment_matches;
 }
 
 /* Does every value between bounds meet a comparison? */

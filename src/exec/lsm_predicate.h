@@ -51,6 +51,8 @@ typedef struct LsmPredicate
 	int64		near_hi;
 	LsmZoneName zone;			/* that was looked at last, and what it told */
 	bool		zone_matches;
+	uint64		segment;		/* the same of a segment, by its uid */
+	bool		segment_matches;
 	MemoryContext context;		/* of the values, reset at each start */
 	MemoryContext scratch;		/* of tests */
 } LsmPredicate;
@@ -78,6 +80,9 @@ extern int	lsm_predicate_select(LsmPredicate *predicate, LsmBlock *block, uint8 
 /* False: no row of the block meets it, by the zone map. */
 extern bool lsm_predicate_may_match(LsmPredicate *predicate, LsmSegmentReader *reader,
 									uint32 blockno);
+
+/* The same of all blocks of the segment. */
+extern bool lsm_predicate_may_match_any(LsmPredicate *predicate, LsmSegmentReader *reader);
 
 /* True: all rows of the block, and of the others of its zone, meet it. */
 extern bool lsm_predicate_must_match(LsmPredicate *predicate, LsmSegmentReader *reader,

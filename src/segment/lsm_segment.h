@@ -267,6 +267,7 @@ typedef struct LsmZone
 	Datum		max;
 } LsmZone;
 extern bool lsm_segment_zone(LsmSegmentReader *reader, uint32 blockno, int attnum, LsmZone *zone);
+extern bool lsm_segment_bounds(LsmSegmentReader *reader, int attnum, LsmZone *zone);
 
 /* Which group that is; no group has 0 for uid. */
 typedef struct LsmZoneName

@@ -285,6 +285,8 @@ extern void lsm_zone_copy(LsmZoneMap *map, const uint8 *p, const uint8 *end);
 extern void lsm_zone_finish(LsmZoneMap *map, uint64 stored_bytes, StringInfo out);
 extern bool lsm_zone_skip(const uint8 **p, const uint8 *end, uint8 order, int16 typlen);
 extern const uint8 *lsm_zone_step(const uint8 *p);
+extern uint8 *lsm_zone_unite(const uint8 *zones, const uint32 *starts, uint32 n, int column,
+							 uint8 order, Size *len);
 extern bool lsm_zone_get(const uint8 *p, uint8 order, const LsmColumnType *type, LsmZone *zone);
 
 /* lsm_filter.c */
@@ -328,6 +330,8 @@ struct LsmSegmentReader
 	uint32		nvalues;
 	LsmDictionaries *dictionaries;	/* NULL if none */
 	uint32	   *zones;			/* of zones in their section; NULL if none */
+	uint8	  **bounds;			/* of columns, over all zones, as far as they have
+								 * been asked for; or NULL */
 	const uint8 *filter;		/* in meta; NULL if none */
 	LsmForward *forwards;		/* the chunk read last */
 	int64		forwards_chunk; /* its number, -1 if none */

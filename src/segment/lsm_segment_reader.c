@@ -951,6 +951,32 @@ lsm_segment_zone(LsmSegmentReader *reader, uint32 blockno, int attnum, LsmZone *
 	return lsm_zone_get(p, reader->columns[attnum - 1].order, &reader->types[attnum - 1], zone);
 }
 
+/* The same of all blocks: bounds of the column in the segment. */
+bool
+lsm_segment_bounds(LsmSegmentReader *reader, int attnum, LsmZone *zone)
+{
+	LsmProperties *props = &reader->props;
+	uint8		order;
+	Size		len;
+
+	if (reader->zones == NULL || attnum < 1 || attnum > props->natts)
+		return false;
+	order = reader->columns[attnum - 1].order;
+	if (reader->bounds == NULL)
+		reader->bounds = MemoryContextAllocZero(reader->context, props->natts * sizeof(uint8 *));
+	if (reader->bounds[attnum - 1] == NULL)
+	{
+		const uint8 *zones = lsm_reader_section(reader, LSM_SECTION_ZONES, &len);
+		uint8	   *bytes = lsm_zone_unite(zones, reader->zones,
+										   (props->blocks - 1) / props->zone_blocks + 1,
+										   attnum - 1, order, &len);
+
+		reader->bounds[attnum - 1] = memcpy(MemoryContextAlloc(reader->context, len), bytes, len);
+		pfree(bytes);
+	}
+	return lsm_zone_get(reader->bounds[attnum - 1], order, &reader->types[attnum - 1], zone);
+}
+
 LsmZoneName
 lsm_segment_name_zone(LsmSegmentReader *reader, uint32 blockno)
 {

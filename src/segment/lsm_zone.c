@@ -417,6 +417,17 @@ lsm_zone_put_bound(StringInfo out, uint8 order, const LsmZoneBound *bound)
 	}
 }
 
+static void
+lsm_zone_put(StringInfo out, uint8 order, const LsmZoneColumn *zone)
+{
+	appendStringInfoCharMacro(out, (char) zone->flags);
+	if ((zone->flags & LSM_ZONE_VALUE) && !(zone->flags & LSM_ZONE_UNBOUNDED))
+	{
+		lsm_zone_put_bound(out, order, &zone->min);
+		lsm_zone_put_bound(out, order, &zone->max);
+	}
+}
+
 /*
  * Append all zones, merged until they are a small part of stored_bytes.
  */
@@ -429,17 +440,7 @@ lsm_zone_finish(LsmZoneMap *map, uint64 stored_bytes, StringInfo out)
 	for (;;)
 	{
 		for (Size i = 0; i < (Size) map->zones * map->natts; i++)
-		{
-			const LsmZoneColumn *zone = &map->columns[i];
-			uint8		order = map->orders[i % map->natts];
-
-			appendStringInfoCharMacro(out, (char) zone->flags);
-			if ((zone->flags & LSM_ZONE_VALUE) && !(zone->flags & LSM_ZONE_UNBOUNDED))
-			{
-				lsm_zone_put_bound(out, order, &zone->min);
-				lsm_zone_put_bound(out, order, &zone->max);
-			}
-		}
+			lsm_zone_put(out, map->orders[i % map->natts], &map->columns[i]);
 		if ((uint64) (out->len - start) <= budget || map->zones <= 1 ||
 			map->zone_blocks >= LSM_ZONE_MAX_BLOCKS)
 			break;
@@ -596,6 +597,38 @@ lsm_zone_copy(LsmZoneMap *map, const uint8 *p, const uint8 *end)
 		lsm_zone_merge(map->orders[i], map->columns + (Size) (map->zones - 1) * map->natts + i,
 					   &zone);
 	}
+}
+
+/*
+ * One column's bounds over all zones, which are sound and begin at starts, as bytes like those
+ * of one zone.  palloc'd, as are comparisons.
+ */
+uint8 *
+lsm_zone_unite(const uint8 *zones, const uint32 *starts, uint32 n, int column, uint8 order,
+			   Size *len)
+{
+	LsmZoneColumn all = {0};
+	StringInfoData out;
+
+	for (uint32 i = 0; i < n && !(all.flags & LSM_ZONE_UNBOUNDED); i++)
+	{
+		const uint8 *p = zones + starts[i];
+		LsmZoneColumn zone;
+
+		for (int j = 0; j < column; j++)
+			p = lsm_zone_step(p);
+		zone.flags = *p++;
+		if ((zone.flags & LSM_ZONE_VALUE) && !(zone.flags & LSM_ZONE_UNBOUNDED))
+		{
+			lsm_zone_load_bound(&p, order, &zone.min);
+			lsm_zone_load_bound(&p, order, &zone.max);
+		}
+		lsm_zone_merge(order, &all, &zone);
+	}
+	initStringInfo(&out);
+	lsm_zone_put(&out, order, &all);
+	*len = out.len;
+	return (uint8 *) out.data;
 }
 
 /*
