@@ -32,6 +32,7 @@
 #include "postgres.h"
 
 #include "lsm_blockcache.h"
+#include "lsm_codec.h"
 #include "lsm_opensegment.h"
 #include "lsm_session.h"
 #include "lsm_sharedcache.h"
@@ -93,12 +94,6 @@ lsm_source_read(LsmSegmentSource *base, uint64 offset, Size len, void *buf)
 {
 	LsmSource  *source = (LsmSource *) base;
 
-	if (source->ahead != NULL && offset >= source->ahead_offset &&
-		offset + len <= source->ahead_offset + source->ahead_bytes)
-	{
-		memcpy(buf, source->ahead + (offset - source->ahead_offset), len);
-		return;
-	}
 	if (offset == source->preloaded_offset && len == source->preloaded_bytes)
 	{
 		memcpy(buf, source->preloaded, len);
@@ -113,8 +108,9 @@ lsm_source_read(LsmSegmentSource *base, uint64 offset, Size len, void *buf)
 void
 lsm_segment_corrupt_entry(Relation rel, const LsmManifestEntry *entry, const char *what)
 {
-	LsmSegmentSource source = {NULL, entry->stored_bytes, entry->uid, RelationGetRelationName(rel)};
+	LsmSegmentSource source = {.total_bytes = entry->stored_bytes,.uid = entry->uid};
 
+	source.relname = RelationGetRelationName(rel);
 	lsm_segment_corrupt(&source, -1, "%s", what);
 }
 
@@ -254,9 +250,56 @@ lsm_segment_meta_place(const LsmManifestEntry *entry, LsmAheadPlace *place)
 
 /* ---- opening ---- */
 
+/* The metadata, of which the block cache has so many bytes; NULL: it has not any more. */
+static uint8 *
+lsm_source_cached_meta(LsmSource *source, uint32 bytes)
+{
+	const LsmManifestEntry *entry = &source->entry;
+	uint8	   *meta = MemoryContextAllocHuge(CurrentMemoryContext, bytes + LSM_CODEC_SLACK);
+
+	if (!lsm_sharedcache_get(entry->uid, LSM_CACHE_METADATA, bytes, (char *) meta,
+							 LSM_TOUCH_POINT))
+	{
+		pfree(meta);
+		return NULL;
+	}
+	lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_HIT, 1);
+	lsm_segpages_count(source->rel, lsm_segpages_span(entry->stored_bytes - bytes, bytes), true);
+	return meta;
+}
+
+/*
+ * The end of a stream, which may have the metadata: bytes becomes how many these have, 0 if
+ * nothing proves.  More than there were: it has to be read again.
+ */
+static uint8 *
+lsm_source_read_end(LsmSource *source, LsmTable *table, LsmAheadFeed *feed, uint64 *bytes)
+{
+	const LsmManifestEntry *entry = &source->entry;
+	uint64		total = entry->stored_bytes;
+	uint64		had = *bytes;
+	char	   *end = MemoryContextAllocHuge(CurrentMemoryContext, had + LSM_CODEC_SLACK);
+	LsmAheadPlace place = {.entry = entry,.blockno = LSM_CACHE_METADATA};
+
+	place.len = (uint32) had;
+	place.offset = total - had;
+	*bytes = 0;
+	if ((feed != NULL && lsm_ahead_take(source->rel, table, feed, &place, end)) ||
+		lsm_segpages_read_direct(source->rel, entry, LSM_READER_METADATA, total - had, had, end))
+		*bytes = lsm_segment_meta_bytes(entry->uid, total, end, had);
+	if (*bytes > had)
+		return (uint8 *) end;
+	if (*bytes > 0 &&
+		!lsm_segment_meta_good(entry->uid, total, end + (had - *bytes), *bytes))
+		*bytes = 0;
+	if (*bytes > 0 && *bytes < had)
+		memmove(end, end + (had - *bytes), *bytes);
+	return (uint8 *) end;
+}
+
 /*
  * Read the metadata of a segment past shared buffers, as a rule by one request, for
- * its reader to find.  What does not prove is left to shared buffers.
+ * its reader to use.  What does not prove is left to shared buffers.
  *
  * A view may be old by now, and the pages somebody else's; but then they do not
  * prove, so that no lock is needed.
@@ -265,65 +308,44 @@ static void
 lsm_source_read_meta(LsmSource *source, LsmTable *table)
 {
 	const LsmManifestEntry *entry = &source->entry;
-	uint64		total = entry->stored_bytes;
 	LsmAheadPlace place;
 	LsmAheadFeed *feed;
+	uint8	   *meta = NULL;
+	uint64		had;
 	uint64		bytes;
-	uint64		needed;
 
 	if (!lsm_segpages_are_direct(source->rel))
 		return;
 	lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_WANTED, 1);
-	needed = lsm_sharedcache_length(entry->uid, LSM_CACHE_METADATA);
-	if (needed > 0 && needed <= total)
+	bytes = lsm_sharedcache_length(entry->uid, LSM_CACHE_METADATA);
+	if (bytes > 0 && bytes <= entry->stored_bytes)
+		meta = lsm_source_cached_meta(source, (uint32) bytes);
+	if (meta == NULL)
 	{
-		source->ahead = MemoryContextAllocHuge(CurrentMemoryContext, needed);
-		source->ahead_offset = total - needed;
-		source->ahead_bytes = needed;
-		if (lsm_sharedcache_get(entry->uid, LSM_CACHE_METADATA, (uint32) needed, source->ahead,
-								LSM_TOUCH_POINT))
+		lsm_segment_meta_place(entry, &place);
+		had = bytes = place.len;
+		feed = lsm_opened_feed(table, entry);
+		meta = lsm_source_read_end(source, table, feed, &bytes);
+		if (bytes > had)
 		{
-			lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_HIT, 1);
-			lsm_segpages_count(source->rel, lsm_segpages_span(source->ahead_offset, needed),
-							   true);
+			pfree(meta);
+			had = bytes;
+			meta = lsm_source_read_end(source, table, NULL, &bytes);
+		}
+		if (bytes == 0 || bytes > had)
+		{
+			pfree(meta);		/* its trailer says something else each time */
 			return;
 		}
-		pfree(source->ahead);
+		lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_BYTES_WANTED, bytes);
+		if (bytes <= PG_UINT32_MAX)
+			lsm_sharedcache_put(entry->uid, LSM_CACHE_METADATA, (uint32) bytes, (char *) meta,
+								LSM_TOUCH_POINT);
+		if (had > bytes + bytes / 4)
+			meta = repalloc_huge(meta, bytes + LSM_CODEC_SLACK);
 	}
-
-	lsm_segment_meta_place(entry, &place);
-	bytes = place.len;
-	feed = lsm_opened_feed(table, entry);
-	for (int i = 0; i < 2; i++)
-	{
-		source->ahead = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
-		source->ahead_offset = total - bytes;
-		source->ahead_bytes = bytes;
-		needed = 0;
-		if ((i == 0 && feed != NULL &&
-			 lsm_ahead_take(source->rel, table, feed, &place, source->ahead)) ||
-			lsm_segpages_read_direct(source->rel, entry, LSM_READER_METADATA,
-									 source->ahead_offset, bytes, source->ahead))
-			needed = lsm_segment_meta_bytes(entry->uid, total, source->ahead, bytes);
-		if (needed <= bytes)
-			break;
-		pfree(source->ahead);
-		source->ahead = NULL;
-		bytes = needed;
-	}
-	if (source->ahead == NULL)
-		return;					/* its trailer says something else each time */
-	if (needed > 0 && lsm_segment_meta_good(entry->uid, total,
-											source->ahead + (bytes - needed), needed))
-	{
-		lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_BYTES_WANTED, needed);
-		if (needed <= PG_UINT32_MAX)
-			lsm_sharedcache_put(entry->uid, LSM_CACHE_METADATA, (uint32) needed,
-								source->ahead + (bytes - needed), LSM_TOUCH_POINT);
-		return;
-	}
-	pfree(source->ahead);
-	source->ahead = NULL;
+	source->source.meta = meta;
+	source->source.meta_bytes = bytes;
 }
 
 /* Get an opened segment ready for use, for this relation. */
@@ -333,7 +355,6 @@ lsm_segment_use(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
 {
 	lsm_stat_count(&table->stat, LSM_STAT_INDEX_HIT);
 	open->source->rel = rel;
-	open->source->ahead = NULL; /* an error may have left it */
 	dlist_move_head(&lsm_readers_lru, &open->lru);
 
 	/* VACUUM may have moved it, or a part of it */
@@ -391,9 +412,6 @@ lsm_segment_find(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 	reader = lsm_segment_reader_open(&source->source);
 	LWLockRelease(&table->shared->gen_lock);
 	MemoryContextSwitchTo(caller);
-	if (source->ahead != NULL)
-		pfree(source->ahead);
-	source->ahead = NULL;
 
 	lsm_stat_count(&table->stat, LSM_STAT_INDEX_READ);
 	memory = MemoryContextMemAllocated(context, true) + lsm_segment_dictionaries_memory(reader);

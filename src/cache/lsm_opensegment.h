@@ -26,9 +26,6 @@ typedef struct LsmSource
 	Relation	rel;			/* set for the length of a call */
 	LsmManifestEntry entry;
 	uint64		base;			/* where the stream begins among the pages */
-	char	   *ahead;			/* bytes read before the reader asks, or NULL */
-	uint64		ahead_offset;
-	Size		ahead_bytes;
 	char	   *preloaded;		/* a block's bytes, in the segment's context */
 	Size		preloaded_room;
 	uint64		preloaded_offset;

@@ -64,6 +64,14 @@ typedef struct LsmSegmentSource
 	uint64		total_bytes;	/* length of the stream */
 	uint64		uid;			/* checksum seed, page stamp, cache key */
 	const char *relname;		/* for messages */
+
+	/*
+	 * All metadata, which has proved (lsm_segment_meta_good()), if somebody has read them
+	 * before: aligned, with LSM_CODEC_SLACK bytes behind.  A reader uses them where they are,
+	 * as long as it lives.
+	 */
+	uint8	   *meta;
+	Size		meta_bytes;
 } LsmSegmentSource;
 
 typedef struct LsmSegmentWriter LsmSegmentWriter;

@@ -210,9 +210,9 @@ lsm_reader_sections(LsmSegmentReader *reader, const LsmSegmentTrailer *trailer)
 				section.offset % MAXIMUM_ALIGNOF != 0)
 				lsm_segment_corrupt(source, -1, "Section %u begins at " UINT64_FORMAT ".",
 									section.kind, section.offset);
-			crc = lsm_segment_crc(source->uid,
-								  reader->meta + (section.offset - reader->meta_offset),
-								  section.length);
+			crc = source->meta != NULL ? section.crc :
+				lsm_segment_crc(source->uid, reader->meta + (section.offset - reader->meta_offset),
+								section.length);
 			if (!EQ_CRC32C(crc, section.crc))
 				lsm_segment_corrupt(source, -1, "Section %u has checksum %08X, expected %08X.",
 									section.kind, crc, section.crc);
@@ -439,27 +439,45 @@ lsm_reader_dictionaries(LsmSegmentReader *reader)
 													 section, len, reader->context);
 }
 
+/* Have the metadata, and its trailer. */
 static void
-lsm_reader_open_all(LsmSegmentReader *reader)
+lsm_reader_meta(LsmSegmentReader *reader, LsmSegmentTrailer *trailer)
 {
 	LsmSegmentSource *source = reader->source;
 	Size		tail_bytes = (Size) Min(source->total_bytes, LSM_READER_TAIL);
 	uint64		meta_bytes;
-	uint8	   *tail = palloc(tail_bytes + 1);
-	LsmSegmentTrailer trailer;
-	Size		len;
+	uint8	   *tail;
 
+	if (source->meta != NULL)
+	{
+		lsm_reader_trailer(source, source->meta, source->meta_bytes, trailer);
+		reader->meta_offset = trailer->meta_offset;
+		reader->meta = source->meta;
+		if (source->total_bytes - trailer->meta_offset != source->meta_bytes)
+			lsm_segment_corrupt(source, -1, "There are %zu bytes of metadata, and not " UINT64_FORMAT ".",
+								source->meta_bytes, source->total_bytes - trailer->meta_offset);
+		return;
+	}
+	tail = palloc(tail_bytes + 1);
 	source->read(source, source->total_bytes - tail_bytes, tail_bytes, tail);
-	lsm_reader_trailer(source, tail, tail_bytes, &trailer);
-	reader->meta_offset = trailer.meta_offset;
-	meta_bytes = source->total_bytes - trailer.meta_offset;
+	lsm_reader_trailer(source, tail, tail_bytes, trailer);
+	reader->meta_offset = trailer->meta_offset;
+	meta_bytes = source->total_bytes - trailer->meta_offset;
 	reader->meta = palloc(meta_bytes + LSM_CODEC_SLACK);
 	if (meta_bytes <= tail_bytes)
 		memcpy(reader->meta, tail + tail_bytes - meta_bytes, meta_bytes);
 	else
-		source->read(source, trailer.meta_offset, meta_bytes, reader->meta);
+		source->read(source, trailer->meta_offset, meta_bytes, reader->meta);
 	pfree(tail);
+}
 
+static void
+lsm_reader_open_all(LsmSegmentReader *reader)
+{
+	LsmSegmentTrailer trailer;
+	Size		len;
+
+	lsm_reader_meta(reader, &trailer);
 	lsm_reader_sections(reader, &trailer);
 	lsm_reader_properties(reader);
 	lsm_reader_values(reader);

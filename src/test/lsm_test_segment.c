@@ -81,6 +81,7 @@ lsm_test_read(LsmSegmentSource *source, uint64 offset, Size len, void *buf)
 void
 lsm_test_source(LsmTestSource *test, const char *data, Size len)
 {
+	memset(test, 0, sizeof(*test));
 	test->source.read = lsm_test_read;
 	test->source.total_bytes = len;
 	test->source.uid = LSM_TEST_UID;
