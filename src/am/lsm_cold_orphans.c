@@ -687,14 +687,16 @@ lsm_store_remove_orphans_sql(PG_FUNCTION_ARGS)
 	int			n = 0;
 
 	PreventCommandIfReadOnly("lsm_store_remove_orphans()");
-	lsm_orphans_wait_for_standbys();
 	hash_seq_init(&scan, sweep->objects);
 	while ((object = hash_seq_search(&scan)) != NULL)
 		if (lsm_orphan_is_removable(sweep, object) && object->modified != 0 &&
 			time_t_to_timestamptz((pg_time_t) object->modified) <= oldest)
 			keys[n++] = object->key;
 	if (n > 0)
+	{
+		lsm_orphans_wait_for_standbys();
 		lsm_orphans_delete(sweep->store, keys, n);
+	}
 	lsm_sweep_end(sweep);
 	PG_RETURN_INT64(n);
 }

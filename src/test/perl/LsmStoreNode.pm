@@ -10,6 +10,7 @@
 #	my $node = LsmStoreNode->new('main');	# an LsmNode
 #	$node->setup;
 #	$node->test_functions('postgres');		# lsm_test_store_...
+#	$node->set_workers(1);
 #	my $error = $node->error_of('postgres', $sql);	# "SQLSTATE: message ..." of a statement
 #
 #	my $server = LsmStoreNode::start_s3($dir, [options]);	# or undef, without one
@@ -67,6 +68,19 @@ CREATE FUNCTION lsm_test_store_list(name, text, OUT key text, OUT bytes bigint,
 CREATE FUNCTION lsm_test_store_delete(name, text[]) RETURNS void
 	AS '$libdir/lsm' LANGUAGE C STRICT;
 });
+	return;
+}
+
+# Have so many workers from now on; 0: those that run have ended.
+sub set_workers
+{
+	my ($self, $n) = @_;
+
+	$self->adjust_conf('postgresql.conf', 'lsm.compaction_workers', $n);
+	$self->reload;
+	$self->wait_until('postgres', "SELECT current_setting('lsm.compaction_workers') = '$n'");
+	$self->wait_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type LIKE 'lsm worker%'})
+	  if $n == 0;
 	return;
 }
 

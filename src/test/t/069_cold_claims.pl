@@ -47,18 +47,6 @@ sub rows
 	return $on->safe_psql('postgres', 'SELECT count(*), sum(v) FROM c; SELECT count(*), sum(v) FROM d');
 }
 
-sub workers
-{
-	my ($on, $n) = @_;
-
-	$on->adjust_conf('postgresql.conf', 'lsm.compaction_workers', $n);
-	$on->reload;
-	$on->wait_until('postgres', "SELECT current_setting('lsm.compaction_workers') = '$n'");
-	$on->wait_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type LIKE 'lsm worker%'})
-	  if $n == 0;
-	return;
-}
-
 # Sweeps that begin and end after this was called.
 sub sweeps
 {
@@ -83,7 +71,7 @@ like($standby->error_of('postgres', q{SELECT lsm_store_claim('cold')}),
 	qr/^25006: cannot execute lsm_store_claim\(\) during recovery/, 'a standby claims nothing');
 $standby->promote;
 my $rows = rows($standby);
-workers($standby, 1);
+$standby->set_workers(1);
 $primary->wait_until('postgres', q{SELECT count(*) = 1 FROM lsm_store_claims('cold')});
 is($primary->safe_psql('postgres', q{SELECT claimed_here, claimant_here, since > now() - interval '1 hour' FROM lsm_store_claims('cold')}),
 	't|f|t', 'the promoted standby has claimed what it needs');
@@ -98,9 +86,9 @@ isnt("@second", "@first", 'the old primary needs others');
 is($primary->safe_psql('postgres', q{SELECT count(*), bool_or(removable) FROM lsm_store_orphans('cold')}),
 	'2|f', 'the old ones are not removable');
 is($primary->safe_psql('postgres', q{SELECT lsm_store_remove_orphans('cold', '0')}), 0, 'nor removed');
-workers($primary, 1);
+$primary->set_workers(1);
 sweeps($primary);
-workers($primary, 0);
+$primary->set_workers(0);
 ok(-e "$dir/$first[0]" && -e "$dir/$first[1]", 'nor deleted by workers');
 is($primary->safe_psql('postgres', 'SELECT queue_length FROM lsm_stat_store'), 2, 'but wait');
 is(rows($standby), $rows, 'the promoted standby has all rows');
@@ -108,11 +96,11 @@ is(rows($standby), $rows, 'the promoted standby has all rows');
 # ---- a sweep by way of another server that names the same place leaves it
 my $key = $primary->safe_psql('postgres', q{SELECT claim_key FROM lsm_store_claims('cold')});
 my $file = (stat "$dir/$key")[1];
-workers($standby, 0);
+$standby->set_workers(0);
 $standby->safe_psql('postgres', "CREATE SERVER same FOREIGN DATA WRAPPER lsm_store OPTIONS (type 'file', directory '$dir')");
-workers($standby, 1);
+$standby->set_workers(1);
 $standby->wait_until('postgres', q{SELECT list_requests >= 6 FROM lsm_stat_store WHERE servername = 'same'});
-workers($standby, 0);
+$standby->set_workers(0);
 is((stat "$dir/$key")[1], $file, 'a claim is that of all servers of one place');
 $standby->safe_psql('postgres', 'DROP SERVER same');
 
@@ -123,16 +111,16 @@ utime $now, $now - 8000 + 3500, "$dir/$first[0]" or die $!;
 utime $now, $now - 9000, "$dir/$first[1]" or die $!;
 $primary->safe_psql('postgres', 'UPDATE c SET v = 1');
 my $third = compact($primary, 'c');
-workers($primary, 1);
+$primary->set_workers(1);
 $primary->wait_until('postgres', "SELECT pg_stat_file('$dir/$second[0]', true) IS NULL");
-workers($primary, 0);
+$primary->set_workers(0);
 ok(-e "$dir/$first[0]" && -e "$dir/$first[1]", 'objects that are as old as the claim stay');
 
 # ---- when the copy has no need of it any more, the claim goes, and then the objects
-workers($standby, 0);
+$standby->set_workers(0);
 $standby->safe_psql('postgres', 'UPDATE c SET v = 7');
 compact($standby, 'c');
-workers($standby, 1);
+$standby->set_workers(1);
 sweeps($standby);
 ok(-e "$dir/$key", 'a table still needs what is claimed');
 my $session = $standby->session('postgres');
@@ -143,9 +131,9 @@ $session->query_safe('COMMIT');
 $session->quit;
 $standby->wait_until('postgres', "SELECT pg_stat_file('$dir/$key', true) IS NULL");
 is($standby->safe_psql('postgres', 'SELECT count(*), sum(v) FROM c'), '20000|140000', 'its own rows are there');
-workers($primary, 1);
+$primary->set_workers(1);
 $primary->wait_until('postgres', 'SELECT queue_length = 0 FROM lsm_stat_store');
-workers($primary, 0);
+$primary->set_workers(0);
 ok(!-e "$dir/$first[0]" && !-e "$dir/$first[1]", 'nobody needs them');
 is(rows($primary), "20000|20000\n10000|0", 'the old primary has its rows');
 $standby->stop;
@@ -157,9 +145,9 @@ is($primary->safe_psql('copy', q{SELECT count(*), bool_and(claimant_here), bool_
 	'2|t|f', 'both claims are of this data directory');
 is($primary->safe_psql('copy', q{SELECT lsm_store_claim('cold')}), 1, 'they are put once');
 $primary->safe_psql('postgres', 'DROP DATABASE copy');
-workers($primary, 1);
+$primary->set_workers(1);
 $primary->wait_until('postgres', q{SELECT count(*) = 1 FROM lsm_store_claims('cold')});
-workers($primary, 0);
+$primary->set_workers(0);
 pass('the claim of a database that has been dropped goes');
 
 # ---- by hand
@@ -171,10 +159,10 @@ like($primary->error_of('postgres', qq{SELECT lsm_store_remove_claim('cold', '$k
 	qr/^42704: store "cold" has no claim/, 'nor what is not there');
 $primary->safe_psql('postgres', q{SELECT lsm_store_remove_claim('cold', claim_key) FROM lsm_store_claims('cold')});
 is($primary->safe_psql('postgres', q{SELECT count(*) FROM lsm_store_claims('cold')}), 0, 'a claim is removed');
-workers($primary, 1);
+$primary->set_workers(1);
 $primary->wait_until('postgres', q{SELECT count(*) = 1 FROM lsm_store_claims('cold')});
 pass('who lives claims again');
-workers($primary, 0);
+$primary->set_workers(0);
 
 # ---- also where nothing can be deleted
 my $holder = $primary->session('postgres');
@@ -183,10 +171,10 @@ foreach my $why ('the delay is -1', 'a table is locked')
 	$primary->adjust_conf('postgresql.conf', 'lsm.store_delete_delay', $why =~ /delay/ ? -1 : 0);
 	$holder->query_safe('BEGIN; LOCK TABLE c') if $why =~ /locked/;
 	$primary->safe_psql('postgres', q{SELECT lsm_store_remove_claim('cold', claim_key) FROM lsm_store_claims('cold')});
-	workers($primary, 1);
+	$primary->set_workers(1);
 	$primary->wait_until('postgres', q{SELECT count(*) = 1 FROM lsm_store_claims('cold')});
 	pass("a claim is put, though $why");
-	workers($primary, 0);
+	$primary->set_workers(0);
 }
 $holder->query_safe('ROLLBACK');
 $holder->quit;

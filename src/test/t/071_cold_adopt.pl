@@ -45,27 +45,15 @@ sub rows
 	return $on->safe_psql('postgres', 'SELECT count(*), sum(v) FROM c; SELECT count(*), sum(v) FROM d');
 }
 
-sub workers
-{
-	my ($on, $n) = @_;
-
-	$on->adjust_conf('postgresql.conf', 'lsm.compaction_workers', $n);
-	$on->reload;
-	$on->wait_until('postgres', "SELECT current_setting('lsm.compaction_workers') = '$n'");
-	$on->wait_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type LIKE 'lsm worker%'})
-	  if $n == 0;
-	return;
-}
-
 # Sweeps that begin and end after this was called.
 sub swept
 {
 	my ($on) = @_;
 	my $then = $on->safe_psql('postgres', 'SELECT list_requests FROM lsm_stat_store');
 
-	workers($on, 1);
+	$on->set_workers(1);
 	$on->wait_until('postgres', "SELECT list_requests >= $then + 9 FROM lsm_stat_store");
-	workers($on, 0);
+	$on->set_workers(0);
 	return;
 }
 
@@ -103,6 +91,7 @@ my $c1 = compact($first, 'c');
 is($first->safe_psql('postgres', q{SELECT object_key FROM lsm_store_orphans('cold') WHERE removable}),
 	$c0, 'an object is not needed any more');
 $first->safe_psql('postgres', q{SELECT pg_create_physical_replication_slot('behind', true)});
+is($first->safe_psql('postgres', q{SELECT lsm_store_remove_orphans('cold', '1 day')}), 0, 'nobody is waited for where nothing goes');
 like($first->error_of('postgres', q{SELECT lsm_store_remove_orphans('cold', '0')}),
 	qr/^55006: objects may still be needed by a standby.*replication slot "behind" has not come to/s,
 	'what a slot may need is not removed');
