@@ -11,7 +11,9 @@
 # and of the store, may be in the kernel's page cache; a second figure reads those at home
 # without it (lsm.direct_io).
 #
-# Keys have 150 rows each, at random places.  Workers run only while rows are inserted.
+# Keys have 150 rows each, at random places.  Workers run only while tables are compacted (two
+# of them, as servers have: while lsm_major_compact() merges, they move what is done) and while
+# rows are inserted.
 #
 # "cold.sh 300000 15 3" is a quick try of two minutes.  PARTS chooses from
 # "move points lists ranges sizes major inserts".
@@ -345,12 +347,20 @@ objects()
 	bench_sql bench "SELECT object_key FROM lsm_segments('$1') WHERE object_key IS NOT NULL" | sort
 }
 
+start_workers()
+{
+	bench_sql bench "ALTER SYSTEM SET lsm.compaction_workers = 2"
+	bench_server_stop fast
+	bench_server_start
+}
+
 part_major()
 {
 	local table before after new old base ratio i first=$((rows / 3))
 	local -A all=() last=()
 
 	bench_section "compaction"
+	start_workers
 	for i in $(seq "$rounds"); do
 		for table in cold_home cold_near cold_far; do
 			bench_sql bench "UPDATE $table SET v = v + 1 WHERE id % 10 = $i" >/dev/null
@@ -406,10 +416,8 @@ part_inserts()
 	local -A all=()
 
 	bench_section "inserts while workers move segments out, the tables in turn"
-	bench_sql bench "ALTER SYSTEM SET lsm.compaction_workers = 2;
-		ALTER SYSTEM SET lsm.block_cache_size = '64MB'"
-	bench_server_stop fast
-	bench_server_start
+	bench_sql bench "ALTER SYSTEM SET lsm.block_cache_size = '64MB'"
+	start_workers
 	for table in ins_home ins_near ins_far; do
 		bench_sql bench "CREATE TABLE $table (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, k int, t text)
 			USING lsm WITH (lsm.auto_compact = off)"

@@ -135,6 +135,10 @@ lsm_funcs_major(Relation rel, LsmJobStats *stats)
 {
 	lsm_major_finish(rel, stats);
 	lsm_cold_move_all(rel, stats);
+
+	/* workers may have been moving some; if they failed, so do we */
+	lsm_major_wait(rel);
+	lsm_cold_move_all(rel, stats);
 	lsm_cold_tidy(rel);
 	lsm_cold_pass_stamps(rel);
 }

@@ -50,6 +50,7 @@ extern void lsm_minor(Relation rel, LsmJobStats *stats);
 extern void lsm_minor_within(Relation rel, const LsmMinorScope *scope, LsmJobStats *stats);
 extern void lsm_major(Relation rel, LsmJobStats *stats);
 extern void lsm_major_finish(Relation rel, LsmJobStats *stats);
+extern void lsm_major_wait(Relation rel);
 extern bool lsm_minor_part(Relation rel, const LsmMinorScope *scope, LsmJobStats *stats);
 extern bool lsm_major_part(Relation rel, LsmTid first, LsmTid last, uint32 until,
 						   LsmJobStats *stats);

@@ -28,6 +28,7 @@
 #include "lsm_cold_move.h"
 #include "lsm_compact.h"
 #include "lsm_pick.h"
+#include "lsm_request.h"
 #include "lsm_sharedcache.h"
 #include "lsm_stop.h"
 #include "lsm_wal.h"
@@ -618,11 +619,28 @@ lsm_major(Relation rel, LsmJobStats *stats)
 	for (int i = 0; i < view->nincrements; i++)
 		sweep.until = Max(sweep.until, view->increments[i]->gen_hi);
 	while (!sweep.done)
+	{
 		lsm_major_do_part(rel, LSM_OWNER_MAJOR, &sweep, stats);
+
+		/* while the next part is merged a worker may move what this one has made */
+		if (!sweep.done && OidIsValid(lsm_cold_attached(rel)))
+			lsm_worker_request(rel);
+	}
 	lsm_claim_release(LSM_OWNER_MAJOR);
 	lsm_job_unlock(rel, LSM_OWNER_MAJOR);
 	lsm_job_ask(rel);
 	lsm_progress_end();
+}
+
+/* Wait for the majors, and the moves, of workers that run now. */
+void
+lsm_major_wait(Relation rel)
+{
+	for (int slot = 1; slot < LSM_MAJOR_SLOTS; slot++)
+	{
+		lsm_job_lock(rel, lsm_major_owner(slot));
+		lsm_job_unlock(rel, lsm_major_owner(slot));
+	}
 }
 
 /*
@@ -633,11 +651,7 @@ void
 lsm_major_finish(Relation rel, LsmJobStats *stats)
 {
 	lsm_major(rel, stats);
-	for (int slot = 1; slot < LSM_MAJOR_SLOTS; slot++)
-	{
-		lsm_job_lock(rel, lsm_major_owner(slot));
-		lsm_job_unlock(rel, lsm_major_owner(slot));
-	}
+	lsm_major_wait(rel);
 }
 
 /* Does an increment up to a generation have roots within the range, and others too? */

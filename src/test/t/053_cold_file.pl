@@ -342,7 +342,34 @@ $node->wait_until('postgres',
 	q{SELECT count(*) FILTER (WHERE location = 'local' AND kind = 'baseline') = 0
 		FROM lsm_segments('t')});
 pass('and the worker tries again');
-$node->adjust_conf('postgresql.conf', 'lsm.compaction_workers', '0');
+
+# who asks for a compaction moves segments too, and waits for the one that a worker is moving
+my $local = q{SELECT count(*) FILTER (WHERE location = 'local') || ' of ' || count(*) FROM lsm_segments('two')};
+$node->set_workers(0);
+psql(q{CREATE TABLE two (i int) USING lsm; INSERT INTO two SELECT generate_series(1, 1000); SELECT lsm_flush('two')});
+psql(q{INSERT INTO two SELECT generate_series(1001, 2000); SELECT lsm_flush('two'); SELECT lsm_major_compact('two')});
+psql(q{ALTER TABLE two SET (lsm.cold_store = 'cold')});
+is(psql($local), '2 of 2', 'two segments are to be moved');
+my $gate = $node->session('postgres');
+my $asker = $node->session('postgres');
+my $asker_pid = $node->session_pid($asker);
+$gate->query_safe('SELECT pg_advisory_lock(7107437)');
+$asker->query_safe("SET lsm.debug_stop = 'cold-before-put:wait'");
+$node->start_query($asker, "SELECT FROM lsm_major_compact('two'); $local");
+$node->wait_blocked($asker_pid);
+psql("ALTER DATABASE postgres SET lsm.debug_stop = 'cold-before-put:hang'");
+$node->set_workers(1);
+psql(q{SET lsm.debug_stop = ''; SELECT lsm_flush('two')});
+my $mover = q{FROM pg_stat_activity WHERE backend_type = 'lsm worker' AND query LIKE 'lsm: %' AND wait_event IN ('LsmStop', 'Extension')};
+$node->wait_until('postgres', "SELECT count(*) = 1 $mover");
+$gate->quit;
+$node->wait_until('postgres', "SELECT count(*) = 1 FROM pg_locks WHERE pid = $asker_pid AND locktype = 'object' AND NOT granted");
+is(psql("SET lsm.debug_stop = ''; $local"), '1 of 2', 'it has moved one, and waits for the other');
+psql('ALTER DATABASE postgres RESET lsm.debug_stop');
+psql("SET lsm.debug_stop = ''; SELECT pg_terminate_backend(pid) $mover");
+is(($node->finish_query($asker))[0], '0 of 2', 'which it moves itself, as the worker is no more');
+$asker->quit;
+$node->set_workers(0);
 $node->restart;
 same_rows('rows in the end');
 $node->check_ok('postgres', 'in the end');
@@ -393,6 +420,6 @@ is( $session->query_safe(
 	'all', 'and of which the keys are found when they have left it');
 back();
 $session->quit;
-psql('DROP TABLE t, u, v; DROP SERVER cold');
+psql('DROP TABLE t, u, v, two; DROP SERVER cold');
 $node->stop;
 done_testing();
