@@ -107,6 +107,46 @@ ALTER TABLE plain ADD COLUMN later int DEFAULT 5, DROP COLUMN v;
 SELECT (SELECT count(*) FROM bounds WHERE later = 5 AND id < 1000) = (SELECT count(*) FROM plain WHERE later = 5 AND id < 1000) AS equal,
   (SELECT count(*) FROM bounds WHERE later = 6) AS none,
   (SELECT sum(id) FROM bounds WHERE f > 1400) = (SELECT sum(id) FROM plain WHERE f > 1400) AS behind_a_dropped_one;
+
+-- sessions that have opened no segment ask the last pages of each, here of small ones too, and
+-- open those only that these do not rule out
+ALTER TABLE bounds ADD COLUMN v int;
+ALTER TABLE plain ADD COLUMN v int;
+ALTER TABLE bounds DROP COLUMN later;
+ALTER TABLE plain DROP COLUMN later;
+CREATE OR REPLACE FUNCTION bounds_fill(first int, rows int) RETURNS void LANGUAGE sql AS $$
+  INSERT INTO plain SELECT i, i / 4.0, 'row ' || lpad(i::text, 6, '0'), i / 8.0, date '2026-01-01' + i / 100, i % 100
+    FROM generate_series(first, first + rows - 1) i;
+  INSERT INTO bounds SELECT * FROM plain WHERE id BETWEEN first AND first + rows - 1;
+$$;
+SELECT bounds_fill(12001, 2000), lsm_flush('bounds') IS NOT NULL AS flushed;
+SELECT bounds_fill(14001, 2000), lsm_flush('bounds') IS NOT NULL AS flushed;
+SELECT bounds_fill(16001, 2000), lsm_flush('bounds') IS NOT NULL AS flushed;
+SELECT bounds_fill(18001, 2000), lsm_flush('bounds') IS NOT NULL AS flushed;
+UPDATE bounds SET n = 505 WHERE id = 15000;
+UPDATE plain SET n = 505 WHERE id = 15000;
+CREATE FUNCTION bounds_opened() RETURNS bigint LANGUAGE sql AS
+  $$ SELECT index_blocks_read FROM lsm_stat_tables WHERE relname = 'bounds' $$;
+SELECT count(*) AS segments FROM lsm_segments('bounds') \gset
+SELECT :segments >= 5 AS enough;
+
+\c -
+SET lsm.debug_bounds_from = 0;
+SELECT bounds_opened() AS before \gset
+SELECT sum(id) FROM bounds WHERE f < 0;
+SELECT count(*) FROM bounds WHERE id BETWEEN 16100 AND 16110;
+SELECT bounds_opened() - :before AS opened;
+SELECT bounds_differ();
+SELECT sum(id) FROM bounds;
+SELECT bounds_opened() - :before = :segments AS all_opened;
+
+-- without that all are
+\c -
+SELECT bounds_opened() AS before \gset
+SELECT sum(id) FROM bounds WHERE f < 0;
+SELECT bounds_opened() - :before = :segments AS all_opened;
+
 SELECT lsm_check('bounds');
+DROP FUNCTION bounds_opened;
 DROP TABLE bounds, plain, conditions;
 DROP FUNCTION bounds_fill, bounds_differ, bounds_blocks;

@@ -25,6 +25,7 @@
 #include "lsm_pick.h"
 #include "lsm_reader.h"
 #include "lsm_request.h"
+#include "lsm_segmentbounds.h"
 #include "lsm_session.h"
 #include "lsm_sharedcache.h"
 #include "lsm_stat.h"
@@ -234,6 +235,11 @@ lsm_init_settings(void)
 							"Sets the memory of a session for opened segments (for tests).",
 							NULL,
 							&lsm_debug_reader_memory, LSM_SESSION_READERS_KB, 1, 1024 * 1024,
+							PGC_SUSET, GUC_NOT_IN_SAMPLE | GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.debug_bounds_from",
+							"Sets the size of metadata from which a segment is not opened for its bounds (for tests).",
+							NULL,
+							&lsm_debug_bounds_from, 64, 0, 1024 * 1024,
 							PGC_SUSET, GUC_NOT_IN_SAMPLE | GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomStringVariable("lsm.debug_stop",
 							   "Makes the engine wait, fail or crash at named points (for tests).",

@@ -95,14 +95,6 @@ typedef struct LsmScanPlace
 	int			next;			/* place in the next older increment; -1: none */
 } LsmScanPlace;
 
-/* What of a segment need not be looked at. */
-typedef enum LsmSkip
-{
-	LSM_SKIP_NOTHING,
-	LSM_SKIP_BLOCK,
-	LSM_SKIP_SEGMENT			/* nor any other block of it */
-} LsmSkip;
-
 typedef struct LsmScanData
 {
 	TableScanDescData base;		/* must be first */
@@ -157,8 +149,9 @@ typedef struct LsmScanData
 	LsmTid		feed_tid;		/* told up to here */
 	LsmTid		asked_tid;		/* last root of the block being pinned */
 	struct LsmScanIncrement *increments;	/* the same of increments */
-	LsmSkip		(*skip) (void *arg, const LsmManifestEntry *entry, uint32 blockno);
-	void	   *skip_arg;
+	bool		(*skip) (void *arg, const LsmManifestEntry *entry, uint32 blockno);
+	bool		(*pass) (void *arg, const LsmManifestEntry *entry);
+	void	   *skip_arg;		/* of both; pass tells of segments as a whole */
 	/* bitmap and sample scans: rows of one LB */
 	LsmScanRow *picked;
 	int			npicked;
@@ -245,8 +238,11 @@ typedef struct LsmBatchScan
 	LsmScan		scan;			/* the owner's */
 
 	/* has that block no row that is wanted, but for changed ones?  May be NULL */
-	LsmSkip		(*skip) (void *arg, LsmSegmentReader *reader, const LsmManifestEntry *entry,
+	bool		(*skip) (void *arg, LsmSegmentReader *reader, const LsmManifestEntry *entry,
 						 uint32 blockno);
+
+	/* the same of a segment as a whole; it need not be open.  May be NULL */
+	bool		(*pass) (void *arg, const LsmManifestEntry *entry);
 	void	   *arg;
 
 	/*
@@ -260,7 +256,7 @@ typedef struct LsmBatchScan
 
 	/*
 	 * Rows whose changes touch nothing of it are as their block has them; NULL: all changes
-	 * count.  Of a block that is skipped, skip may tell a column (else 0): rows whose
+	 * count.  Of a block that is skipped, skip or pass may tell a column (else 0): rows whose
 	 * changes have not touched it may be skipped as well.
 	 */
 	const LsmTouch *asked;

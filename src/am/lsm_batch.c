@@ -54,7 +54,7 @@
 #define LSM_BATCH_DISTRUST		64
 
 /* Is the block one that need not be read ahead? */
-static LsmSkip
+static bool
 lsm_batch_skip_ahead(void *arg, const LsmManifestEntry *entry, uint32 blockno)
 {
 	LsmBatchScan *batch = arg;
@@ -64,16 +64,24 @@ lsm_batch_skip_ahead(void *arg, const LsmManifestEntry *entry, uint32 blockno)
 	LsmTid		hi = 0;
 
 	if (batch->skip == NULL && batch->known == NULL)
-		return LSM_SKIP_NOTHING;
+		return false;
 	reader = lsm_reader_get(scan->base.rs_rd, scan->table, entry);
 	if (reader == NULL)
-		return LSM_SKIP_NOTHING;
+		return false;
 	if (batch->known != NULL && batch->distrust == 0 &&
 		(entry->flags & LSM_SEGFLAG_ALL_VISIBLE) &&
 		batch->known(batch->arg, reader, blockno, &lo, &hi))
-		return LSM_SKIP_BLOCK;
-	return batch->skip == NULL ? LSM_SKIP_NOTHING :
-		batch->skip(batch->arg, reader, entry, blockno);
+		return true;
+	return batch->skip != NULL && batch->skip(batch->arg, reader, entry, blockno);
+}
+
+/* Is no block of the segment one that has to be read? */
+static bool
+lsm_batch_pass_ahead(void *arg, const LsmManifestEntry *entry)
+{
+	LsmBatchScan *batch = arg;
+
+	return batch->pass != NULL && batch->pass(batch->arg, entry);
 }
 
 void
@@ -82,6 +90,7 @@ lsm_batch_begin(LsmBatchScan *batch, LsmScan scan)
 	memset(batch, 0, sizeof(*batch));
 	batch->scan = scan;
 	scan->skip = lsm_batch_skip_ahead;
+	scan->pass = lsm_batch_pass_ahead;
 	scan->skip_arg = batch;
 }
 
@@ -653,20 +662,24 @@ lsm_batch_skip_asked(LsmBatchScan *batch, LsmTouch *asked)
 }
 
 /*
- * Pass over what is left of a segment that is skipped as a whole, if none of its rows has
- * changed so that it counts: > 0.  0: some have, or may have; < 0: the view is old.
+ * If a segment has no row that is wanted, and none of those from first on has changed so
+ * that it counts, pass over what is left of it: > 0.  0: it has, some have, or may have; < 0: the
+ * view is old.
  */
 static int
-lsm_batch_leap(LsmBatchScan *batch, LsmView *view, const LsmManifestEntry *entry,
-			   LsmSegmentReader *reader, uint32 blockno)
+lsm_batch_leap(LsmBatchScan *batch, LsmView *view, const LsmManifestEntry *entry, LsmTid first)
 {
 	LsmScan		scan = batch->scan;
 	LsmTid		hi = Min(entry->last_tid, scan->end);
+	LsmSegmentReader *reader;
+	uint32		blocks = entry->blocks;
 	LsmTouch	asked;
 	int			n = 0;
 
-	if (batch->wanted != NULL || batch->changed_segment == entry->uid)
+	if (batch->wanted != NULL || batch->changed_segment == entry->uid ||
+		!lsm_batch_pass_ahead(batch, entry))
 		return 0;
+	scan->unit_lo = first;
 	for (int i = 0; i < view->nincrements && n == 0; i++)
 		n = view->increments[i]->first_tid <= hi && view->increments[i]->last_tid >= scan->unit_lo;
 	if (n == 0)
@@ -679,8 +692,16 @@ lsm_batch_leap(LsmBatchScan *batch, LsmView *view, const LsmManifestEntry *entry
 		batch->changed_segment = entry->uid;
 		return 0;
 	}
+	if (first > entry->first_tid || hi < entry->last_tid)
+	{
+		reader = lsm_reader_get(scan->base.rs_rd, scan->table, entry);
+		if (reader == NULL)
+			return -1;
+		blocks = lsm_segment_find_block(reader, hi);
+		blocks -= lsm_segment_find_block(reader, first) - 1;
+	}
 	scan->unit_hi = entry->last_tid;
-	batch->blocks_skipped += lsm_segment_find_block(reader, hi) - blockno + 1;
+	batch->blocks_skipped += blocks;
 	return 1;
 }
 
@@ -690,14 +711,13 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 {
 	LsmScan		scan = batch->scan;
 	Relation	rel = scan->base.rs_rd;
-	LsmSegmentReader *reader = lsm_reader_get(rel, scan->table, entry);
+	LsmSegmentReader *reader;
 	uint32		blockno;
 	LsmTid		block_first;
 	LsmTid		last;
 	uint32		rows;
 	uint64		offset;
 	uint32		stored;
-	LsmSkip		skip = LSM_SKIP_NOTHING;
 	bool		skipped;
 	LsmTid		lo;
 	LsmTid		hi;
@@ -707,6 +727,10 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 	int			n;
 	int			many;
 
+	n = lsm_batch_leap(batch, view, entry, first);
+	if (n != 0)
+		return n > 0;
+	reader = lsm_reader_get(rel, scan->table, entry);
 	if (reader == NULL)
 		return false;
 	blockno = lsm_segment_find_block(reader, first);
@@ -717,15 +741,7 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 	scan->unit_hi = last;
 	lo = first;
 	hi = Min(last, scan->end);
-	if (batch->skip != NULL)
-		skip = batch->skip(batch->arg, reader, entry, blockno);
-	skipped = skip != LSM_SKIP_NOTHING;
-	if (skip == LSM_SKIP_SEGMENT)
-	{
-		n = lsm_batch_leap(batch, view, entry, reader, blockno);
-		if (n != 0)
-			return n > 0;
-	}
+	skipped = batch->skip != NULL && batch->skip(batch->arg, reader, entry, blockno);
 	if (!skipped && batch->wanted != NULL && lsm_batch_list_few(batch, lo, hi))
 	{
 		lsm_batch_read_listed(batch, entry, blockno, last);

@@ -113,6 +113,24 @@ lsm_scan_base_block(Relation rel, LsmTable *table, LsmTid *tid, LsmTid end,
 	return true;
 }
 
+/* Go past segments of which no row is wanted, so many at most; returns how many. */
+static int
+lsm_scan_feed_pass(LsmScan scan, LsmTid end, int most)
+{
+	LsmView    *view = scan->table->view;
+	int			i = lsm_view_find_base(view, scan->feed_tid);
+	int			n = 0;
+
+	while (scan->pass != NULL && n < most && i < view->nbase &&
+		   Max(view->base[i]->first_tid, scan->feed_tid) <= end &&
+		   scan->pass(scan->skip_arg, view->base[i]))
+	{
+		scan->feed_tid = view->base[i++]->last_tid + 1;
+		n++;
+	}
+	return n;
+}
+
 /*
  * The next one from feed_tid on that is not skipped.  Not beyond so many segments of
  * which no block is wanted: who reads two rows does not look through the whole table.
@@ -122,12 +140,17 @@ lsm_scan_feed_block(LsmScan scan, LsmTid end, const LsmManifestEntry **entry, ui
 {
 	const LsmManifestEntry *last = NULL;
 	int			nsegments = 0;
-	LsmSkip		skip = LSM_SKIP_NOTHING;
+	int			npassed;
+	bool		skip = false;
 
 	do
 	{
 		LsmTid		before = scan->feed_tid;
 
+		npassed = lsm_scan_feed_pass(scan, end, LSM_FEED_SEGMENTS - nsegments);
+		nsegments += npassed;
+		if (npassed > 0 && nsegments == LSM_FEED_SEGMENTS)
+			return false;
 		if (!lsm_scan_base_block(scan->base.rs_rd, scan->table, &scan->feed_tid, end, entry,
 								 blockno))
 			return false;
@@ -139,9 +162,7 @@ lsm_scan_feed_block(LsmScan scan, LsmTid end, const LsmManifestEntry **entry, ui
 		last = *entry;
 		if (scan->skip != NULL)
 			skip = scan->skip(scan->skip_arg, *entry, *blockno);
-		if (skip == LSM_SKIP_SEGMENT)
-			scan->feed_tid = last->last_tid + 1;
-	} while (skip != LSM_SKIP_NOTHING);
+	} while (skip);
 	return true;
 }
 

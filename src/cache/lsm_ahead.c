@@ -48,6 +48,7 @@
 #include "lsm_blockcache.h"
 #include "lsm_cold.h"
 #include "lsm_opensegment.h"
+#include "lsm_segmentbounds.h"
 #include "lsm_reader.h"
 #include "lsm_sharedcache.h"
 #include "lsm_stop.h"
@@ -339,11 +340,18 @@ lsm_ahead_most(const LsmAhead *ahead, uint32 block_bytes, bool cold)
 
 /* ---- filling ---- */
 
-/* Does a block lie in an object?  The metadata never does. */
+/* Is it no block, but something about the segment as a whole? */
+static inline bool
+lsm_ahead_is_of_segment(uint32 blockno)
+{
+	return blockno == LSM_CACHE_METADATA || blockno == LSM_CACHE_BOUNDS;
+}
+
+/* Does a block lie in an object?  What is about the segment never does. */
 static inline bool
 lsm_ahead_is_cold(const LsmManifestEntry *entry, uint32 blockno)
 {
-	return blockno != LSM_CACHE_METADATA && lsm_entry_is_cold(entry);
+	return !lsm_ahead_is_of_segment(blockno) && lsm_entry_is_cold(entry);
 }
 
 /* What comes before the first page that the file has of a segment, for its block. */
@@ -579,6 +587,11 @@ lsm_ahead_next(Relation rel, LsmTable *table, LsmAheadFeed *feed, LsmAheadPlace 
 		lsm_segment_meta_place(place->entry, place);
 		return true;
 	}
+	if (place->blockno == LSM_CACHE_BOUNDS)
+	{
+		lsm_segment_bounds_place(place->entry, place);
+		return true;
+	}
 	reader = lsm_reader_get(rel, table, place->entry);
 	if (reader == NULL)
 		return false;
@@ -757,7 +770,7 @@ lsm_ahead_take(Relation rel, LsmTable *table, LsmAheadFeed *feed, const LsmAhead
 		lsm_ahead_fill(ahead, rel, table, feed, NULL, place->len, cold);
 	LSM_STOP("ahead-started");
 
-	if (ahead->items[ahead->first].run == NULL && place->blockno != LSM_CACHE_METADATA)
+	if (ahead->items[ahead->first].run == NULL && !lsm_ahead_is_of_segment(place->blockno))
 		lsm_ahead_again(ahead, rel, table, place);
 	run = ahead->items[ahead->first].run;
 	if (run == NULL)

@@ -24,7 +24,7 @@ typedef struct LsmAheadFeed
 	LsmReaderKind kind;
 
 	/*
-	 * The block after the one that was told last, or LSM_CACHE_METADATA; false:
+	 * The block after the one that was told last, or LSM_CACHE_METADATA or _BOUNDS; false:
 	 * there is none, or it cannot be told now.  It may open segments, but not get
 	 * a new view.  The entry is good until the next call.
 	 */

@@ -9,10 +9,9 @@
  * nothing has to be invalidated.  They are closed in the order of their last use when they
  * take too much memory.
  *
- * Who opens a segment and then one of the next few in the order of the view will go on so: a scan
- * of many does, whose blocks zone maps rule out.  The metadata of those that come next is
- * read ahead then (lsm_ahead.c), a few segments at first.  One order is known in a process
- * at a time, that of base segments or of increments of a table.
+ * Who opens segments in the order of the view has the metadata of those that come next read
+ * ahead (lsm_segmentorder.c).  Who only wants to know whether a segment has any row that
+ * he wants need not open it (lsm_segmentbounds.c).
  *
  * Nobody pins an opened segment: it is good until the next call that may open another one.
  * Who reads a block of one, which may go on to open others in order to read ahead, has it
@@ -34,6 +33,7 @@
 #include "lsm_blockcache.h"
 #include "lsm_codec.h"
 #include "lsm_opensegment.h"
+#include "lsm_segmentorder.h"
 #include "lsm_session.h"
 #include "lsm_sharedcache.h"
 #include "storage/lwlock.h"
@@ -64,21 +64,6 @@ typedef struct LsmOpenSegmentKey
 	uint64		uid;
 	LsmTable   *table;
 } LsmOpenSegmentKey;
-
-/* Segments that are left out between two do not end the order in which they are opened. */
-#define LSM_META_LEFT_OUT		8
-
-/* The order of segments that were opened last.  Places are those in a list of the view. */
-static struct
-{
-	LsmAheadFeed feed;
-	LsmTable   *table;
-	uint64		epoch;			/* of the table's view then */
-	uint64		counter;
-	bool		base;			/* base segments; else increments */
-	int			asked;			/* the one that was opened last, */
-	int			told;			/* and the last one that was told */
-}			lsm_opened;
 
 /* One for all tables: there may be many, with a segment or two each. */
 static HTAB *lsm_readers;
@@ -138,97 +123,6 @@ lsm_readers_evict(Size need)
 	}
 }
 
-/* ---- reading ahead ---- */
-
-static int
-lsm_opened_list(LsmView *view, bool base, LsmManifestEntry ***list)
-{
-	*list = base ? view->base : view->increments;
-	return base ? view->nbase : view->nincrements;
-}
-
-/* Is it open, so that nobody will ask for it? */
-static bool
-lsm_opened_has(LsmTable *table, const LsmManifestEntry *entry)
-{
-	LsmOpenSegmentKey key = {entry->uid, table};
-
-	return hash_search(lsm_readers, &key, HASH_FIND, NULL) != NULL;
-}
-
-static bool
-lsm_opened_next(void *arg, const LsmManifestEntry **entry, uint32 *blockno)
-{
-	LsmView    *view = lsm_opened.table->view;
-	LsmManifestEntry **list;
-	int			n;
-
-	if (view == NULL || view->epoch != lsm_opened.epoch || view->counter != lsm_opened.counter)
-		return false;
-	n = lsm_opened_list(view, lsm_opened.base, &list);
-	do
-	{
-		if (++lsm_opened.told >= n)
-			return false;
-	} while (lsm_opened_has(lsm_opened.table, list[lsm_opened.told]));
-	*entry = list[lsm_opened.told];
-	*blockno = LSM_CACHE_METADATA;
-	return true;
-}
-
-static void
-lsm_opened_restart(void *arg)
-{
-	lsm_opened.told = lsm_opened.asked;
-}
-
-/* The place of an entry among those of its kind in the view at hand; -1: none. */
-static int
-lsm_opened_place(LsmView *view, const LsmManifestEntry *entry, bool *base)
-{
-	LsmManifestEntry **list;
-	int			n;
-	int			at = lsm_view_find_base(view, entry->first_tid);
-
-	*base = at < view->nbase && view->base[at]->uid == entry->uid;
-	if (*base)
-		return at;
-	n = lsm_opened_list(view, false, &list);
-	for (at = 0; at < n; at++)
-		if (list[at]->uid == entry->uid)
-		return at;
-	return -1;
-}
-
-/* A segment is being opened: the feed that tells of those that come next; NULL: none. */
-static LsmAheadFeed *
-lsm_opened_feed(LsmTable *table, const LsmManifestEntry *entry)
-{
-	LsmView    *view = table->view;
-	bool		base = false;
-	int			at = view == NULL ? -1 : lsm_opened_place(view, entry, &base);
-
-	if (at < 0)
-		return NULL;
-	if (lsm_opened.table != table || lsm_opened.base != base ||
-		lsm_opened.epoch != view->epoch || lsm_opened.counter != view->counter ||
-		at <= lsm_opened.asked || at > lsm_opened.asked + LSM_META_LEFT_OUT + 1)
-	{
-		lsm_ahead_end(&lsm_opened.feed);
-		memset(&lsm_opened, 0, sizeof(lsm_opened));
-		lsm_opened.feed.kind = LSM_READER_METADATA;
-		lsm_opened.feed.next = lsm_opened_next;
-		lsm_opened.feed.restart = lsm_opened_restart;
-		lsm_opened.feed.sure = true;
-		lsm_opened.table = table;
-		lsm_opened.epoch = view->epoch;
-		lsm_opened.counter = view->counter;
-		lsm_opened.base = base;
-	}
-	lsm_opened.asked = at;
-	return &lsm_opened.feed;
-}
-
 void
 lsm_segment_meta_place(const LsmManifestEntry *entry, LsmAheadPlace *place)
 {
@@ -247,6 +141,15 @@ lsm_segment_meta_place(const LsmManifestEntry *entry, LsmAheadPlace *place)
 	place->len = (uint32) Min(bytes, PG_UINT32_MAX);
 	place->offset = total - place->len;
 }
+
+/* Is it open, so that nobody will ask for it? */
+static bool
+lsm_opened_has(LsmTable *table, const LsmManifestEntry *entry)
+{
+	return lsm_segment_opened(table, entry) != NULL;
+}
+
+static LsmSegmentOrder lsm_opened_order = {.what = LSM_CACHE_METADATA,.has = lsm_opened_has};
 
 /* ---- opening ---- */
 
@@ -324,7 +227,7 @@ lsm_source_read_meta(LsmSource *source, LsmTable *table)
 	{
 		lsm_segment_meta_place(entry, &place);
 		had = bytes = place.len;
-		feed = lsm_opened_feed(table, entry);
+		feed = lsm_segment_order_feed(&lsm_opened_order, table, entry);
 		meta = lsm_source_read_end(source, table, feed, &bytes);
 		if (bytes > had)
 		{
@@ -449,6 +352,14 @@ LsmOpenSegment *
 lsm_segment_get(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 {
 	return lsm_segment_look_up(rel, table, entry);
+}
+
+LsmOpenSegment *
+lsm_segment_opened(LsmTable *table, const LsmManifestEntry *entry)
+{
+	LsmOpenSegmentKey key = {entry->uid, table};
+
+	return lsm_readers == NULL ? NULL : hash_search(lsm_readers, &key, HASH_FIND, NULL);
 }
 
 LsmOpenSegment *

@@ -60,6 +60,9 @@ typedef struct LsmOpenSegment
 extern LsmOpenSegment *lsm_segment_get(Relation rel, LsmTable *table,
 									   const LsmManifestEntry *entry);
 
+/* The same if it is open, else NULL. */
+extern LsmOpenSegment *lsm_segment_opened(LsmTable *table, const LsmManifestEntry *entry);
+
 /* An opened segment, if it is among those that were used last; else NULL. */
 extern LsmOpenSegment *lsm_segment_at_hand(uint64 uid);
 

@@ -868,6 +868,7 @@ lsm_sharedcache_forget(uint64 uid, uint32 nblocks)
 		lsm_cache_forget(lsm_cache_rows_uid(uid), blockno | LSM_CACHE_ROWS);
 	}
 	lsm_cache_forget(uid, LSM_CACHE_TOUCHED);
+	lsm_cache_forget(uid, LSM_CACHE_BOUNDS);
 	lsm_cache_forget(uid, LSM_CACHE_METADATA);
 }
 

@@ -472,6 +472,9 @@ lsm_check_segment(LsmCheck *check, void *arg)
 	if (nblocks != entry->blocks)
 		lsm_check_problem(check, "segment " UINT64_FORMAT " has %u blocks, the manifest says %u",
 						  entry->segment_id, nblocks, entry->blocks);
+	if (!lsm_segment_bounds_agree(reader))
+		lsm_check_problem(check, "segment " UINT64_FORMAT " has bounds that are not those of its zones",
+						  entry->segment_id);
 	lsm_check_forwards_begin(check, entry, &forwards);
 	for (uint32 blockno = 0; blockno < nblocks; blockno++)
 	{

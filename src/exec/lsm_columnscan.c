@@ -18,6 +18,7 @@
 #include "executor/executor.h"
 #include "lsm_columnscan.h"
 #include "lsm_numbers.h"
+#include "lsm_segmentbounds.h"
 #include "lsm_stop.h"
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
@@ -154,9 +155,10 @@ lsm_columnscan_prepare(LsmColumnScan *cscan)
 	lsm_columnscan_asks(cscan);
 }
 
-/* Does a condition rule out the block, or the segment as a whole? */
+/* Does a condition rule out the block, or, by its bounds, the segment as a whole? */
 static bool
-lsm_columnscan_rules_out(LsmColumnScan *cscan, LsmSegmentReader *reader, uint32 blockno, bool whole)
+lsm_columnscan_rules_out(LsmColumnScan *cscan, const LsmBounds *bounds,
+						 LsmSegmentReader *reader, uint32 blockno)
 {
 	cscan->batch.skip_column = 0;
 	for (int i = 0; i < cscan->npredicates; i++)
@@ -164,7 +166,7 @@ lsm_columnscan_rules_out(LsmColumnScan *cscan, LsmSegmentReader *reader, uint32 
 		LsmPredicate *predicate = cscan->predicates[i];
 		int			attnum = predicate->condition.attnum;
 
-		if (whole ? lsm_predicate_may_match_any(predicate, reader) :
+		if (reader == NULL ? lsm_predicate_may_match_any(predicate, bounds) :
 			lsm_predicate_may_match(predicate, reader, blockno))
 			continue;
 		if (IsolationIsSerializable())
@@ -177,31 +179,58 @@ lsm_columnscan_rules_out(LsmColumnScan *cscan, LsmSegmentReader *reader, uint32 
 	return cscan->batch.skip_column != 0;
 }
 
-static LsmSkip
-lsm_columnscan_skip(void *arg, LsmSegmentReader *reader, const LsmManifestEntry *entry,
-					uint32 blockno)
+/* Is there a condition that zones, or bounds, tell something about? */
+static bool
+lsm_columnscan_has_zones(LsmColumnScan *cscan)
 {
-	LsmColumnScan *cscan = arg;
+	for (int i = 0; i < cscan->npredicates; i++)
+		if (cscan->predicates[i]->zones || cscan->predicates[i]->never)
+			return true;
+	return false;
+}
 
+/* May blocks of the segment be skipped? */
+static bool
+lsm_columnscan_may_skip(LsmColumnScan *cscan, const LsmManifestEntry *entry)
+{
 	/* a table of one block is read rather than prepared for */
-	if (cscan->prepare != NULL && cscan->batch.units == 0 &&
-		lsm_segment_reader_blocks(reader) == 1)
-		return LSM_SKIP_NOTHING;
+	if (cscan->prepare != NULL && cscan->batch.units == 0 && entry->blocks == 1)
+		return false;
 	lsm_columnscan_prepare(cscan);
 
 	/*
 	 * A serializable reader must meet rows that it does not see yet; if it
 	 * has not locked the relation, all rows.
 	 */
-	if (IsolationIsSerializable() &&
-		(cscan->wanted != NULL || !(entry->flags & LSM_SEGFLAG_ALL_VISIBLE)))
-		return LSM_SKIP_NOTHING;
-	if (lsm_columnscan_rules_out(cscan, reader, blockno, true))
-		return LSM_SKIP_SEGMENT;
-	if (lsm_columnscan_rules_out(cscan, reader, blockno, false) ||
-		(cscan->beaten != NULL && cscan->beaten(cscan->arg, reader, blockno)))
-		return LSM_SKIP_BLOCK;
-	return LSM_SKIP_NOTHING;
+	return !IsolationIsSerializable() ||
+		(cscan->wanted == NULL && (entry->flags & LSM_SEGFLAG_ALL_VISIBLE));
+}
+
+static bool
+lsm_columnscan_pass(void *arg, const LsmManifestEntry *entry)
+{
+	LsmColumnScan *cscan = arg;
+	const LsmBounds *bounds;
+
+	if (!lsm_columnscan_may_skip(cscan, entry) || !lsm_columnscan_has_zones(cscan))
+		return false;
+	bounds = lsm_segment_bounds_get(cscan->rel, ((LsmScan) cscan->scan)->table, entry);
+	return bounds != NULL && lsm_columnscan_rules_out(cscan, bounds, NULL, 0);
+}
+
+static bool
+lsm_columnscan_skip(void *arg, LsmSegmentReader *reader, const LsmManifestEntry *entry,
+					uint32 blockno)
+{
+	LsmColumnScan *cscan = arg;
+	const LsmBounds *bounds;
+
+	if (!lsm_columnscan_may_skip(cscan, entry))
+		return false;
+	bounds = lsm_segment_bounds(reader);
+	return (bounds != NULL && lsm_columnscan_rules_out(cscan, bounds, NULL, 0)) ||
+		lsm_columnscan_rules_out(cscan, NULL, reader, blockno) ||
+		(cscan->beaten != NULL && cscan->beaten(cscan->arg, reader, blockno));
 }
 
 /* Is all known of a block, with all rows of its zone? */
@@ -252,7 +281,10 @@ lsm_columnscan_start(LsmColumnScan *cscan)
 	if (cscan->wanted != NULL)
 		lsm_batch_want(&cscan->batch, cscan->wanted);
 	if (cscan->npredicates > 0 || cscan->prepare != NULL || cscan->beaten != NULL)
+	{
 		cscan->batch.skip = lsm_columnscan_skip;
+		cscan->batch.pass = lsm_columnscan_pass;
+	}
 	if (cscan->known != NULL)
 	{
 		cscan->batch.known = lsm_columnscan_known;

@@ -29,6 +29,8 @@ typedef struct LsmScanCost
 	double		passed;			/* fraction of the rows that the former let
 								 * pass */
 	double		read;			/* fraction of the blocks that have to be read */
+	double		whole;			/* fraction of the others that lie in segments
+								 * with none to be read */
 	double		changed;		/* rows that have to be looked up in blocks
 								 * that are not read */
 	double		waits;			/* for a store, so many times */

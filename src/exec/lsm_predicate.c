@@ -872,16 +872,17 @@ lsm_predicate_zone_matches(LsmPredicate *predicate, const LsmZone *zone)
 	return false;
 }
 
-/* What the zone map tells of a block, or of the segment as a whole. */
+/* What the zone map tells of a block, or bounds (reader is NULL) of the segment as a whole. */
 static bool
-lsm_predicate_ask_zone(LsmPredicate *predicate, LsmSegmentReader *reader, uint32 blockno, bool whole)
+lsm_predicate_ask_zone(LsmPredicate *predicate, LsmSegmentReader *reader, uint32 blockno,
+					   const LsmBounds *bounds)
 {
 	int			attnum = predicate->condition.attnum;
 	MemoryContext caller = MemoryContextSwitchTo(predicate->scratch);
 	LsmZone		zone;
 	bool		matches = true;
 
-	if (whole ? lsm_segment_bounds(reader, attnum, &zone) :
+	if (reader == NULL ? lsm_bounds_get(bounds, attnum, &zone) :
 		lsm_segment_zone(reader, blockno, attnum, &zone))
 		matches = lsm_predicate_zone_matches(predicate, &zone);
 	MemoryContextSwitchTo(caller);
@@ -899,25 +900,25 @@ lsm_predicate_may_match(LsmPredicate *predicate, LsmSegmentReader *reader, uint3
 		return true;
 	if (!lsm_segment_is_zone(reader, blockno, &predicate->zone))
 	{
-		predicate->zone_matches = lsm_predicate_ask_zone(predicate, reader, blockno, false);
+		predicate->zone_matches = lsm_predicate_ask_zone(predicate, reader, blockno, NULL);
 		predicate->zone = lsm_segment_name_zone(reader, blockno);
 	}
 	return predicate->zone_matches;
 }
 
 bool
-lsm_predicate_may_match_any(LsmPredicate *predicate, LsmSegmentReader *reader)
+lsm_predicate_may_match_any(LsmPredicate *predicate, const LsmBounds *bounds)
 {
-	uint64		uid = lsm_segment_name_zone(reader, 0).uid;
+	uint64		uid = lsm_bounds_uid(bounds);
 
 	if (predicate->never)
 		return false;
 	if (!predicate->zones ||
-		lsm_segment_column_type(reader, predicate->condition.attnum) != predicate->coltype)
+		lsm_bounds_column_type(bounds, predicate->condition.attnum) != predicate->coltype)
 		return true;
 	if (predicate->segment != uid)
 	{
-		predicate->segment_matches = lsm_predicate_ask_zone(predicate, reader, 0, true);
+		predicate->segment_matches = lsm_predicate_ask_zone(predicate, NULL, 0, bounds);
 		predicate->segment = uid;
 	}
 	return predicate->segment_matches;

@@ -82,7 +82,7 @@ extern bool lsm_predicate_may_match(LsmPredicate *predicate, LsmSegmentReader *r
 									uint32 blockno);
 
 /* The same of all blocks of the segment. */
-extern bool lsm_predicate_may_match_any(LsmPredicate *predicate, LsmSegmentReader *reader);
+extern bool lsm_predicate_may_match_any(LsmPredicate *predicate, const LsmBounds *bounds);
 
 /* True: all rows of the block, and of the others of its zone, meet it. */
 extern bool lsm_predicate_must_match(LsmPredicate *predicate, LsmSegmentReader *reader,

@@ -18,7 +18,8 @@
  *	  statement more than the scan.
  *
  *	  Where few blocks are read, the scan competes with index scans, and what is not
- *	  read costs too: the look at the zone map of each block, the rows of these
+ *	  read costs too: the look at the zone map of each block, or at the bounds of a segment
+ *	  of which no block is read (the better the correlation, the more), the rows of these
  *	  blocks that have changed, each of which is looked up, and the place on disk
  *	  where reading begins.
  *
@@ -48,8 +49,12 @@
 #include "utils/spccache.h"
 #include "utils/syscache.h"
 
-/* What passing over a page by its zone map costs, and looking a row up, of the same. */
+/*
+ * What passing over a page costs, of cpu_tuple_cost: by the zone map of its block, and by
+ * bounds of its segment; and what looking a row up costs.
+ */
 #define LSM_SKIP_FACTOR			2.0
+#define LSM_PASS_FACTOR			0.2
 #define LSM_LOOK_UP_FACTOR		5.0
 
 /* A table of so few rows is small. */
@@ -57,6 +62,9 @@
 
 /* What a range of rows reads more than its own pages: zones are as long, about. */
 #define LSM_ZONE_PAGES			4.0
+
+/* A segment has so many pages, about: its zones are asked, whatever its bounds are. */
+#define LSM_SEGMENT_PAGES		2048.0
 
 bool		lsm_enable_lsmscan = true;
 
@@ -199,6 +207,7 @@ lsm_scanpath_zones(PlannerInfo *root, RelOptInfo *rel, List **columns, LsmScanCo
 		if (read >= cost->read)
 			continue;
 		cost->read = read;
+		cost->whole = square * Max(1 - places * LSM_SEGMENT_PAGES / Max(rel->pages, 1.0), 0);
 		best_places = places;
 	}
 	cost->waits = lsm_coldpath_scan_waits(root, rel, cost->read, best_places);
@@ -271,7 +280,8 @@ lsm_scanpath_find_cost(RelOptInfo *rel, const LsmScanCost *cost, Cost *disk)
 	if (cost->read < 1)
 		*disk += Max(first_cost - page_cost, 0);
 	*disk += lsm_coldpath_wait_cost(rel, cost->waits, false);
-	return rel->pages * (1 - cost->read) * cpu_tuple_cost * LSM_SKIP_FACTOR +
+	return rel->pages * (1 - cost->read) * cpu_tuple_cost *
+		(LSM_PASS_FACTOR * cost->whole + LSM_SKIP_FACTOR * (1 - cost->whole)) +
 		cost->changed * cpu_tuple_cost * LSM_LOOK_UP_FACTOR +
 		rel->pages * cpu_operator_cost +	/* zone maps */
 		rel->tuples * cost->read * (cpu_tuple_cost * LSM_FIND_FACTOR +

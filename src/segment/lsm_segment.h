@@ -4,8 +4,8 @@
  *	  Immutable sorted runs: how a segment is written and read.
  *
  * A segment is a byte stream: blocks and large values, forward blocks,
- * dead-root list, block index, dictionaries, filter, properties, footer.  This layer knows nothing of pages,
- * buffers or stores: it writes to an LsmSegmentSink and reads from an
+ * dead-root list, block index, dictionaries, filter, bounds, properties, footer.  This layer
+ * knows nothing of pages, buffers or stores: it writes to an LsmSegmentSink and reads from an
  * LsmSegmentSource.  Bytes: FORMAT.md.
  *
  * Errors: whatever does not decode, or fails its checksum, is reported
@@ -275,7 +275,30 @@ typedef struct LsmZone
 	Datum		max;
 } LsmZone;
 extern bool lsm_segment_zone(LsmSegmentReader *reader, uint32 blockno, int attnum, LsmZone *zone);
-extern bool lsm_segment_bounds(LsmSegmentReader *reader, int attnum, LsmZone *zone);
+
+/*
+ * The same of a segment as a whole (lsm_bounds.c): NULL if it has no zones.  Good as long as
+ * the reader.
+ */
+typedef struct LsmBounds LsmBounds;
+extern LsmBounds *lsm_segment_bounds(LsmSegmentReader *reader);
+
+/* Are those that the segment has, if it has any, what its zones say? */
+extern bool lsm_segment_bounds_agree(LsmSegmentReader *reader);
+
+/*
+ * What the last bytes of a segment tell of them, as one piece of memory of
+ * lsm_bounds_bytes(), palloc'd, which may be copied to any process.  They may be known of no
+ * column: the segment has no such section, or it begins before these bytes.  NULL: the bytes
+ * are not the end of that segment, or damaged.
+ */
+extern LsmBounds *lsm_segment_tail_bounds(uint64 uid, uint64 total_bytes, const void *tail,
+										  Size tail_bytes);
+extern Size lsm_bounds_bytes(const LsmBounds *bounds);
+extern uint64 lsm_bounds_uid(const LsmBounds *bounds);
+extern bool lsm_bounds_are_known(const LsmBounds *bounds);
+extern Oid	lsm_bounds_column_type(const LsmBounds *bounds, int attnum);
+extern bool lsm_bounds_get(const LsmBounds *bounds, int attnum, LsmZone *zone);
 
 /* Which group that is; no group has 0 for uid. */
 typedef struct LsmZoneName

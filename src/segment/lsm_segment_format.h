@@ -83,7 +83,8 @@ StaticAssertDecl(sizeof(LsmWideEntry) == 8, "chunk directory is part of the disk
 #define LSM_SECTION_PROPERTIES		9
 #define LSM_SECTION_VALUES			10
 #define LSM_SECTION_DICTIONARIES	11
-#define LSM_SECTION_LAST			11
+#define LSM_SECTION_BOUNDS			12
+#define LSM_SECTION_LAST			12
 
 /* A reader that does not know the section must refuse the segment. */
 #define LSM_SECTION_REQUIRED		0x0001
@@ -285,8 +286,9 @@ extern void lsm_zone_copy(LsmZoneMap *map, const uint8 *p, const uint8 *end);
 extern void lsm_zone_finish(LsmZoneMap *map, uint64 stored_bytes, StringInfo out);
 extern bool lsm_zone_skip(const uint8 **p, const uint8 *end, uint8 order, int16 typlen);
 extern const uint8 *lsm_zone_step(const uint8 *p);
-extern uint8 *lsm_zone_unite(const uint8 *zones, const uint32 *starts, uint32 n, int column,
-							 uint8 order, Size *len);
+extern void lsm_zone_unite(const uint8 *zones, const uint32 *starts, uint32 n, int column,
+						   uint8 order, StringInfo out);
+extern void lsm_zone_put_bounds(LsmZoneMap *map, StringInfo out);
 extern bool lsm_zone_get(const uint8 *p, uint8 order, const LsmColumnType *type, LsmZone *zone);
 
 /* lsm_filter.c */
@@ -330,8 +332,7 @@ struct LsmSegmentReader
 	uint32		nvalues;
 	LsmDictionaries *dictionaries;	/* NULL if none */
 	uint32	   *zones;			/* of zones in their section; NULL if none */
-	uint8	  **bounds;			/* of columns, over all zones, as far as they have
-								 * been asked for; or NULL */
+	LsmBounds  *bounds;			/* NULL: not asked for yet */
 	const uint8 *filter;		/* in meta; NULL if none */
 	LsmForward *forwards;		/* the chunk read last */
 	int64		forwards_chunk; /* its number, -1 if none */
@@ -341,8 +342,14 @@ struct LsmSegmentReader
 	void	   *note;			/* NULL: none */
 };
 
+extern bool lsm_reader_column_type(const LsmColumnEntry *column, LsmColumnType *type);
+extern const uint8 *lsm_segment_footer(uint64 uid, uint64 total_bytes, const void *tail,
+									   Size tail_bytes, LsmSegmentTrailer *trailer);
 extern const uint8 *lsm_reader_section(LsmSegmentReader *reader, int kind, Size *len);
 extern const uint8 *lsm_reader_zone(LsmSegmentReader *reader, uint32 blockno, const uint8 **end);
+
+/* lsm_bounds.c */
+extern void lsm_reader_check_bounds(LsmSegmentReader *reader);
 
 /* CRC-32C of the uid and then the bytes. */
 static inline pg_crc32c

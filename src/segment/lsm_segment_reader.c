@@ -83,28 +83,46 @@ lsm_segment_meta_bytes(uint64 uid, uint64 total_bytes, const void *tail, Size ta
 	return total_bytes - trailer.meta_offset;
 }
 
+/*
+ * The section entries before the trailer that the last bytes of a stream end with, if they
+ * prove; else NULL.  They need not be aligned.
+ */
+const uint8 *
+lsm_segment_footer(uint64 uid, uint64 total_bytes, const void *tail, Size tail_bytes,
+				   LsmSegmentTrailer *trailer)
+{
+	const uint8 *end = (const uint8 *) tail + tail_bytes;
+	Size		entries_bytes;
+	const uint8 *entries;
+	pg_crc32c	crc;
+
+	if (lsm_segment_meta_bytes(uid, total_bytes, tail, tail_bytes) == 0)
+		return NULL;
+	memcpy(trailer, end - sizeof(*trailer), sizeof(*trailer));
+	if (trailer->sections > (tail_bytes - sizeof(*trailer)) / sizeof(LsmSectionEntry))
+		return NULL;
+	entries_bytes = trailer->sections * sizeof(LsmSectionEntry);
+	entries = end - sizeof(*trailer) - entries_bytes;
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, &uid, sizeof(uint64));
+	COMP_CRC32C(crc, entries, entries_bytes);
+	COMP_CRC32C(crc, trailer, offsetof(LsmSegmentTrailer, crc));
+	FIN_CRC32C(crc);
+	return EQ_CRC32C(crc, trailer->crc) ? entries : NULL;
+}
+
 bool
 lsm_segment_meta_good(uint64 uid, uint64 total_bytes, const void *meta, Size meta_bytes)
 {
 	const uint8 *bytes = meta;
 	LsmSegmentTrailer trailer;
-	Size		entries_bytes;
 	const uint8 *entries;
 	pg_crc32c	crc;
 
 	if (lsm_segment_meta_bytes(uid, total_bytes, meta, meta_bytes) != meta_bytes)
 		return false;
-	memcpy(&trailer, bytes + meta_bytes - sizeof(trailer), sizeof(trailer));
-	if (trailer.sections > (meta_bytes - sizeof(trailer)) / sizeof(LsmSectionEntry))
-		return false;
-	entries_bytes = trailer.sections * sizeof(LsmSectionEntry);
-	entries = bytes + meta_bytes - sizeof(trailer) - entries_bytes;
-	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, &uid, sizeof(uint64));
-	COMP_CRC32C(crc, entries, entries_bytes);
-	COMP_CRC32C(crc, &trailer, offsetof(LsmSegmentTrailer, crc));
-	FIN_CRC32C(crc);
-	if (!EQ_CRC32C(crc, trailer.crc))
+	entries = lsm_segment_footer(uid, total_bytes, meta, meta_bytes, &trailer);
+	if (entries == NULL)
 		return false;
 	for (uint32 i = 0; i < trailer.sections; i++)
 	{
@@ -238,6 +256,29 @@ lsm_reader_section(LsmSegmentReader *reader, int kind, Size *len)
 	return reader->meta + (section->offset - reader->meta_offset);
 }
 
+/* What a column is of; false if that is not sound. */
+bool
+lsm_reader_column_type(const LsmColumnEntry *column, LsmColumnType *type)
+{
+	memset(type, 0, sizeof(*type));
+	type->typid = column->typid;
+	type->typmod = column->typmod;
+	type->collation = column->collation;
+	type->typlen = column->typlen;
+	type->typbyval = column->typbyval == 1;
+	type->typalign = column->typalign;
+	return column->typbyval <= 1 &&
+		(type->typalign == TYPALIGN_CHAR || type->typalign == TYPALIGN_SHORT ||
+		 type->typalign == TYPALIGN_INT || type->typalign == TYPALIGN_DOUBLE) &&
+		type->typlen != 0 && type->typlen >= -2 &&
+		(type->typlen != -1 || type->typalign == TYPALIGN_INT ||
+		 type->typalign == TYPALIGN_DOUBLE) &&
+		(type->typlen != -2 || type->typalign == TYPALIGN_CHAR) &&
+		(!type->typbyval || type->typlen == 1 || type->typlen == 2 ||
+		 type->typlen == 4 || type->typlen == 8) &&
+		lsm_zone_order_fits(column->order, type);
+}
+
 static void
 lsm_reader_properties(LsmSegmentReader *reader)
 {
@@ -263,28 +304,8 @@ lsm_reader_properties(LsmSegmentReader *reader)
 
 	reader->types = palloc0(Max(props->natts, 1) * sizeof(LsmColumnType));
 	for (int i = 0; i < props->natts; i++)
-	{
-		const LsmColumnEntry *column = &reader->columns[i];
-		LsmColumnType *type = &reader->types[i];
-
-		type->typid = column->typid;
-		type->typmod = column->typmod;
-		type->collation = column->collation;
-		type->typlen = column->typlen;
-		type->typbyval = column->typbyval == 1;
-		type->typalign = column->typalign;
-		if (column->typbyval > 1 ||
-			(type->typalign != TYPALIGN_CHAR && type->typalign != TYPALIGN_SHORT &&
-			 type->typalign != TYPALIGN_INT && type->typalign != TYPALIGN_DOUBLE) ||
-			type->typlen == 0 || type->typlen < -2 ||
-			(type->typlen == -1 && type->typalign != TYPALIGN_INT &&
-			 type->typalign != TYPALIGN_DOUBLE) ||
-			(type->typlen == -2 && type->typalign != TYPALIGN_CHAR) ||
-			(type->typbyval && type->typlen != 1 && type->typlen != 2 &&
-			 type->typlen != 4 && type->typlen != 8) ||
-			!lsm_zone_order_fits(column->order, type))
+		if (!lsm_reader_column_type(&reader->columns[i], &reader->types[i]))
 			lsm_segment_corrupt(source, -1, "The type of column %d is not sound.", i + 1);
-	}
 }
 
 static void
@@ -483,6 +504,7 @@ lsm_reader_open_all(LsmSegmentReader *reader)
 	lsm_reader_values(reader);
 	lsm_reader_index(reader);
 	lsm_reader_zones(reader);
+	lsm_reader_check_bounds(reader);
 	lsm_reader_dictionaries(reader);
 	reader->filter = lsm_reader_section(reader, LSM_SECTION_FILTER, &len);
 	if (reader->filter != NULL && !lsm_filter_check(reader->filter, len))
@@ -967,32 +989,6 @@ lsm_segment_zone(LsmSegmentReader *reader, uint32 blockno, int attnum, LsmZone *
 	for (int i = 0; i < attnum - 1; i++)
 		p = lsm_zone_step(p);
 	return lsm_zone_get(p, reader->columns[attnum - 1].order, &reader->types[attnum - 1], zone);
-}
-
-/* The same of all blocks: bounds of the column in the segment. */
-bool
-lsm_segment_bounds(LsmSegmentReader *reader, int attnum, LsmZone *zone)
-{
-	LsmProperties *props = &reader->props;
-	uint8		order;
-	Size		len;
-
-	if (reader->zones == NULL || attnum < 1 || attnum > props->natts)
-		return false;
-	order = reader->columns[attnum - 1].order;
-	if (reader->bounds == NULL)
-		reader->bounds = MemoryContextAllocZero(reader->context, props->natts * sizeof(uint8 *));
-	if (reader->bounds[attnum - 1] == NULL)
-	{
-		const uint8 *zones = lsm_reader_section(reader, LSM_SECTION_ZONES, &len);
-		uint8	   *bytes = lsm_zone_unite(zones, reader->zones,
-										   (props->blocks - 1) / props->zone_blocks + 1,
-										   attnum - 1, order, &len);
-
-		reader->bounds[attnum - 1] = memcpy(MemoryContextAlloc(reader->context, len), bytes, len);
-		pfree(bytes);
-	}
-	return lsm_zone_get(reader->bounds[attnum - 1], order, &reader->types[attnum - 1], zone);
 }
 
 LsmZoneName

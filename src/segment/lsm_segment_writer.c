@@ -702,6 +702,14 @@ lsm_segment_writer_finish(LsmSegmentWriter *writer, LsmSegmentStats *stats)
 		lsm_writer_section(writer, LSM_SECTION_DEAD_INDEX, LSM_SECTION_REQUIRED,
 						   dead_index.data, dead_index.len);
 
+	if (props->blocks > 0 && props->kind != LSM_SEGKIND_INCREMENT)
+	{
+		resetStringInfo(&bytes);
+		lsm_zone_put_bounds(writer->zones, &bytes);
+		lsm_writer_section(writer, LSM_SECTION_BOUNDS, 0, bytes.data, bytes.len);
+	}
+
+	/* right behind the bounds, so that the last pages have both */
 	resetStringInfo(&bytes);
 	appendBinaryStringInfo(&bytes, (char *) props, sizeof(*props));
 	appendBinaryStringInfo(&bytes, (char *) writer->columns,

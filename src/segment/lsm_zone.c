@@ -599,18 +599,28 @@ lsm_zone_copy(LsmZoneMap *map, const uint8 *p, const uint8 *end)
 	}
 }
 
-/*
- * One column's bounds over all zones, which are sound and begin at starts, as bytes like those
- * of one zone.  palloc'd, as are comparisons.
- */
-uint8 *
+/* Append the bounds of all columns over all zones, like one zone. */
+void
+lsm_zone_put_bounds(LsmZoneMap *map, StringInfo out)
+{
+	for (int i = 0; i < map->natts; i++)
+	{
+		LsmZoneColumn all = {0};
+
+		for (uint32 zone = 0; zone < map->zones; zone++)
+			lsm_zone_merge(map->orders[i], &all, map->columns + (Size) zone * map->natts + i);
+		lsm_zone_put(out, map->orders[i], &all);
+	}
+}
+
+/* Append one column's bounds over all zones, which are sound and begin at starts. */
+void
 lsm_zone_unite(const uint8 *zones, const uint32 *starts, uint32 n, int column, uint8 order,
-			   Size *len)
+			   StringInfo out)
 {
 	LsmZoneColumn all = {0};
-	StringInfoData out;
 
-	for (uint32 i = 0; i < n && !(all.flags & LSM_ZONE_UNBOUNDED); i++)
+	for (uint32 i = 0; i < n; i++)
 	{
 		const uint8 *p = zones + starts[i];
 		LsmZoneColumn zone;
@@ -625,10 +635,7 @@ lsm_zone_unite(const uint8 *zones, const uint32 *starts, uint32 n, int column, u
 		}
 		lsm_zone_merge(order, &all, &zone);
 	}
-	initStringInfo(&out);
-	lsm_zone_put(&out, order, &all);
-	*len = out.len;
-	return (uint8 *) out.data;
+	lsm_zone_put(out, order, &all);
 }
 
 /*

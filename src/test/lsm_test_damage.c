@@ -47,6 +47,19 @@ lsm_test_hash_datum(uint64 digest, Datum value, bool isnull, const LsmColumnType
 	return lsm_test_hash(digest, DatumGetPointer(value), type->typlen);
 }
 
+/* Ask bounds of a segment, or none, for those of each column, and of some that there are not. */
+static void
+lsm_test_read_bounds(const LsmBounds *bounds)
+{
+	LsmZone		zone;
+
+	for (int att = 0; bounds != NULL && att <= MaxTupleAttributeNumber; att++)
+	{
+		(void) lsm_bounds_column_type(bounds, att);
+		(void) lsm_bounds_get(bounds, att, &zone);
+	}
+}
+
 /* Read all that a segment has, in every way; returns a hash of it. */
 static uint64
 lsm_test_read_all(const char *data, Size len)
@@ -60,8 +73,10 @@ lsm_test_read_all(const char *data, Size len)
 	uint32		n32;
 	uint64		digest = 0;
 
+	lsm_test_read_bounds(lsm_segment_tail_bounds(LSM_TEST_UID, len, data, len));
 	lsm_test_source(&source, data, len);
 	reader = lsm_segment_reader_open(&source.source);
+	lsm_test_read_bounds(lsm_segment_bounds(reader));
 	digest = lsm_test_hash(digest, &reader->props, offsetof(LsmProperties, zone_blocks));
 	forwards = lsm_segment_read_forwards(reader, &n);
 	if (n > 0)

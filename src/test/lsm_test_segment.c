@@ -456,11 +456,21 @@ lsm_test_check_zones(LsmSegmentReader *reader, uint32 blockno, TupleDesc tupdesc
 {
 	int			natts = tupdesc->natts;
 	int			bounded = 0;
+	LsmBounds  *bounds = lsm_segment_bounds(reader);
 
 	for (int att = 0; att < natts; att++)
 	{
 		LsmZone		zone;
 
+		for (int row = 0; row < rows; row++)
+		{
+			int			i = row * natts + att;
+
+			if (bounds != NULL && lsm_bounds_get(bounds, att + 1, &zone) &&
+				(nulls[i] ? !zone.has_null :
+				 !zone.has_value || !lsm_test_in_zone(TupleDescAttr(tupdesc, att), &zone, values[i])))
+				elog(ERROR, "column %d of block %u is not in its bounds", att + 1, blockno);
+		}
 		if (!lsm_segment_zone(reader, blockno, att + 1, &zone))
 			continue;
 		if (zone.has_value)
@@ -476,6 +486,37 @@ lsm_test_check_zones(LsmSegmentReader *reader, uint32 blockno, TupleDesc tupdesc
 		}
 	}
 	return bounded;
+}
+
+/* What the last bytes of a segment tell of its columns must be what it tells itself. */
+static void
+lsm_test_check_tail(LsmSegmentReader *reader, LsmSegmentKind kind, const char *data, Size len)
+{
+	LsmBounds  *bounds = lsm_segment_bounds(reader);
+	Size		pages = Min(len, LSM_READER_TAIL);
+
+	for (Size tail = len; tail > 0; tail = tail > pages ? pages : tail > 1 ? 1 : 0)
+	{
+		LsmBounds  *found = lsm_segment_tail_bounds(reader->source->uid, len,
+													data + (len - tail), tail);
+
+		if ((found != NULL) != (tail > 1))
+			elog(ERROR, "the last %zu bytes are taken for a footer, or are not", tail);
+		if (found == NULL)
+			continue;
+		if (tail == len && lsm_bounds_are_known(found) !=
+			(bounds != NULL && lsm_bounds_are_known(bounds) && kind != LSM_SEGKIND_INCREMENT))
+			elog(ERROR, "bounds are known, or are not");
+		if (lsm_bounds_are_known(found) &&
+			(lsm_bounds_bytes(found) != lsm_bounds_bytes(bounds) ||
+			 memcmp(found, bounds, lsm_bounds_bytes(found)) != 0))
+			elog(ERROR, "bounds differ");
+		pfree(found);
+	}
+	if (!lsm_segment_bounds_agree(reader))
+		elog(ERROR, "bounds are not those of the zones");
+	if (lsm_segment_tail_bounds(reader->source->uid + 1, len, data, len) != NULL)
+		elog(ERROR, "bounds of another segment are taken");
 }
 
 static void
@@ -586,6 +627,7 @@ lsm_test_segment(PG_FUNCTION_ARGS)
 		(lsm_segment_dictionaries_memory(reader) > 0) != (stats.dictionaries > 0))
 		elog(ERROR, "dictionaries differ");
 
+	lsm_test_check_tail(reader, kind, sink->data, sink->len);
 	slot = table_slot_create(rel, NULL);
 	scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
 	for (uint32 blockno = 0; blockno < stats.blocks; blockno++)

@@ -266,6 +266,21 @@ foreach my $way ('auto', 'sync', 'auto with direct input')
 		skip "no io_uring ($way, $ways)", 1 if $way =~ /sync/ || $ways !~ /io_uring/;
 		cmp_ok($together, '>', 1, "$way: requests are on their way together");
 	}
+
+	# the same of their last pages, where these are asked for bounds first; then the block cache knows those
+	my $bounds = "$set SET lsm.debug_bounds_from = 0; SET max_parallel_workers_per_gather = 0; SELECT count(*) || '|' || sum(id) FROM passed WHERE k = ";
+	$node->restart;
+	$node->safe_psql('postgres', 'SELECT lsm_stat_reset()');
+	is($node->safe_psql('postgres', $bounds . 20), '50|1275', "$way: rows of one segment, by bounds");
+	my @counters = split /\|/, $node->safe_psql('postgres', "SELECT sum(blocks_wanted), sum(requests), sum(blocks_hit), max(max_depth) FROM lsm_stat_io WHERE reader = 'metadata'");
+	is(join('|', @counters[0 .. 2]), '41|41|0', "$way: each was asked by one request, and one was opened");
+  SKIP:
+	{
+		skip "no io_uring ($way, $ways)", 1 if $way =~ /sync/ || $ways !~ /io_uring/;
+		cmp_ok($counters[3], '>', 1, "$way: these requests are on their way together");
+	}
+	is($node->safe_psql('postgres', $bounds . 21), '50|1275', "$way: rows of another one");
+	is($node->safe_psql('postgres', "SELECT sum(requests) || '|' || sum(blocks_hit) FROM lsm_stat_io WHERE reader = 'metadata'"), '42|40', "$way: bounds are in the block cache");
 }
 $node->safe_psql('postgres', $scanned);
 my $others = "SET max_parallel_workers_per_gather = 0; EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off, FORMAT %s) $scanned";
