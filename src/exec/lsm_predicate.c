@@ -17,8 +17,8 @@
  *
  * ZONE MAPS
  *	  Their bounds are used where their order is the operator's: numbers, dates,
- *	  and strings by bytes, which serves equality under every deterministic
- *	  collation, and other comparisons under C.  What a table's zone map says
+ *	  and strings by bytes, which serves equality and beginnings under every
+ *	  deterministic collation, and other comparisons under C.  What a table's zone map says
  *	  of a column whose type is not the one that the query sees is not asked.
  *
  *-------------------------------------------------------------------------
@@ -44,8 +44,6 @@
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
 #include "utils/uuid.h"
-
-#define LSM_STRATEGY_NE			6	/* behind those of btree */
 
 /* ---- recognizing ---- */
 
@@ -196,6 +194,25 @@ lsm_predicate_function_fits(Oid function, Oid coltype, Oid valtype)
 static void lsm_predicate_rescale(LsmCondition *condition, int scale);
 static bool lsm_predicate_test(LsmCondition *condition, Datum value);
 
+/* A pattern that is not known yet is taken for one with a beginning, if it is not a row's. */
+static void
+lsm_predicate_classify_prefix(LsmPredicate *predicate)
+{
+	Const	   *pattern = (Const *) predicate->expr;
+	LsmPrefix	prefix;
+
+	if (predicate->array || predicate->swapped ||
+		!lsm_predicate_deterministic(predicate->collation))
+		return;
+	predicate->strategy = LSM_STRATEGY_PREFIX;
+	predicate->zones = IsA(pattern, Param);
+	if (IsA(pattern, Const) && !pattern->constisnull)
+	{
+		lsm_predicate_get_prefix(predicate->function.fn_oid, pattern->constvalue, &prefix);
+		predicate->zones = prefix.len > 0;
+	}
+}
+
 /* Choose how values are compared. */
 static void
 lsm_predicate_classify(LsmPredicate *predicate, Oid opno)
@@ -209,8 +226,15 @@ lsm_predicate_classify(LsmPredicate *predicate, Oid opno)
 	condition->order = LSM_NUMBER_NONE;
 	condition->test = lsm_predicate_test;
 	condition->rescale = lsm_predicate_rescale;
+	condition->outside = predicate->all;
+	if (lsm_predicate_is_prefix(predicate->function.fn_oid, coltype))
+	{
+		lsm_predicate_classify_prefix(predicate);
+		return;
+	}
 	if (predicate->strategy == 0 ||
-		(predicate->array && predicate->strategy != BTEqualStrategyNumber))
+		(predicate->array && predicate->strategy !=
+		 (predicate->all ? LSM_STRATEGY_NE : BTEqualStrategyNumber)))
 		return;
 	predicate->bytes = lsm_predicate_string_pair(coltype, predicate->valtype) &&
 		(predicate->strategy == BTEqualStrategyNumber || predicate->strategy == LSM_STRATEGY_NE) &&
@@ -219,10 +243,7 @@ lsm_predicate_classify(LsmPredicate *predicate, Oid opno)
 		lsm_predicate_order(coltype) != LSM_NUMBER_NONE)
 	{
 		condition->order = lsm_predicate_order(coltype);
-		if (!predicate->array)
-			condition->kind = LSM_COND_RANGE;
-		else if (condition->order != LSM_NUMBER_SCALED)
-			condition->kind = LSM_COND_SET;
+		condition->kind = predicate->array ? LSM_COND_SET : LSM_COND_RANGE;
 		predicate->zones = true;
 		if (condition->order == LSM_NUMBER_SCALED)
 		{
@@ -244,7 +265,7 @@ lsm_predicate_classify(LsmPredicate *predicate, Oid opno)
 
 static LsmPredicate *
 lsm_predicate_make_op(Oid opno, Oid function, Oid collation, Node *left, Node *right, Index varno,
-					  bool array)
+					  bool array, bool all)
 {
 	LsmPredicate *predicate;
 	Oid			coltype = InvalidOid;
@@ -279,13 +300,25 @@ lsm_predicate_make_op(Oid opno, Oid function, Oid collation, Node *left, Node *r
 	predicate->condition.attnum = attnum;
 	predicate->coltype = coltype;
 	predicate->array = array;
+	predicate->all = all;
 	predicate->swapped = swapped;
 	predicate->collation = collation;
 	predicate->expr = (Expr *) right;
 	predicate->valtype = valtype;
 	fmgr_info(function, &predicate->function);
 	lsm_predicate_classify(predicate, opno);
-	return predicate;
+	return all && predicate->strategy != LSM_STRATEGY_NE ? NULL : predicate;
+}
+
+/* Is it an array that is known, and has elements? */
+static bool
+lsm_predicate_is_list(Node *node)
+{
+	Const	   *array = (Const *) node;
+
+	return IsA(node, Const) && !array->constisnull &&
+		ArrayGetNItems(ARR_NDIM(DatumGetArrayTypeP(array->constvalue)),
+					   ARR_DIMS(DatumGetArrayTypeP(array->constvalue))) > 0;
 }
 
 /* A boolean column by itself, or NOT of one. */
@@ -336,16 +369,18 @@ lsm_predicate_make(Expr *clause, Index varno)
 		if (list_length(op->args) != 2 || op->opretset)
 			return NULL;
 		return lsm_predicate_make_op(op->opno, get_opcode(op->opno), op->inputcollid,
-									 linitial(op->args), lsecond(op->args), varno, false);
+									 linitial(op->args), lsecond(op->args), varno, false, false);
 	}
 	if (IsA(clause, ScalarArrayOpExpr))
 	{
 		ScalarArrayOpExpr *op = (ScalarArrayOpExpr *) clause;
 
-		if (!op->useOr)
+		/* <> ALL of an empty array is met by nulls, too */
+		if (!op->useOr && !lsm_predicate_is_list(lsecond(op->args)))
 			return NULL;
 		return lsm_predicate_make_op(op->opno, get_opcode(op->opno), op->inputcollid,
-									 linitial(op->args), lsecond(op->args), varno, true);
+									 linitial(op->args), lsecond(op->args), varno, true,
+									 !op->useOr);
 	}
 	if (IsA(clause, NullTest))
 		return lsm_predicate_make_null_test((NullTest *) clause, varno);
@@ -486,44 +521,25 @@ lsm_predicate_floor(Datum value, int64 power, bool *exact)
 	return DatumGetInt64(DirectFunctionCall1(numeric_int8, floor));
 }
 
-/* What the value is among integers of a scale.  Called in predicate->scratch. */
-static void
-lsm_predicate_rescale(LsmCondition *condition, int scale)
+/* Where a numeric lies among integers of a scale. */
+static int64
+lsm_predicate_scaled_at(Datum value, int scale, bool *exact)
 {
-	LsmPredicate *predicate = (LsmPredicate *) condition;
+	int64		power = 1;
 
-	Assert(scale >= 0 && scale < LSM_PREDICATE_SCALES);
-	if (!predicate->scaled[scale])
+	*exact = false;
+	if (numeric_is_nan(DatumGetNumeric(value)))
+		return PG_INT64_MAX;
+	if (numeric_is_inf(DatumGetNumeric(value)))
 	{
-		int64		power = 1;
-		int64		at;
-		bool		exact;
+		Datum		zero = DirectFunctionCall1(int8_numeric, Int64GetDatum(0));
 
-		if (numeric_is_nan(DatumGetNumeric(predicate->value)))
-		{
-			at = PG_INT64_MAX;
-			exact = false;
-		}
-		else if (numeric_is_inf(DatumGetNumeric(predicate->value)))
-		{
-			Datum		zero = DirectFunctionCall1(int8_numeric, Int64GetDatum(0));
-
-			at = DatumGetBool(DirectFunctionCall2(numeric_lt, predicate->value, zero)) ?
-				PG_INT64_MIN : PG_INT64_MAX;
-			exact = false;
-		}
-		else
-		{
-			for (int i = 0; i < scale; i++)
-				power *= 10;
-			at = lsm_predicate_floor(predicate->value, power, &exact);
-		}
-		lsm_predicate_bounds(predicate->strategy, at, exact,
-							 &predicate->scaled_lo[scale], &predicate->scaled_hi[scale]);
-		predicate->scaled[scale] = true;
+		return DatumGetBool(DirectFunctionCall2(numeric_lt, value, zero)) ?
+			PG_INT64_MIN : PG_INT64_MAX;
 	}
-	condition->lo = predicate->scaled_lo[scale];
-	condition->hi = predicate->scaled_hi[scale];
+	for (int i = 0; i < scale; i++)
+		power *= 10;
+	return lsm_predicate_floor(value, power, exact);
 }
 
 static int
@@ -533,6 +549,96 @@ lsm_predicate_compare(const void *a, const void *b)
 	int64		y = *(const int64 *) b;
 
 	return x < y ? -1 : x > y;
+}
+
+/*
+ * What the value is, or the values of a list are, among integers of a scale.  Called in
+ * predicate->scratch.
+ */
+static void
+lsm_predicate_rescale(LsmCondition *condition, int scale)
+{
+	LsmPredicate *predicate = (LsmPredicate *) condition;
+	int64	   *set;
+	int64		at;
+	bool		exact;
+
+	Assert(scale >= 0 && scale < LSM_PREDICATE_SCALES);
+	if (!predicate->scaled[scale] && predicate->array)
+	{
+		set = MemoryContextAlloc(predicate->context, Max(predicate->nvalues, 1) * sizeof(int64));
+		predicate->scaled_set[scale] = set;
+		predicate->scaled_nset[scale] = 0;
+		for (int i = 0; i < predicate->nvalues; i++)
+		{
+			at = lsm_predicate_scaled_at(predicate->values[i], scale, &exact);
+			if (exact)
+				set[predicate->scaled_nset[scale]++] = at;
+		}
+		qsort(set, predicate->scaled_nset[scale], sizeof(int64), lsm_predicate_compare);
+	}
+	else if (!predicate->scaled[scale])
+	{
+		at = lsm_predicate_scaled_at(predicate->value, scale, &exact);
+		lsm_predicate_bounds(predicate->strategy, at, exact,
+							 &predicate->scaled_lo[scale], &predicate->scaled_hi[scale]);
+	}
+	predicate->scaled[scale] = true;
+	condition->lo = predicate->scaled_lo[scale];
+	condition->hi = predicate->scaled_hi[scale];
+	condition->set = predicate->scaled_set[scale];
+	condition->nset = predicate->scaled_nset[scale];
+}
+
+/* The bytes of a string that count. */
+static const char *
+lsm_predicate_string(Oid type, Datum value, Size *len)
+{
+	struct varlena *string;
+	const char *bytes;
+
+	if (type == UUIDOID)
+	{
+		*len = UUID_LEN;
+		return DatumGetPointer(value);
+	}
+	string = PG_DETOAST_DATUM_PACKED(value);
+	bytes = VARDATA_ANY(string);
+	*len = VARSIZE_ANY_EXHDR(string);
+	while (type == BPCHAROID && *len > 0 && bytes[*len - 1] == ' ')
+		(*len)--;
+	return bytes;
+}
+
+/* Order of two strings of bytes, as zone maps have it. */
+static int
+lsm_predicate_compare_bytes(Oid type, Datum a, Datum b)
+{
+	Size		xlen;
+	Size		ylen;
+	const char *x = lsm_predicate_string(type, a, &xlen);
+	const char *y = lsm_predicate_string(type, b, &ylen);
+	int			result = memcmp(x, y, Min(xlen, ylen));
+
+	return result != 0 ? result : xlen < ylen ? -1 : xlen > ylen;
+}
+
+/*
+ * Where a bound, or a value, lies beside a value in the order of zone maps: below 0, at 0,
+ * above.
+ */
+static int
+lsm_predicate_compare_zone(LsmPredicate *predicate, Datum bound, Datum value)
+{
+	if (predicate->condition.order == LSM_NUMBER_SCALED)
+		return DatumGetInt32(FunctionCall2Coll(&predicate->compare, InvalidOid, bound, value));
+	return lsm_predicate_compare_bytes(predicate->coltype, bound, value);
+}
+
+static int
+lsm_predicate_compare_values(const void *a, const void *b, void *predicate)
+{
+	return lsm_predicate_compare_zone(predicate, *(const Datum *) a, *(const Datum *) b);
 }
 
 /* Take an array apart; in predicate->context. */
@@ -556,8 +662,12 @@ lsm_predicate_start_array(LsmPredicate *predicate)
 	for (int i = 0; i < n; i++)
 		if (!isnull[i])
 			values[predicate->nvalues++] = values[i];
-	predicate->never = predicate->nvalues == 0;
-	if (condition->kind == LSM_COND_SET)
+	predicate->never = predicate->all ? predicate->nvalues < n : predicate->nvalues == 0;
+	predicate->sorted = predicate->bytes || condition->order == LSM_NUMBER_SCALED;
+	if (predicate->sorted)
+		qsort_arg(values, predicate->nvalues, sizeof(Datum), lsm_predicate_compare_values,
+				  predicate);
+	else if (condition->kind == LSM_COND_SET)
 	{
 		int64	   *set = palloc(Max(predicate->nvalues, 1) * sizeof(int64));
 		int			kept = 0;
@@ -572,12 +682,7 @@ lsm_predicate_start_array(LsmPredicate *predicate)
 		qsort(set, kept, sizeof(int64), lsm_predicate_compare);
 		condition->set = set;
 		condition->nset = kept;
-		predicate->never = kept == 0;
-		if (kept > 0)
-		{
-			condition->lo = set[0];
-			condition->hi = set[kept - 1];
-		}
+		predicate->never |= kept == 0 && !predicate->all;
 	}
 }
 
@@ -650,30 +755,13 @@ lsm_predicate_start(LsmPredicate *predicate, ExprContext *econtext)
 	}
 	if (predicate->near)
 		lsm_predicate_start_near(predicate);
+	if (predicate->strategy == LSM_STRATEGY_PREFIX)
+		lsm_predicate_get_prefix(predicate->function.fn_oid, predicate->value,
+								 &predicate->prefix);
 	MemoryContextSwitchTo(caller);
 }
 
 /* ---- tests ---- */
-
-/* The bytes of a string that count. */
-static const char *
-lsm_predicate_string(Oid type, Datum value, Size *len)
-{
-	struct varlena *string;
-	const char *bytes;
-
-	if (type == UUIDOID)
-	{
-		*len = UUID_LEN;
-		return DatumGetPointer(value);
-	}
-	string = PG_DETOAST_DATUM_PACKED(value);
-	bytes = VARDATA_ANY(string);
-	*len = VARSIZE_ANY_EXHDR(string);
-	while (type == BPCHAROID && *len > 0 && bytes[*len - 1] == ' ')
-		(*len)--;
-	return bytes;
-}
 
 /* Are two strings the same bytes? */
 static bool
@@ -687,12 +775,48 @@ lsm_predicate_same_bytes(LsmPredicate *predicate, Datum a, Datum b)
 	return xlen == ylen && memcmp(x, y, xlen) == 0;
 }
 
+/* Where a string, or a bound, lies beside those that begin as is asked for. */
+static int
+lsm_predicate_beside_prefix(const LsmPredicate *predicate, Datum string)
+{
+	Size		len;
+	const char *bytes = lsm_predicate_string(predicate->coltype, string, &len);
+
+	return lsm_predicate_compare_prefix(&predicate->prefix, bytes, len);
+}
+
+/* The first of a sorted list that is not less. */
+static int
+lsm_predicate_search(LsmPredicate *predicate, Datum value)
+{
+	int			lo = 0;
+	int			hi = predicate->nvalues;
+
+	while (lo < hi)
+	{
+		int			middle = lo + (hi - lo) / 2;
+
+		if (lsm_predicate_compare_zone(predicate, value, predicate->values[middle]) > 0)
+			lo = middle + 1;
+		else
+			hi = middle;
+	}
+	return lo;
+}
+
 static bool
 lsm_predicate_test_one(LsmPredicate *predicate, Datum column, Datum value)
 {
 	if (predicate->bytes)
 		return lsm_predicate_same_bytes(predicate, column, value) ==
 			(predicate->strategy == BTEqualStrategyNumber);
+	if (predicate->strategy == LSM_STRATEGY_PREFIX && predicate->prefix.len > 0)
+	{
+		if (lsm_predicate_beside_prefix(predicate, column) != 0)
+			return false;
+		if (predicate->prefix.all)
+			return true;
+	}
 	if (predicate->swapped)
 		return DatumGetBool(FunctionCall2Coll(&predicate->function, predicate->collation,
 											  value, column));
@@ -707,10 +831,18 @@ lsm_predicate_test(LsmCondition *condition, Datum column)
 
 	if (!predicate->array)
 		return lsm_predicate_test_one(predicate, column, predicate->value);
+	if (predicate->sorted)
+	{
+		int			at = lsm_predicate_search(predicate, column);
+		bool		found = at < predicate->nvalues &&
+			lsm_predicate_compare_zone(predicate, column, predicate->values[at]) == 0;
+
+		return found != predicate->all;
+	}
 	for (int i = 0; i < predicate->nvalues; i++)
-		if (lsm_predicate_test_one(predicate, column, predicate->values[i]))
-			return true;
-	return false;
+		if (lsm_predicate_test_one(predicate, column, predicate->values[i]) != predicate->all)
+			return !predicate->all;
+	return predicate->all;
 }
 
 /* May its range be looked at together with others? */
@@ -770,28 +902,6 @@ lsm_predicate_select(LsmPredicate *predicate, LsmBlock *block, uint8 *mask)
 
 /* ---- zone maps ---- */
 
-/* Order of two strings of bytes, as zone maps have it. */
-static int
-lsm_predicate_compare_bytes(Oid type, Datum a, Datum b)
-{
-	Size		xlen;
-	Size		ylen;
-	const char *x = lsm_predicate_string(type, a, &xlen);
-	const char *y = lsm_predicate_string(type, b, &ylen);
-	int			result = memcmp(x, y, Min(xlen, ylen));
-
-	return result != 0 ? result : xlen < ylen ? -1 : xlen > ylen;
-}
-
-/* Where a bound lies beside a value: below 0, at 0, above. */
-static int
-lsm_predicate_compare_zone(LsmPredicate *predicate, Datum bound, Datum value)
-{
-	if (predicate->condition.order == LSM_NUMBER_SCALED)
-		return DatumGetInt32(FunctionCall2Coll(&predicate->compare, InvalidOid, bound, value));
-	return lsm_predicate_compare_bytes(predicate->coltype, bound, value);
-}
-
 static bool
 lsm_predicate_zone_overlaps(LsmPredicate *predicate, const LsmZone *zone, Datum value)
 {
@@ -808,6 +918,9 @@ lsm_predicate_zone_overlaps(LsmPredicate *predicate, const LsmZone *zone, Datum 
 			return lsm_predicate_compare_zone(predicate, zone->max, value) >= 0;
 		case BTGreaterStrategyNumber:
 			return lsm_predicate_compare_zone(predicate, zone->max, value) > 0;
+		case LSM_STRATEGY_PREFIX:
+			return lsm_predicate_beside_prefix(predicate, zone->min) <= 0 &&
+				lsm_predicate_beside_prefix(predicate, zone->max) >= 0;
 		default:
 			return lsm_predicate_compare_zone(predicate, zone->min, value) != 0 ||
 				lsm_predicate_compare_zone(predicate, zone->max, value) != 0;
@@ -856,7 +969,9 @@ lsm_predicate_zone_matches(LsmPredicate *predicate, const LsmZone *zone)
 		min = lsm_predicate_number(predicate->coltype, zone->min);
 		max = lsm_predicate_number(predicate->coltype, zone->max);
 		if (condition->kind == LSM_COND_SET)
-			return lsm_predicate_set_meets(condition, min, max);
+			return condition->outside ?
+				min < max || !lsm_predicate_set_meets(condition, min, max) :
+				lsm_predicate_set_meets(condition, min, max);
 		if (condition->outside)
 			return min < condition->lo || max > condition->hi || condition->lo > condition->hi;
 		return min <= condition->hi && max >= condition->lo;
@@ -866,6 +981,15 @@ lsm_predicate_zone_matches(LsmPredicate *predicate, const LsmZone *zone)
 			lsm_predicate_number(predicate->coltype, zone->max) >= predicate->near_lo;
 	if (!predicate->array)
 		return lsm_predicate_zone_overlaps(predicate, zone, predicate->value);
+	if (predicate->all)
+		return true;
+	if (predicate->sorted)
+	{
+		int			at = lsm_predicate_search(predicate, zone->min);
+
+		return at < predicate->nvalues &&
+			lsm_predicate_compare_zone(predicate, zone->max, predicate->values[at]) >= 0;
+	}
 	for (int i = 0; i < predicate->nvalues; i++)
 		if (lsm_predicate_zone_overlaps(predicate, zone, predicate->values[i]))
 			return true;
@@ -909,17 +1033,15 @@ lsm_predicate_may_match(LsmPredicate *predicate, LsmSegmentReader *reader, uint3
 bool
 lsm_predicate_may_match_any(LsmPredicate *predicate, const LsmBounds *bounds)
 {
-	uint64		uid = lsm_bounds_uid(bounds);
-
 	if (predicate->never)
 		return false;
-	if (!predicate->zones ||
+	if (!predicate->zones || bounds == NULL ||
 		lsm_bounds_column_type(bounds, predicate->condition.attnum) != predicate->coltype)
 		return true;
-	if (predicate->segment != uid)
+	if (predicate->segment != lsm_bounds_uid(bounds))
 	{
 		predicate->segment_matches = lsm_predicate_ask_zone(predicate, NULL, 0, bounds);
-		predicate->segment = uid;
+		predicate->segment = lsm_bounds_uid(bounds);
 	}
 	return predicate->segment_matches;
 }
@@ -928,9 +1050,15 @@ lsm_predicate_may_match_any(LsmPredicate *predicate, const LsmBounds *bounds)
 static bool
 lsm_predicate_zone_inside(LsmPredicate *predicate, const LsmZone *zone)
 {
-	int			min = lsm_predicate_compare_zone(predicate, zone->min, predicate->value);
-	int			max = lsm_predicate_compare_zone(predicate, zone->max, predicate->value);
+	int			min;
+	int			max;
 
+	if (predicate->strategy == LSM_STRATEGY_PREFIX)
+		return predicate->prefix.all &&
+			lsm_predicate_beside_prefix(predicate, zone->min) == 0 &&
+			lsm_predicate_beside_prefix(predicate, zone->max) == 0;
+	min = lsm_predicate_compare_zone(predicate, zone->min, predicate->value);
+	max = lsm_predicate_compare_zone(predicate, zone->max, predicate->value);
 	switch (predicate->strategy)
 	{
 		case BTLessStrategyNumber:
@@ -963,12 +1091,15 @@ lsm_predicate_zone_settles(LsmPredicate *predicate, const LsmZone *zone)
 		return false;
 	if (condition->kind == LSM_COND_NOT_NULL)
 		return true;
-	if (predicate->array || predicate->near)
+	if (predicate->near)
 		return false;
 	if (condition->order == LSM_NUMBER_NONE || condition->order == LSM_NUMBER_SCALED)
-		return lsm_predicate_zone_inside(predicate, zone);
+		return !predicate->array && lsm_predicate_zone_inside(predicate, zone);
 	min = lsm_predicate_number(predicate->coltype, zone->min);
 	max = lsm_predicate_number(predicate->coltype, zone->max);
+	if (condition->kind == LSM_COND_SET)
+		return lsm_predicate_set_meets(condition, min, max) ? min == max && !condition->outside :
+			condition->outside;
 	if (condition->outside)
 		return max < condition->lo || min > condition->hi || condition->lo > condition->hi;
 	return min >= condition->lo && max <= condition->hi;

@@ -17,16 +17,29 @@
 #include "nodes/primnodes.h"
 #include "utils/timestamp.h"
 
-/* Scales for which bounds of numerics are remembered. */
+/* Strategies behind those of btree. */
+#define LSM_STRATEGY_NE			6
+#define LSM_STRATEGY_PREFIX		7	/* LIKE, and ^@: the value may tell how strings begin */
+
+/* Scales for which numerics are remembered as integers. */
 #define LSM_PREDICATE_SCALES	17
+
+/* How strings begin that meet LIKE. */
+typedef struct LsmPrefix
+{
+	const char *bytes;
+	Size		len;			/* 0: in any way */
+	bool		all;			/* all that begin so do */
+} LsmPrefix;
 
 typedef struct LsmPredicate
 {
 	LsmCondition condition;		/* must be first */
 	Oid			coltype;		/* of the column, domains taken off */
-	int			strategy;		/* of btree, or ROWCOMPARE_NE; 0: another
+	int			strategy;		/* of btree, or one of those below; 0: another
 								 * operator */
 	bool		array;			/* column = ANY (value) */
+	bool		all;			/* array: column <> ALL (value) */
 	bool		bytes;			/* equality of strings is equality of bytes */
 	bool		zones;			/* the order of zone maps is that of the
 								 * operator */
@@ -44,9 +57,13 @@ typedef struct LsmPredicate
 	Datum		value;
 	int			nvalues;		/* array: not null ones */
 	Datum	   *values;
-	bool		scaled[LSM_PREDICATE_SCALES];	/* bounds are known */
+	bool		sorted;			/* array: in the order of zone maps */
+	LsmPrefix	prefix;
+	bool		scaled[LSM_PREDICATE_SCALES];	/* these are known */
 	int64		scaled_lo[LSM_PREDICATE_SCALES];
 	int64		scaled_hi[LSM_PREDICATE_SCALES];
+	int64	   *scaled_set[LSM_PREDICATE_SCALES];
+	int			scaled_nset[LSM_PREDICATE_SCALES];
 	int64		near_lo;		/* zones outside of it have no such time */
 	int64		near_hi;
 	LsmZoneName zone;			/* that was looked at last, and what it told */
@@ -81,12 +98,23 @@ extern int	lsm_predicate_select(LsmPredicate *predicate, LsmBlock *block, uint8 
 extern bool lsm_predicate_may_match(LsmPredicate *predicate, LsmSegmentReader *reader,
 									uint32 blockno);
 
-/* The same of all blocks of the segment. */
+/* The same of all blocks of the segment with these bounds; NULL: they are not known. */
 extern bool lsm_predicate_may_match_any(LsmPredicate *predicate, const LsmBounds *bounds);
 
 /* True: all rows of the block, and of the others of its zone, meet it. */
 extern bool lsm_predicate_must_match(LsmPredicate *predicate, LsmSegmentReader *reader,
 									 uint32 blockno);
+
+/* ---- lsm_predicate_prefix.c ---- */
+
+/* Is it the function of LIKE, or of ^@, for a column of that type? */
+extern bool lsm_predicate_is_prefix(Oid function, Oid coltype);
+
+/* What its right argument says; palloc'd. */
+extern void lsm_predicate_get_prefix(Oid function, Datum value, LsmPrefix *prefix);
+
+/* Where a string lies beside all that begin so: below 0, among them (0), above. */
+extern int	lsm_predicate_compare_prefix(const LsmPrefix *prefix, const char *bytes, Size len);
 
 /* ---- lsm_predicate_time.c ---- */
 

@@ -85,7 +85,7 @@ lsm_select_set(const LsmCondition *condition, const int64 *values, int n, uint8 
 			else
 				hi = middle;
 		}
-		pass[i] = lo < condition->nset && condition->set[lo] == values[i];
+		pass[i] = (lo < condition->nset && condition->set[lo] == values[i]) != condition->outside;
 	}
 }
 

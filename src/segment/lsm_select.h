@@ -16,7 +16,7 @@ typedef enum LsmConditionKind
 	LSM_COND_NOT_NULL,
 	LSM_COND_RANGE,				/* not null, and inside (or outside) of lo to
 								 * hi */
-	LSM_COND_SET,				/* not null, and one of some numbers */
+	LSM_COND_SET,				/* not null, and one (or none) of some numbers */
 	LSM_COND_TEST				/* not null, and test() says so */
 } LsmConditionKind;
 
@@ -36,7 +36,7 @@ typedef struct LsmCondition
 	int			attnum;			/* column, from 1 */
 	LsmConditionKind kind;
 	LsmNumberOrder order;
-	bool		outside;		/* RANGE: values that are not in it */
+	bool		outside;		/* RANGE, SET: values that are not in it */
 	int64		lo;				/* RANGE: both ends belong to it; lo > hi:
 								 * empty */
 	int64		hi;
@@ -50,12 +50,12 @@ typedef struct LsmCondition
 	struct LsmCondition *also;
 
 	/*
-	 * SCALED: set lo and hi for numbers of that scale.
+	 * SCALED: set lo and hi, or set, for numbers of that scale.
 	 */
 	void		(*rescale) (struct LsmCondition *condition, int scale);
 
 	/*
-	 * TEST, and RANGE of numerics where a chunk does not have integers.
+	 * TEST, and numerics where a chunk does not have integers.
 	 */
 	bool		(*test) (struct LsmCondition *condition, Datum value);
 } LsmCondition;
