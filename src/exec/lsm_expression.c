@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * lsm_expression.c
- *	  Sums, differences and products of columns and constants, for all rows of a
- *	  block at once.
+ *	  Sums, differences, products and negatives of columns and constants, for all
+ *	  rows of a block at once.
  *
- * Integers are what they are, numerics integers of a scale.  The result is the
+ * Integers are what they are, dates too (of which there are differences only), numerics integers of a scale.  The result is the
  * server's: a sum or difference of numerics has the greater of both scales, a
  * product has their sum; and where integers overflow, the server raises an error.
  * So bounds go along with the numbers, from what the column's encoding tells up to
@@ -24,7 +24,9 @@
 #include "lsm_expression.h"
 #include "lsm_floats.h"
 #include "lsm_numbers.h"
+#include "nodes/makefuncs.h"
 #include "nodes/primnodes.h"
+#include "utils/date.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -69,6 +71,7 @@ static const LsmExpressionFunction lsm_expression_functions[] = {
 	{F_FLOAT8MI, LSM_EXPR_SUBTRACT, FLOAT8OID},
 	{F_FLOAT48MI, LSM_EXPR_SUBTRACT, FLOAT8OID},
 	{F_FLOAT84MI, LSM_EXPR_SUBTRACT, FLOAT8OID},
+	{F_DATE_MI, LSM_EXPR_SUBTRACT, INT4OID},
 	{F_INT2MUL, LSM_EXPR_MULTIPLY, INT2OID},
 	{F_INT4MUL, LSM_EXPR_MULTIPLY, INT4OID},
 	{F_INT24MUL, LSM_EXPR_MULTIPLY, INT4OID},
@@ -83,6 +86,16 @@ static const LsmExpressionFunction lsm_expression_functions[] = {
 	{F_FLOAT8MUL, LSM_EXPR_MULTIPLY, FLOAT8OID},
 	{F_FLOAT48MUL, LSM_EXPR_MULTIPLY, FLOAT8OID},
 	{F_FLOAT84MUL, LSM_EXPR_MULTIPLY, FLOAT8OID},
+};
+
+/* Negatives: 0 less a number, and the product of a float and -1, as 0 less 0 is not -0. */
+static const LsmExpressionFunction lsm_expression_negatives[] = {
+	{F_INT2UM, LSM_EXPR_SUBTRACT, INT2OID},
+	{F_INT4UM, LSM_EXPR_SUBTRACT, INT4OID},
+	{F_INT8UM, LSM_EXPR_SUBTRACT, INT8OID},
+	{F_NUMERIC_UMINUS, LSM_EXPR_SUBTRACT, NUMERICOID},
+	{F_FLOAT4UM, LSM_EXPR_MULTIPLY, FLOAT4OID},
+	{F_FLOAT8UM, LSM_EXPR_MULTIPLY, FLOAT8OID},
 };
 
 /* Casts that change nothing: all floats are float8 here. */
@@ -143,6 +156,7 @@ lsm_expression_intern(LsmExpressions *expressions, LsmExpression *expression)
 		if (other->kind == expression->kind && other->attnum == expression->attnum &&
 			other->type == expression->type &&
 			other->left == expression->left && other->right == expression->right &&
+			other->dates == expression->dates &&
 			other->least == expression->least && other->most == expression->most &&
 			other->numbers.min == expression->numbers.min &&
 			other->numbers.scale == expression->numbers.scale)
@@ -172,6 +186,9 @@ lsm_expression_const(LsmExpression *expression, const Const *node)
 		case INT4OID:
 			numbers->min = DatumGetInt32(node->constvalue);
 			break;
+		case DATEOID:
+			numbers->min = DatumGetDateADT(node->constvalue);
+			break;
 		case INT8OID:
 			numbers->min = DatumGetInt64(node->constvalue);
 			break;
@@ -197,25 +214,90 @@ lsm_expression_const(LsmExpression *expression, const Const *node)
 	return true;
 }
 
+/* What a function is, of a list; NULL: not in it. */
+static const LsmExpressionFunction *
+lsm_expression_find(const LsmExpressionFunction *functions, int n, Oid function)
+{
+	for (int i = 0; i < n; i++)
+		if (functions[i].function == function)
+			return &functions[i];
+	return NULL;
+}
+
+static LsmExpression *
+lsm_expression_begin(const LsmExpressionFunction *function)
+{
+	LsmExpression *expression = palloc0(sizeof(LsmExpression));
+
+	expression->kind = function->kind;
+	expression->type = function->type;
+	lsm_expression_limits(expression, function->type);
+	return expression;
+}
+
+/* The operand of a negative that makes it a sum or product: 0, or a float's -1. */
+static LsmExpression *
+lsm_expression_make_factor(LsmExpressions *expressions, Oid type)
+{
+	LsmExpression *expression = palloc0(sizeof(LsmExpression));
+	Const	   *factor = lsm_type_is_float(type) ?
+		makeConst(FLOAT8OID, -1, InvalidOid, sizeof(float8), Float8GetDatum(-1), false,
+				  FLOAT8PASSBYVAL) :
+		makeConst(INT2OID, -1, InvalidOid, sizeof(int16), Int16GetDatum(0), false, true);
+
+	lsm_expression_limits(expression, InvalidOid);
+	(void) lsm_expression_const(expression, factor);
+	return lsm_expression_intern(expressions, expression);
+}
+
+static LsmExpression *
+lsm_expression_make_negative(LsmExpressions *expressions, const OpExpr *op, Index varno)
+{
+	const LsmExpressionFunction *function =
+		lsm_expression_find(lsm_expression_negatives, lengthof(lsm_expression_negatives),
+							get_opcode(op->opno));
+	LsmExpression *expression;
+
+	if (function == NULL)
+		return NULL;
+	expression = lsm_expression_begin(function);
+	expression->right = lsm_expression_make(expressions, linitial(op->args), varno);
+	if (expression->right == NULL || expression->right->kind == LSM_EXPR_CONST)
+		return NULL;
+	expression->left = lsm_expression_make_factor(expressions, function->type);
+	return lsm_expression_intern(expressions, expression);
+}
+
+/* A date, of which there is nothing but the difference from another one. */
+static LsmExpression *
+lsm_expression_make_date(LsmExpressions *expressions, Node *node, Index varno)
+{
+	Oid			type;
+	AttrNumber	attnum = lsm_expression_column(node, varno, &type);
+
+	if (attnum != 0 && type == DATEOID)
+		return lsm_expression_make_column(expressions, attnum, type);
+	return attnum == 0 && IsA(node, Const) ? lsm_expression_make(expressions, node, varno) : NULL;
+}
+
 static LsmExpression *
 lsm_expression_make_op(LsmExpressions *expressions, const OpExpr *op, Index varno)
 {
+	const LsmExpressionFunction *function =
+		lsm_expression_find(lsm_expression_functions, lengthof(lsm_expression_functions),
+							get_opcode(op->opno));
+	LsmExpression *(*make) (LsmExpressions *, Node *, Index) = lsm_expression_make;
 	LsmExpression *expression;
-	Oid			function = get_opcode(op->opno);
-	int			i = 0;
 
-	while (i < (int) lengthof(lsm_expression_functions) &&
-		   lsm_expression_functions[i].function != function)
-		i++;
-	if (i == lengthof(lsm_expression_functions))
+	if (function == NULL)
 		return NULL;
-	expression = palloc0(sizeof(LsmExpression));
-	expression->kind = lsm_expression_functions[i].kind;
-	expression->type = lsm_expression_functions[i].type;
-	lsm_expression_limits(expression, expression->type);
-	expression->left = lsm_expression_make(expressions, linitial(op->args), varno);
+	if (function->function == F_DATE_MI)
+		make = lsm_expression_make_date;
+	expression = lsm_expression_begin(function);
+	expression->dates = function->function == F_DATE_MI;
+	expression->left = make(expressions, linitial(op->args), varno);
 	if (expression->left != NULL)
-		expression->right = lsm_expression_make(expressions, lsecond(op->args), varno);
+		expression->right = make(expressions, lsecond(op->args), varno);
 	/* constants have been computed by the planner */
 	if (expression->right == NULL || (expression->left->kind == LSM_EXPR_CONST &&
 									  expression->right->kind == LSM_EXPR_CONST))
@@ -226,20 +308,17 @@ lsm_expression_make_op(LsmExpressions *expressions, const OpExpr *op, Index varn
 static LsmExpression *
 lsm_expression_make_cast(LsmExpressions *expressions, const FuncExpr *func, Index varno)
 {
+	const LsmExpressionFunction *function =
+		lsm_expression_find(lsm_expression_float_casts, lengthof(lsm_expression_float_casts),
+							func->funcid);
 	LsmExpression *expression;
-	int			i = 0;
 
-	for (int j = 0; j < (int) lengthof(lsm_expression_casts); j++)
-		if (func->funcid == lsm_expression_casts[j])
+	for (int i = 0; i < (int) lengthof(lsm_expression_casts); i++)
+		if (func->funcid == lsm_expression_casts[i])
 			return lsm_expression_make(expressions, linitial(func->args), varno);
-	while (i < (int) lengthof(lsm_expression_float_casts) &&
-		   lsm_expression_float_casts[i].function != func->funcid)
-		i++;
-	if (i == lengthof(lsm_expression_float_casts))
+	if (function == NULL)
 		return NULL;
-	expression = palloc0(sizeof(LsmExpression));
-	expression->kind = LSM_EXPR_FLOAT;
-	expression->type = lsm_expression_float_casts[i].type;
+	expression = lsm_expression_begin(function);
 	expression->left = lsm_expression_make(expressions, linitial(func->args), varno);
 	if (expression->left == NULL || expression->left->kind == LSM_EXPR_CONST)
 		return NULL;
@@ -269,6 +348,8 @@ lsm_expression_make(LsmExpressions *expressions, Node *node, Index varno)
 	{
 		if (IsA(node, OpExpr) && list_length(((OpExpr *) node)->args) == 2)
 			return lsm_expression_make_op(expressions, (OpExpr *) node, varno);
+		if (IsA(node, OpExpr))
+			return lsm_expression_make_negative(expressions, (OpExpr *) node, varno);
 		if (IsA(node, FuncExpr))
 			return lsm_expression_make_cast(expressions, (FuncExpr *) node, varno);
 		if (!IsA(node, Const))
@@ -487,6 +568,13 @@ lsm_expression_try_column(LsmExpressions *expressions, LsmExpression *expression
 	return true;
 }
 
+/* Has it no date that is infinite, of which there is no difference? */
+static bool
+lsm_expression_finite(const LsmExpression *date)
+{
+	return date->numbers.min > DATEVAL_NOBEGIN && date->numbers.max < DATEVAL_NOEND;
+}
+
 static bool
 lsm_expression_try(LsmExpressions *expressions, LsmExpression *expression)
 {
@@ -501,6 +589,9 @@ lsm_expression_try(LsmExpressions *expressions, LsmExpression *expression)
 		return false;
 	if (expression->kind == LSM_EXPR_FLOAT)
 		return lsm_expression_cast(expressions, expression, rows);
+	if (expression->dates && !(lsm_expression_finite(expression->left) &&
+							   lsm_expression_finite(expression->right)))
+		return false;
 	if (lsm_type_is_float(expression->type))
 		done = lsm_expression_operate(expressions, expression, rows);
 	else

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * lsm_expression.h
- *	  Sums, differences and products of columns and constants, for all rows of a
- *	  block at once.
+ *	  Sums, differences, products and negatives of columns and constants, for all
+ *	  rows of a block at once.
  *
  *-------------------------------------------------------------------------
  */
@@ -41,6 +41,7 @@ typedef struct LsmExpression
 								 * it is a float */
 	struct LsmExpression *left;
 	struct LsmExpression *right;
+	bool		dates;			/* a difference of two dates, both finite */
 	int64		least;			/* beyond these the server raises an error, or
 								 * they are what 64 bits hold */
 	int64		most;
