@@ -15,7 +15,8 @@ INSERT INTO conditions VALUES
   ('id BETWEEN 7000 AND 7100'), ('id < 0'), ('id = 4242'), ('id IN (1, 11999, 20000)'), ('id > 9990 AND v < 5'),
   ('n BETWEEN 500.25 AND 510'), ('n > 100000'), ('t = ''row 003333'''), ('t > ''row 011990'''), ('f < 3'),
   ('f = ''NaN'''), ('d = ''2026-02-01'''), ('d > ''2027-01-01'''), ('v < 0'), ('v IS NULL'), ('id IS NOT NULL AND n IS NULL'),
-  ('id BETWEEN 1000 AND 1010 OR v = -1');
+  ('id BETWEEN 1000 AND 1010 OR v = -1'), ('t LIKE ''row 0042%'''), ('t LIKE ''nul_'''), ('t ^@ ''row 01'''), ('n IN (500.25, 2000.5, 1e9)'),
+  ('t IN (''row 000007'', ''row 009999'', ''no row'')'), ('id < 30 AND id NOT IN (5, 7)');
 
 CREATE FUNCTION bounds_differ() RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
@@ -145,6 +146,29 @@ SELECT bounds_opened() - :before = :segments AS all_opened;
 SELECT bounds_opened() AS before \gset
 SELECT sum(id) FROM bounds WHERE f < 0;
 SELECT bounds_opened() - :before = :segments AS all_opened;
+
+-- what a column is compared with is found before anything is passed over: it may flush and compact
+CREATE TABLE late (id int, v int, t text) USING lsm WITH (lsm.auto_compact = off);
+INSERT INTO late SELECT i, i % 100, repeat(md5(i::text), 10) FROM generate_series(1, 5000) i;
+SELECT lsm_flush('late') IS NOT NULL AS flushed;
+SELECT lsm_major_compact('late') IS NOT NULL AS compacted;
+CREATE FUNCTION late_flush(compact bool) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM lsm_flush('late');
+  IF compact THEN
+    PERFORM lsm_major_compact('late');
+  END IF;
+  RETURN 1000;
+END $$;
+UPDATE late SET v = 1000 WHERE id = 5;
+SELECT id FROM late WHERE v = (SELECT late_flush(false));
+UPDATE late SET v = 1000 WHERE id = 4000;
+SELECT id FROM late WHERE v = (SELECT late_flush(true));
+UPDATE late SET v = 1000 WHERE id = 3000;
+SELECT count(*), sum(id) FROM late WHERE v = (SELECT late_flush(true));
+SELECT lsm_check('late');
+DROP FUNCTION late_flush;
+DROP TABLE late;
 
 SELECT lsm_check('bounds');
 DROP FUNCTION bounds_opened;

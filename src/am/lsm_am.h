@@ -243,6 +243,12 @@ typedef struct LsmBatchScan
 
 	/* the same of a segment as a whole; it need not be open.  May be NULL */
 	bool		(*pass) (void *arg, const LsmManifestEntry *entry);
+
+	/*
+	 * A block of that segment comes next: true if something had to be evaluated first, which
+	 * may have got a new view.  None of the others does that.  May be NULL
+	 */
+	bool		(*prepare) (void *arg, const LsmManifestEntry *entry);
 	void	   *arg;
 
 	/*
@@ -407,6 +413,7 @@ extern bool lsm_relid_is_lsm(Oid relid);
 
 /* ---- lsm_estimate.c ---- */
 extern double lsm_estimate_changed(Relation rel);
+extern double lsm_estimate_overlap(Relation rel);
 extern double lsm_estimate_log_pages(Relation rel);
 extern void lsm_estimate_blocks(Relation rel, double *all, double *cold);
 extern void lsm_estimate_opened(Relation rel, double *blocks, double *bytes);

@@ -194,6 +194,7 @@ lsm_batch_end(LsmBatchScan *batch)
 {
 	lsm_batch_drop(batch);
 	batch->scan->skip = NULL;
+	batch->scan->pass = NULL;
 	if (batch->mask != NULL)
 		pfree(batch->mask);
 	if (batch->changed != NULL)
@@ -674,17 +675,13 @@ lsm_batch_leap(LsmBatchScan *batch, LsmView *view, const LsmManifestEntry *entry
 	LsmSegmentReader *reader;
 	uint32		blocks = entry->blocks;
 	LsmTouch	asked;
-	int			n = 0;
+	int			n;
 
 	if (batch->wanted != NULL || batch->changed_segment == entry->uid ||
-		!lsm_batch_pass_ahead(batch, entry))
+		lsm_view_increments_meet(view, first, hi) || !lsm_batch_pass_ahead(batch, entry))
 		return 0;
 	scan->unit_lo = first;
-	for (int i = 0; i < view->nincrements && n == 0; i++)
-		n = view->increments[i]->first_tid <= hi && view->increments[i]->last_tid >= scan->unit_lo;
-	if (n == 0)
-		n = lsm_batch_collect(batch, view, scan->unit_lo, hi,
-							  lsm_batch_skip_asked(batch, &asked));
+	n = lsm_batch_collect(batch, view, first, hi, lsm_batch_skip_asked(batch, &asked));
 	if (n < 0)
 		return -1;
 	if (n > 0)
@@ -888,6 +885,8 @@ lsm_batch_next(LsmBatchScan *batch)
 		}
 		if (range == NULL)
 		{
+			if (batch->prepare != NULL && batch->prepare(batch->arg, entry))
+				continue;
 			if (!lsm_batch_load_block(batch, view, entry, first))
 				continue;
 		}

@@ -159,6 +159,18 @@ lsm_estimate_changed(Relation rel)
 	return counts.changed;
 }
 
+/* The part of the base segments that increments lie over, which are not passed over as a whole. */
+double
+lsm_estimate_overlap(Relation rel)
+{
+	LsmView    *view = lsm_view_get(rel, lsm_table_open(rel));
+	int			n = 0;
+
+	for (int i = 0; i < view->nbase && view->nincrements > 0; i++)
+		n += lsm_view_increments_meet(view, view->base[i]->first_tid, view->base[i]->last_tid);
+	return (double) n / Max(view->nbase, 1);
+}
+
 /*
  * Pages of the row log, which have no zone maps, so that each scan reads them.  A table
  * whose memtable has just been flushed has none, but will: where there are pages for

@@ -136,7 +136,7 @@ lsm_funcs_major(Relation rel, LsmJobStats *stats)
 	lsm_major_finish(rel, stats);
 	lsm_cold_move_all(rel, stats);
 
-	/* workers may have been moving some; if they failed, so do we */
+	/* wait for those that workers are moving, and move what they have not */
 	lsm_major_wait(rel);
 	lsm_cold_move_all(rel, stats);
 	lsm_cold_tidy(rel);

@@ -123,6 +123,7 @@ lsm_scan_feed_pass(LsmScan scan, LsmTid end, int most)
 
 	while (scan->pass != NULL && n < most && i < view->nbase &&
 		   Max(view->base[i]->first_tid, scan->feed_tid) <= end &&
+		   !lsm_view_increments_meet(view, view->base[i]->first_tid, view->base[i]->last_tid) &&
 		   scan->pass(scan->skip_arg, view->base[i]))
 	{
 		scan->feed_tid = view->base[i++]->last_tid + 1;

@@ -112,25 +112,6 @@ lsm_bounds_keep(const LsmBounds *bounds)
 	return known->bounds;
 }
 
-/* What the block cache has of them; NULL: nothing. */
-static LsmBounds *
-lsm_bounds_cached(uint64 uid)
-{
-	uint32		bytes = lsm_sharedcache_length(uid, LSM_CACHE_BOUNDS);
-	LsmBounds  *bounds;
-
-	if (bytes == 0)
-		return NULL;
-	bounds = palloc(bytes);
-	if (lsm_sharedcache_get(uid, LSM_CACHE_BOUNDS, bytes, (char *) bounds, LSM_TOUCH_POINT))
-	{
-		lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_HIT, 1);
-		return bounds;
-	}
-	pfree(bounds);
-	return NULL;
-}
-
 void
 lsm_segment_bounds_place(const LsmManifestEntry *entry, LsmAheadPlace *place)
 {
@@ -142,6 +123,29 @@ lsm_segment_bounds_place(const LsmManifestEntry *entry, LsmAheadPlace *place)
 	place->blockno = LSM_CACHE_BOUNDS;
 	place->offset = (pages - Min(pages, 1)) * LSM_PAGE_PAYLOAD;
 	place->len = (uint32) (total - place->offset);
+}
+
+/* What the block cache has of them; NULL: nothing. */
+static LsmBounds *
+lsm_bounds_cached(Relation rel, const LsmManifestEntry *entry)
+{
+	uint32		bytes = lsm_sharedcache_length(entry->uid, LSM_CACHE_BOUNDS);
+	LsmAheadPlace place;
+	LsmBounds  *bounds;
+
+	if (bytes == 0)
+		return NULL;
+	bounds = palloc(bytes);
+	if (lsm_sharedcache_get(entry->uid, LSM_CACHE_BOUNDS, bytes, (char *) bounds,
+							LSM_TOUCH_POINT))
+	{
+		lsm_segment_bounds_place(entry, &place);
+		lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_HIT, 1);
+		lsm_segpages_count(rel, lsm_segpages_span(place.offset, place.len), true);
+		return bounds;
+	}
+	pfree(bounds);
+	return NULL;
 }
 
 /*
@@ -186,7 +190,7 @@ lsm_segment_bounds_get(Relation rel, LsmTable *table, const LsmManifestEntry *en
 			LsmBounds  *found;
 
 			lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_WANTED, 1);
-			found = lsm_bounds_cached(entry->uid);
+			found = lsm_bounds_cached(rel, entry);
 			if (found == NULL)
 				found = lsm_bounds_read(rel, table, entry);
 			if (found != NULL)

@@ -28,7 +28,6 @@
 #include "lsm_cold_move.h"
 #include "lsm_compact.h"
 #include "lsm_pick.h"
-#include "lsm_request.h"
 #include "lsm_sharedcache.h"
 #include "lsm_stop.h"
 #include "lsm_wal.h"
@@ -624,7 +623,7 @@ lsm_major(Relation rel, LsmJobStats *stats)
 
 		/* while the next part is merged a worker may move what this one has made */
 		if (!sweep.done && OidIsValid(lsm_cold_attached(rel)))
-			lsm_worker_request(rel);
+			lsm_job_ask(rel);
 	}
 	lsm_claim_release(LSM_OWNER_MAJOR);
 	lsm_job_unlock(rel, LSM_OWNER_MAJOR);

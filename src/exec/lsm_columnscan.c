@@ -155,7 +155,10 @@ lsm_columnscan_prepare(LsmColumnScan *cscan)
 	lsm_columnscan_asks(cscan);
 }
 
-/* Does a condition rule out the block, or, by its bounds, the segment as a whole? */
+/*
+ * Does a condition rule out the block, or, by its bounds (NULL: not known), the segment as a
+ * whole?
+ */
 static bool
 lsm_columnscan_rules_out(LsmColumnScan *cscan, const LsmBounds *bounds,
 						 LsmSegmentReader *reader, uint32 blockno)
@@ -184,19 +187,29 @@ static bool
 lsm_columnscan_has_zones(LsmColumnScan *cscan)
 {
 	for (int i = 0; i < cscan->npredicates; i++)
-		if (cscan->predicates[i]->zones || cscan->predicates[i]->never)
+		if (cscan->predicates[i]->zones)
 			return true;
 	return false;
+}
+
+/* A table of one block is read rather than prepared for. */
+static bool
+lsm_columnscan_prepare_unit(void *arg, const LsmManifestEntry *entry)
+{
+	LsmColumnScan *cscan = arg;
+
+	if (cscan->prepare == NULL || (cscan->batch.units == 0 && entry->blocks == 1))
+		return false;
+	lsm_columnscan_prepare(cscan);
+	return true;
 }
 
 /* May blocks of the segment be skipped? */
 static bool
 lsm_columnscan_may_skip(LsmColumnScan *cscan, const LsmManifestEntry *entry)
 {
-	/* a table of one block is read rather than prepared for */
-	if (cscan->prepare != NULL && cscan->batch.units == 0 && entry->blocks == 1)
+	if (cscan->prepare != NULL)
 		return false;
-	lsm_columnscan_prepare(cscan);
 
 	/*
 	 * A serializable reader must meet rows that it does not see yet; if it
@@ -210,12 +223,13 @@ static bool
 lsm_columnscan_pass(void *arg, const LsmManifestEntry *entry)
 {
 	LsmColumnScan *cscan = arg;
-	const LsmBounds *bounds;
+	const LsmBounds *bounds = NULL;
 
-	if (!lsm_columnscan_may_skip(cscan, entry) || !lsm_columnscan_has_zones(cscan))
+	if (!lsm_columnscan_may_skip(cscan, entry))
 		return false;
-	bounds = lsm_segment_bounds_get(cscan->rel, ((LsmScan) cscan->scan)->table, entry);
-	return bounds != NULL && lsm_columnscan_rules_out(cscan, bounds, NULL, 0);
+	if (lsm_columnscan_has_zones(cscan))
+		bounds = lsm_segment_bounds_get(cscan->rel, ((LsmScan) cscan->scan)->table, entry);
+	return lsm_columnscan_rules_out(cscan, bounds, NULL, 0);
 }
 
 static bool
@@ -228,7 +242,7 @@ lsm_columnscan_skip(void *arg, LsmSegmentReader *reader, const LsmManifestEntry 
 	if (!lsm_columnscan_may_skip(cscan, entry))
 		return false;
 	bounds = lsm_segment_bounds(reader);
-	return (bounds != NULL && lsm_columnscan_rules_out(cscan, bounds, NULL, 0)) ||
+	return lsm_columnscan_rules_out(cscan, bounds, NULL, 0) ||
 		lsm_columnscan_rules_out(cscan, NULL, reader, blockno) ||
 		(cscan->beaten != NULL && cscan->beaten(cscan->arg, reader, blockno));
 }
@@ -284,6 +298,7 @@ lsm_columnscan_start(LsmColumnScan *cscan)
 	{
 		cscan->batch.skip = lsm_columnscan_skip;
 		cscan->batch.pass = lsm_columnscan_pass;
+		cscan->batch.prepare = lsm_columnscan_prepare_unit;
 	}
 	if (cscan->known != NULL)
 	{

@@ -154,6 +154,7 @@ lsm_scanpath_without_zones(Oid relid, double npages, LsmScanCost *cost)
 	double		logged = Min(lsm_estimate_log_pages(relation) / Max(npages, 1.0), 1);
 
 	cost->changed = (1 - cost->read) * lsm_estimate_changed(relation);
+	cost->whole *= 1 - lsm_estimate_overlap(relation);
 	cost->read = logged + (1 - logged) * cost->read;
 	table_close(relation, NoLock);
 }

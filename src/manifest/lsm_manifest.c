@@ -429,6 +429,15 @@ lsm_view_find_base(LsmView *view, LsmTid tid)
 	return lo;
 }
 
+bool
+lsm_view_increments_meet(LsmView *view, LsmTid lo, LsmTid hi)
+{
+	for (int i = 0; i < view->nincrements; i++)
+		if (view->increments[i]->first_tid <= hi && view->increments[i]->last_tid >= lo)
+			return true;
+	return false;
+}
+
 /* ---- changing ---- */
 
 /* Make a leaf the edit's own, with room for more. */

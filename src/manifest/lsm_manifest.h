@@ -42,6 +42,9 @@ extern LsmRowRange *lsm_view_range(LsmView *view, BlockNumber lb);
 /* The first insert or baseline segment whose last_tid is >= tid; nbase if none. */
 extern int	lsm_view_find_base(LsmView *view, LsmTid tid);
 
+/* Is there an increment with roots between two, or around them? */
+extern bool lsm_view_increments_meet(LsmView *view, LsmTid lo, LsmTid hi);
+
 /* Outcome of the n-th unresolved xid of a segment. */
 static inline int
 lsm_entry_outcome(const LsmManifestEntry *entry, uint32 n)

@@ -43,8 +43,11 @@ lsm_bounds_make(MemoryContext context, uint64 uid, uint32 natts, const LsmColumn
 	bounds->uid = uid;
 	bounds->natts = natts;
 	bounds->zone_bytes = (uint32) zone_bytes;
-	memcpy(bounds->columns, columns, natts * sizeof(LsmColumnEntry));
-	memcpy(lsm_bounds_of_columns(bounds), zone, zone_bytes);
+	if (natts > 0)
+	{
+		memcpy(bounds->columns, columns, natts * sizeof(LsmColumnEntry));
+		memcpy(lsm_bounds_of_columns(bounds), zone, zone_bytes);
+	}
 	return bounds;
 }
 
@@ -133,27 +136,29 @@ lsm_reader_check_bounds(LsmSegmentReader *reader)
 
 /* ---- of the last bytes of one ---- */
 
-/* The section of that kind, if all of it is in the tail and proves; NULL: it is not. */
-static const uint8 *
+/* The section of that kind, if all of it is in the tail, else NULL.  False: it does not prove. */
+static bool
 lsm_tail_section(uint64 uid, const LsmSegmentTrailer *trailer, const uint8 *entries, int kind,
-				 const uint8 *tail, Size tail_bytes, uint64 tail_offset, Size *len)
+				 const uint8 *tail, Size tail_bytes, uint64 tail_offset, const uint8 **bytes,
+				 Size *len)
 {
+	*bytes = NULL;
+	*len = 0;
 	for (uint32 i = 0; i < trailer->sections; i++)
 	{
 		LsmSectionEntry section;
-		const uint8 *bytes;
 
 		memcpy(&section, entries + i * sizeof(section), sizeof(section));
 		if (section.kind != kind)
 			continue;
 		if (section.offset < tail_offset || section.offset - tail_offset > tail_bytes ||
 			section.length > tail_bytes - (section.offset - tail_offset))
-			return NULL;
-		bytes = tail + (section.offset - tail_offset);
+			break;
+		*bytes = tail + (section.offset - tail_offset);
 		*len = section.length;
-		return EQ_CRC32C(lsm_segment_crc(uid, bytes, section.length), section.crc) ? bytes : NULL;
+		return EQ_CRC32C(lsm_segment_crc(uid, *bytes, section.length), section.crc);
 	}
-	return NULL;
+	return true;
 }
 
 LsmBounds *
@@ -170,12 +175,12 @@ lsm_segment_tail_bounds(uint64 uid, uint64 total_bytes, const void *tail, Size t
 	LsmColumnEntry *columns;
 	LsmBounds  *bounds = NULL;
 
-	if (entries == NULL)
+	if (entries == NULL ||
+		!lsm_tail_section(uid, &trailer, entries, LSM_SECTION_BOUNDS, tail, tail_bytes,
+						  tail_offset, &zone, &zone_bytes) ||
+		!lsm_tail_section(uid, &trailer, entries, LSM_SECTION_PROPERTIES, tail, tail_bytes,
+						  tail_offset, &properties, &len))
 		return NULL;
-	zone = lsm_tail_section(uid, &trailer, entries, LSM_SECTION_BOUNDS, tail, tail_bytes,
-							tail_offset, &zone_bytes);
-	properties = lsm_tail_section(uid, &trailer, entries, LSM_SECTION_PROPERTIES, tail, tail_bytes,
-								  tail_offset, &len);
 	if (trailer.version != LSM_SEGMENT_VERSION || zone == NULL || properties == NULL ||
 		len < sizeof(props))
 		return lsm_bounds_make(CurrentMemoryContext, uid, 0, NULL, NULL, 0);
