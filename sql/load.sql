@@ -61,6 +61,26 @@ VACUUM load;
 SELECT count(*), sum(id), sum(b) FROM load;
 SELECT lsm_check('load');
 
+-- COPY: of many lines, of some of which the last is bad, and from the client
+CREATE TABLE load_copy (id int, a text, b numeric, CHECK (id <> -1)) USING lsm;
+BEGIN;
+COPY load_copy FROM PROGRAM 'seq 1 20000 | sed "s/.*/&|line &|&.5/"' WITH (DELIMITER '|');
+SELECT count(*), sum(id), sum(b), count(DISTINCT a) FROM load_copy;
+SELECT count(DISTINCT (ctid::text::point)[0]) BETWEEN 20000 / 291 AND 20000 / 291 * 1.1 AS dense FROM load_copy;
+COMMIT;
+COPY load_copy FROM PROGRAM 'seq 1 20000 | sed "s/.*/&|line &|&.5/"; echo "1|bad|none"' WITH (DELIMITER '|');
+COPY load_copy FROM PROGRAM 'seq 1 20000 | sed "s/.*/&|line &|&.5/"; echo "-1|refused|1"' WITH (DELIMITER '|');
+COPY load_copy FROM stdin;
+-5	from the client	\N
+-6	\N	7.5
+\.
+SELECT count(*), sum(id), sum(b), count(DISTINCT a) FROM load_copy;
+SELECT count(*) AS flush FROM lsm_flush('load_copy');
+VACUUM load_copy;
+SELECT count(*), sum(id), sum(b), count(DISTINCT a) FROM load_copy;
+SELECT lsm_check('load_copy');
+DROP TABLE load_copy;
+
 -- rolled back, little and much, with and without a flush in between
 BEGIN;
 INSERT INTO load SELECT i, 'rolled back', 0 FROM generate_series(70001, 70100) i;
