@@ -6,6 +6,7 @@
  * The functions here are not part of the extension's SQL: the test declares them itself.
  *
  *	  lsm_test_chunk(anyarray, text, int)	one column chunk and back
+ *	  lsm_test_chunk_rate(anyarray)		how fast a chunk is read (bench/decode.sh)
  *	  lsm_test_tids(bigint[])			searching a chunk of TIDs
  *
  *-------------------------------------------------------------------------
@@ -16,11 +17,14 @@
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "lsm_test_segment.h"
+#include "miscadmin.h"
+#include "portability/instr_time.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
 PG_FUNCTION_INFO_V1(lsm_test_chunk);
+PG_FUNCTION_INFO_V1(lsm_test_chunk_rate);
 PG_FUNCTION_INFO_V1(lsm_test_tids);
 
 /* Bring a varlena to another header, as a tuple might have it. */
@@ -169,6 +173,116 @@ lsm_test_chunk(PG_FUNCTION_ARGS)
 		appendStringInfoString(&result, ", nulls");
 	if (flags & LSM_CHUNK_ZSTD)
 		appendStringInfoString(&result, ", zstd");
+	PG_RETURN_TEXT_P(cstring_to_text(result.data));
+}
+
+/* Milliseconds that a rate is measured for. */
+#define TEST_RATE_MS	100
+
+typedef enum LsmTestWay
+{
+	TEST_AS_INTS,				/* numbers of a vector, in 64 bits */
+	TEST_AS_SUM,				/* their sum, from what is stored */
+	TEST_AS_DATUMS				/* what slots get */
+} LsmTestWay;
+
+/* Read all of a chunk once; false: it cannot be read that way. */
+static bool
+lsm_test_read_chunk(LsmChunk *chunk, LsmTestWay way, int64 *room)
+{
+	Datum	   *decoded;
+	bool	   *nulls;
+	int128		sum = 0;
+
+	switch (way)
+	{
+		case TEST_AS_INTS:
+			if (chunk->vector.strings || chunk->vector.encoding == LSM_ENC_NULLS)
+				return false;
+			lsm_vector_ints(chunk, &chunk->vector, room);
+			return true;
+		case TEST_AS_SUM:
+			return !chunk->vector.strings && chunk->vector.encoding != LSM_ENC_NULLS &&
+				lsm_vector_sum(chunk, &chunk->vector, &sum);
+		default:
+			lsm_chunk_decode(chunk, &decoded, &nulls);
+			return true;
+	}
+}
+
+/*
+ * Tell how a chunk of an array's elements is encoded, and how many million rows a second are
+ * read of it.
+ */
+Datum
+lsm_test_chunk_rate(PG_FUNCTION_ARGS)
+{
+	static const char *const names[] = {"ints", "sum", "datums"};
+	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(0);
+	LsmColumnType type;
+	LsmTestSource source;
+	LsmCodecPlace place;
+	LsmColumn  *column;
+	LsmChunkFacts facts;
+	LsmChunk   *chunk;
+	StringInfoData out;
+	StringInfoData result;
+	MemoryContext loop = AllocSetContextCreate(CurrentMemoryContext, "lsm test rate",
+											   ALLOCSET_DEFAULT_SIZES);
+	Datum	   *values;
+	bool	   *nulls;
+	int64	   *room;
+	int			n;
+	uint8		encoding;
+	uint8		flags;
+	uint32		offset;
+
+	memset(&type, 0, sizeof(type));
+	type.typid = ARR_ELEMTYPE(array);
+	get_typlenbyvalalign(type.typid, &type.typlen, &type.typbyval, &type.typalign);
+	deconstruct_array(array, type.typid, type.typlen, type.typbyval, type.typalign,
+					  &values, &nulls, &n);
+	if (n == 0 || n > LSM_BLOCK_MAX_ROWS)
+		elog(ERROR, "%d values are no chunk", n);
+	column = lsm_column_create(&type, type.typid == NUMERICOID);
+	for (int i = 0; i < n; i++)
+		lsm_column_add(column, values[i], nulls[i]);
+	initStringInfo(&out);
+	lsm_chunk_encode(lsm_encoder_create(3), column, &out, &encoding, &flags, &offset, &facts);
+	enlargeStringInfo(&out, LSM_CODEC_SLACK);
+	room = palloc(n * sizeof(int64));
+	lsm_test_source(&source, NULL, 0);
+	place.source = &source.source;
+	place.blockno = 7;
+
+	initStringInfo(&result);
+	appendStringInfo(&result, "%s%s, %.1f bits a row:", lsm_encoding_name(encoding),
+					 flags & LSM_CHUNK_ZSTD ? " (zstd)" : "", 8.0 * (out.len - offset) / n);
+	for (LsmTestWay way = TEST_AS_INTS; way <= TEST_AS_DATUMS; way++)
+	{
+		instr_time	start;
+		instr_time	took;
+		int64		rounds = 0;
+
+		INSTR_TIME_SET_CURRENT(start);
+		do
+		{
+			MemoryContext caller = MemoryContextSwitchTo(loop);
+
+			CHECK_FOR_INTERRUPTS();
+			chunk = lsm_chunk_open(loop, &place, &type, encoding, flags,
+								   (uint8 *) out.data + offset, out.len - offset, n);
+			if (!lsm_test_read_chunk(chunk, way, room))
+				rounds = -1;
+			MemoryContextSwitchTo(caller);
+			MemoryContextReset(loop);
+			INSTR_TIME_SET_CURRENT(took);
+			INSTR_TIME_SUBTRACT(took, start);
+		} while (rounds++ >= 0 && INSTR_TIME_GET_MILLISEC(took) < TEST_RATE_MS);
+		if (rounds > 0)
+			appendStringInfo(&result, " %s %.0f", names[way],
+							 (double) rounds * n / 1000 / INSTR_TIME_GET_MILLISEC(took));
+	}
 	PG_RETURN_TEXT_P(cstring_to_text(result.data));
 }
 
