@@ -163,6 +163,10 @@ compare_judge "COPY of 1000, rows" /s told -
 compare_judge "COPY of 1000, WAL" MB told -
 compare_judge "index, 0 workers" /s told -
 compare_judge "index, 2 workers" /s told -
+for side in heap test; do
+	bench_say "index of $(compare_am $side): two workers $(bench_calc %.2f \
+		"$(compare_median "index, 2 workers" $side) / $(compare_median "index, 0 workers" $side)") times as fast as none"
+done
 bench_verify load_test
 compare_print_results
 bench_finish

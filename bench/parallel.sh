@@ -9,6 +9,8 @@
 # table of which most rows were deleted, all that is left lies together, and a corner has
 # been changed since: its ranges must be as even.  EXPLAIN (ANALYZE) is shown for both.
 #
+# "Aggregates" are computed inside the scan (LsmAgg), partially, by one worker and by two: told.
+#
 # "Bitmap" is the same of a third of the rows, anywhere, through a bitmap that one process
 # makes: it is printed only.
 #
@@ -82,6 +84,23 @@ judge_workers()
 	fi
 }
 
+# tell_aggregates: what the scan computes itself.
+tell_aggregates()
+{
+	local query="SELECT sum(l_extendedprice * (1 - l_discount)), avg(l_quantity), count(*) FROM lineitem"
+	local n round one=() two=()
+
+	bench_psql parallel -c "$(workers_settings 2)" -c "EXPLAIN (COSTS off) $query" | grep -q "Parallel Custom Scan (LsmAgg)" ||
+		bench_die "the plan is not LsmAgg by workers"
+	for ((round = 0; round < rounds; round++)); do
+		for n in 1 2; do
+			if [ $n = 1 ]; then one+=("$(timed "$query" "$(workers_settings 1)")"); else two+=("$(timed "$query" "$(workers_settings 2)")"); fi
+		done
+	done
+	bench_say "aggregates: one worker $(bench_median "${one[@]}") ms, two $(bench_median "${two[@]}") ms," \
+		"$(bench_calc %.2f "$(bench_median "${one[@]}") / $(bench_median "${two[@]}")") times as fast"
+}
+
 # compare_cold LABEL QUERY: leaves how many times as fast as heap lsm is in ratio.
 compare_cold()
 {
@@ -121,6 +140,7 @@ case $parts in
 	*" workers "*)
 		bench_section "workers"
 		judge_workers lineitem even
+		tell_aggregates
 		bench_sql parallel "$(bench_lineitem_ddl skewed lsm)"
 		bench_lineitem_copy parallel skewed "$file"
 		bench_sql parallel "DELETE FROM skewed WHERE l_orderkey < (SELECT max(l_orderkey) * 9 / 10 FROM lineitem)"
