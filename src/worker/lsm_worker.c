@@ -584,16 +584,17 @@ lsm_worker_main(Datum arg)
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 	if (slot.visit)
-	{
 		lsm_worker_visit();
-		lsm_worker_sweep_stores();
-	}
 	do
 	{
 		relid = lsm_request_take(MyDatabaseId);
 		if (OidIsValid(relid))
 			lsm_worker_serve(relid);
 	} while (OidIsValid(relid) && !lsm_worker_should_leave());
+
+	/* a store that does not answer must not keep tables waiting */
+	if (slot.visit)
+		lsm_worker_sweep_stores();
 	error_context_stack = callback.previous;
 	lsm_worker_complete = true;
 	proc_exit(0);
