@@ -201,7 +201,9 @@ lsm_predicate_classify_prefix(LsmPredicate *predicate)
 	Const	   *pattern = (Const *) predicate->expr;
 	LsmPrefix	prefix;
 
+	/* newer servers raise an error where the collation is not known */
 	if (predicate->array || predicate->swapped ||
+		(predicate->coltype != BYTEAOID && !OidIsValid(predicate->collation)) ||
 		!lsm_predicate_deterministic(predicate->collation))
 		return;
 	predicate->strategy = LSM_STRATEGY_PREFIX;
