@@ -153,7 +153,7 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'lsm_stat_progress_sql'
 LANGUAGE C STRICT;
 COMMENT ON FUNCTION lsm_stat_progress() IS
-    'flushes and compactions that run now';
+    'flushes, compactions and moves of segments that run now';
 
 CREATE VIEW lsm_stat_progress_compaction AS
     SELECT p.pid, p.datid, d.datname, p.relid, p.job, p.phase,
@@ -162,7 +162,7 @@ CREATE VIEW lsm_stat_progress_compaction AS
     FROM @extschema@.lsm_stat_progress() p
         LEFT JOIN pg_catalog.pg_database d ON d.oid = p.datid;
 COMMENT ON VIEW lsm_stat_progress_compaction IS
-    'flushes and compactions that run now';
+    'flushes, compactions and moves of segments that run now';
 GRANT SELECT ON lsm_stat_progress_compaction TO PUBLIC;
 
 -- How segments are read past shared buffers, by the whole server: a row for each

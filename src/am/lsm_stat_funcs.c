@@ -465,6 +465,8 @@ lsm_stat_kind_name(LsmJobKind kind)
 			return "flush";
 		case LSM_JOB_MINOR:
 			return "minor compaction";
+		case LSM_JOB_MOVE:
+			return "move";
 		default:
 			return "major compaction";
 	}
@@ -481,6 +483,8 @@ lsm_stat_phase_name(LsmJobPhase phase)
 			return "preparing";
 		case LSM_PHASE_MERGING:
 			return "merging";
+		case LSM_PHASE_MOVING:
+			return "moving segments";
 		default:
 			return "swapping segments";
 	}

@@ -128,20 +128,37 @@ lsm_cold_misplaced(const LsmManifestEntry *entry, const LsmColdPlace *place)
 		 entry->stored_bytes / LSM_PAGE_PAYLOAD < place->numbers);
 }
 
-int
-lsm_cold_count_misplaced(Relation rel, LsmView *view)
+/* How many are not, and the bytes of their moves; from one store to another they move twice. */
+static int
+lsm_cold_sum_misplaced(Relation rel, LsmView *view, uint64 *bytes)
 {
 	LsmColdPlace place;
 	int			n = 0;
 
+	*bytes = 0;
 	if (rel->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
 		return 0;
 	if (!OidIsValid(lsm_cold_attached(rel)) && view->meta.version < LSM_FORMAT_COLD)
 		return 0;
 	lsm_cold_find_place(rel, view, &place);
 	for (int i = 0; i < view->nentries; i++)
-		n += lsm_cold_misplaced(&view->entries[i], &place);
+	{
+		const LsmManifestEntry *entry = &view->entries[i];
+
+		if (!lsm_cold_misplaced(entry, &place))
+			continue;
+		n++;
+		*bytes += entry->stored_bytes * (lsm_entry_is_cold(entry) && place.out ? 2 : 1);
+	}
 	return n;
+}
+
+int
+lsm_cold_count_misplaced(Relation rel, LsmView *view)
+{
+	uint64		bytes;
+
+	return lsm_cold_sum_misplaced(rel, view, &bytes);
 }
 
 /* ---- rests, after errors ---- */
@@ -476,6 +493,7 @@ lsm_cold_move_out(LsmColdMove *move, Oid serverid, LsmJobStats *stats)
 	object.bytes = info.bytes;
 	memcpy(&entry.extents[LSM_COLD_EXTENTS], &object, sizeof(object));
 	lsm_cold_write_local(move, &entry, &object);
+	lsm_progress_phase(LSM_PHASE_SWAPPING);
 	LSM_STOP("cold-before-swap");
 	lsm_cold_swap(move, &entry);
 	LSM_STOP("cold-after-swap");
@@ -522,6 +540,7 @@ lsm_cold_move_back(LsmColdMove *move, LsmJobStats *stats)
 	memset(entry.extents, 0, sizeof(entry.extents));
 	lsm_pagesink_finish(sink, &entry);
 	entry.flags &= ~LSM_SEGFLAG_COLD;
+	lsm_progress_phase(LSM_PHASE_SWAPPING);
 	LSM_STOP("cold-before-return");
 	lsm_cold_swap(move, &entry);
 	stats->bytes_read += bytes;
@@ -558,6 +577,7 @@ typedef struct LsmColdSweep
 	LsmTid		from;			/* roots before it have been looked at */
 	bool		done;
 	int			moved;
+	uint64		bytes;			/* stored, of what was moved */
 } LsmColdSweep;
 
 static void
@@ -580,7 +600,7 @@ lsm_cold_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStats
 		return;
 	}
 	sweep->from = entry.last_tid + 1;
-	lsm_progress_add(LSM_PROGRESS_BYTES_TOTAL, entry.stored_bytes);
+	lsm_progress_phase(LSM_PHASE_MOVING);
 	lsm_cold_begin(&move, rel, table, owner, &entry);
 	if (lsm_entry_is_cold(&entry))
 	{
@@ -592,6 +612,10 @@ lsm_cold_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStats
 	else
 		lsm_cold_move_out(&move, place.serverid, stats);
 	sweep->moved++;
+	sweep->bytes += entry.stored_bytes;
+	lsm_progress_set(LSM_PROGRESS_BYTES_DONE, sweep->bytes);
+	if (!lsm_entry_is_cold(&entry) || !place.out)
+		lsm_progress_add(LSM_PROGRESS_SEGMENTS_DONE, 1);
 }
 
 /* Move up to max segments with a lock that is held; returns how many were. */
@@ -600,7 +624,12 @@ lsm_cold_sweep(Relation rel, uint16 owner, int max, LsmJobStats *stats)
 {
 	LsmTable   *table = lsm_table_open(rel);
 	LsmColdSweep sweep = {0};
+	uint64		bytes;
 
+	lsm_progress_phase(LSM_PHASE_PREPARING);
+	lsm_progress_set(LSM_PROGRESS_SEGMENTS_TOTAL,
+					 lsm_cold_sum_misplaced(rel, lsm_view_get(rel, table), &bytes));
+	lsm_progress_set(LSM_PROGRESS_BYTES_TOTAL, bytes);
 	PG_TRY();
 	{
 		while (!sweep.done && sweep.moved < max)
@@ -625,9 +654,11 @@ lsm_cold_move_all(Relation rel, LsmJobStats *stats)
 {
 	if (lsm_cold_count_misplaced(rel, lsm_view_get(rel, lsm_table_open(rel))) == 0)
 		return;
+	lsm_progress_begin(RelationGetRelid(rel), LSM_JOB_MOVE, 1, LSM_MAX_TID);
 	lsm_job_lock(rel, LSM_OWNER_MAJOR);
 	(void) lsm_cold_sweep(rel, LSM_OWNER_MAJOR, INT_MAX, stats);
 	lsm_job_unlock(rel, LSM_OWNER_MAJOR);
+	lsm_progress_end();
 }
 
 /* A segment, for workers, if there is a lock for it.  False: none was moved. */
@@ -642,8 +673,10 @@ lsm_cold_move_one(Relation rel, LsmJobStats *stats)
 
 		if (!lsm_job_lock_if_free(rel, owner))
 			continue;
+		lsm_progress_begin(RelationGetRelid(rel), LSM_JOB_MOVE, 1, LSM_MAX_TID);
 		moved = lsm_cold_sweep(rel, owner, 1, stats);
 		lsm_job_unlock(rel, owner);
+		lsm_progress_end();
 		break;
 	}
 	return moved > 0;

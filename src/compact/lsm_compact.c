@@ -770,9 +770,6 @@ lsm_job_run(Relation rel, uint16 owner, LsmJobRun run, void *arg, LsmJobStats *s
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(context);
 
-	lsm_progress_begin(RelationGetRelid(rel), owner == LSM_OWNER_MINOR ? LSM_JOB_MINOR :
-					   LSM_JOB_MAJOR, 1, LSM_MAX_TID);
-	lsm_progress_phase(LSM_PHASE_MERGING);
 	PG_TRY();
 	{
 		run(rel, lsm_table_open(rel), owner, arg, stats);
@@ -785,9 +782,19 @@ lsm_job_run(Relation rel, uint16 owner, LsmJobRun run, void *arg, LsmJobStats *s
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	lsm_progress_end();
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(context);
+}
+
+/* The same for one that merges, with its progress. */
+void
+lsm_job_merge(Relation rel, uint16 owner, LsmJobRun run, void *arg, LsmJobStats *stats)
+{
+	lsm_progress_begin(RelationGetRelid(rel), owner == LSM_OWNER_MINOR ? LSM_JOB_MINOR :
+					   LSM_JOB_MAJOR, 1, LSM_MAX_TID);
+	lsm_progress_phase(LSM_PHASE_MERGING);
+	lsm_job_run(rel, owner, run, arg, stats);
+	lsm_progress_end();
 }
 
 /* Merge increments into fewer increments. */
@@ -808,7 +815,7 @@ lsm_minor_within(Relation rel, const LsmMinorScope *scope, LsmJobStats *stats)
 	lsm_job_lock(rel, LSM_OWNER_MINOR);
 	lsm_progress_phase(LSM_PHASE_PREPARING);
 	lsm_resolve_segments(rel);
-	lsm_job_run(rel, LSM_OWNER_MINOR, lsm_minor_run, unconstify(LsmMinorScope *, scope), stats);
+	lsm_job_merge(rel, LSM_OWNER_MINOR, lsm_minor_run, unconstify(LsmMinorScope *, scope), stats);
 	lsm_claim_release(LSM_OWNER_MINOR);
 	lsm_job_unlock(rel, LSM_OWNER_MINOR);
 	lsm_job_ask(rel);
@@ -823,7 +830,7 @@ lsm_minor_part(Relation rel, const LsmMinorScope *scope, LsmJobStats *stats)
 	if (!lsm_job_lock_if_free(rel, LSM_OWNER_MINOR))
 		return false;
 	lsm_resolve_segments(rel);
-	lsm_job_run(rel, LSM_OWNER_MINOR, lsm_minor_run, unconstify(LsmMinorScope *, scope), stats);
+	lsm_job_merge(rel, LSM_OWNER_MINOR, lsm_minor_run, unconstify(LsmMinorScope *, scope), stats);
 	lsm_claim_release(LSM_OWNER_MINOR);
 	lsm_job_unlock(rel, LSM_OWNER_MINOR);
 	return stats->segments_in > before;

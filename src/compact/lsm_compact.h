@@ -312,6 +312,7 @@ typedef void (*LsmJobRun) (Relation rel, LsmTable *table, uint16 owner, void *ar
 						   LsmJobStats *stats);
 
 extern void lsm_job_run(Relation rel, uint16 owner, LsmJobRun run, void *arg, LsmJobStats *stats);
+extern void lsm_job_merge(Relation rel, uint16 owner, LsmJobRun run, void *arg, LsmJobStats *stats);
 extern LsmSegmentReader *lsm_cursor_reader(LsmCursor *cursor);
 extern void lsm_cursor_open(LsmCursor *cursor, Relation rel, LsmTable *table,
 							const LsmManifestEntry *entry);

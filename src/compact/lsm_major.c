@@ -560,7 +560,7 @@ lsm_major_do_part(Relation rel, uint16 owner, LsmMajorSweep *sweep, LsmJobStats 
 	sweep->cold = false;
 	PG_TRY();
 	{
-		lsm_job_run(rel, owner, lsm_major_run, sweep, stats);
+		lsm_job_merge(rel, owner, lsm_major_run, sweep, stats);
 	}
 	PG_CATCH();
 	{

@@ -229,6 +229,7 @@ typedef enum LsmJobPhase
 	LSM_PHASE_WAITING,			/* for another job of its kind */
 	LSM_PHASE_PREPARING,
 	LSM_PHASE_MERGING,
+	LSM_PHASE_MOVING,			/* segments to a store, or back */
 	LSM_PHASE_SWAPPING			/* the new segments become the table's */
 } LsmJobPhase;
 

@@ -343,7 +343,7 @@ $node->wait_until('postgres',
 		FROM lsm_segments('t')});
 pass('and the worker tries again');
 
-# who asks for a compaction moves segments too, and waits for the one that a worker is moving
+# how far a move has come: who stops at the next segment comes to the lock behind the second session
 my $local = q{SELECT count(*) FILTER (WHERE location = 'local') || ' of ' || count(*) FROM lsm_segments('two')};
 $node->set_workers(0);
 psql(q{CREATE TABLE two (i int) USING lsm; INSERT INTO two SELECT generate_series(1, 1000); SELECT lsm_flush('two')});
@@ -351,8 +351,31 @@ psql(q{INSERT INTO two SELECT generate_series(1001, 2000); SELECT lsm_flush('two
 psql(q{ALTER TABLE two SET (lsm.cold_store = 'cold')});
 is(psql($local), '2 of 2', 'two segments are to be moved');
 my $gate = $node->session('postgres');
+my $next = $node->session('postgres');
+my $next_pid = $node->session_pid($next);
 my $asker = $node->session('postgres');
 my $asker_pid = $node->session_pid($asker);
+my $progress = "FROM lsm_stat_progress_compaction WHERE relid = 'two'::regclass AND pid = $asker_pid";
+my $shown = "SELECT job, phase, segments_done, segments_total, bytes_done > 0, bytes_done < bytes_total $progress";
+$gate->query_safe('SELECT pg_advisory_lock(7107437)');
+$asker->query_safe("SET lsm.debug_stop = 'cold-before-put:wait'");
+$node->start_query($asker, "SELECT FROM lsm_major_compact('two'); $local");
+$node->wait_blocked($asker_pid);
+is(psql($shown), 'move|moving segments|0|2|f|t', 'a move shows');
+$node->start_query($next, 'SELECT pg_advisory_lock(7107437)');
+$node->wait_blocked($next_pid);
+$gate->quit;
+$node->wait_until('postgres', "SELECT count(*) = 1 $progress AND segments_done = 1 AND phase = 'moving segments'");
+is(psql($shown), 'move|moving segments|1|2|t|t', 'and how far it has come');
+$next->quit;
+is(($node->finish_query($asker))[0], '0 of 2', 'then both are moved');
+is(psql("SELECT count(*) $progress"), 0, 'and it shows no more');
+
+# who asks for a compaction moves segments too, and waits for the one that a worker is moving
+psql(q{ALTER TABLE two RESET (lsm.cold_store); SELECT lsm_major_compact('two')});
+psql(q{ALTER TABLE two SET (lsm.cold_store = 'cold')});
+is(psql($local), '2 of 2', 'both are to be moved again');
+$gate = $node->session('postgres');
 $gate->query_safe('SELECT pg_advisory_lock(7107437)');
 $asker->query_safe("SET lsm.debug_stop = 'cold-before-put:wait'");
 $node->start_query($asker, "SELECT FROM lsm_major_compact('two'); $local");
@@ -362,6 +385,8 @@ $node->set_workers(1);
 psql(q{SET lsm.debug_stop = ''; SELECT lsm_flush('two')});
 my $mover = q{FROM pg_stat_activity WHERE backend_type = 'lsm worker' AND query LIKE 'lsm: %' AND wait_event IN ('LsmStop', 'Extension')};
 $node->wait_until('postgres', "SELECT count(*) = 1 $mover");
+is( psql("SET lsm.debug_stop = ''; SELECT job, phase, segments_done, segments_total FROM lsm_stat_progress_compaction WHERE pid <> $asker_pid"),
+	'move|moving segments|0|2', 'a move of a worker shows, too');
 $gate->quit;
 $node->wait_until('postgres', "SELECT count(*) = 1 FROM pg_locks WHERE pid = $asker_pid AND locktype = 'object' AND NOT granted");
 is(psql("SET lsm.debug_stop = ''; $local"), '1 of 2', 'it has moved one, and waits for the other');
