@@ -64,6 +64,7 @@ typedef struct LsmVersionIter
 								 * the one being flushed */
 	bool		stale;			/* out: start again */
 	LsmStatLocal *stat;			/* where records are counted, NULL: nowhere */
+	bool		presence;		/* columns of a cold bottom will not be asked for */
 	/* private */
 	int			stage;
 	int			increment;

@@ -237,6 +237,12 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 			return true;
 		}
 		iter.stat = &table->stat;
+
+		/*
+		 * the planner looks whether the ends of an index are there, which has
+		 * their values
+		 */
+		iter.presence = snapshot->snapshot_type == SNAPSHOT_NON_VACUUMABLE;
 		while ((version = lsm_versions_next(&iter)) != NULL)
 		{
 			LsmRowHead *head = &version->head;

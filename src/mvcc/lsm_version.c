@@ -138,6 +138,7 @@ lsm_versions_begin(LsmVersionIter *iter, Relation rel, LsmTable *table, LsmTid r
 	iter->loaded = NULL;
 	iter->stale = false;
 	iter->stat = NULL;
+	iter->presence = false;
 	iter->increment = 0;
 	for (;;)
 	{
@@ -483,14 +484,14 @@ lsm_versions_cold_bottom(LsmVersionIter *iter, const LsmManifestEntry *entry)
 	return version;
 }
 
-/* Is the block of a row in a cold segment out of reach now? */
+/* Is the block of a row in a cold segment out of reach now, or not worth a request? */
 static bool
 lsm_versions_out_of_reach(LsmVersionIter *iter, const LsmManifestEntry *entry)
 {
 	LsmSegmentReader *reader;
 	uint32		blockno;
 
-	if (likely(!lsm_entry_is_cold(entry)) || !lsm_cold_held_off())
+	if (likely(!lsm_entry_is_cold(entry)) || !(iter->presence || lsm_cold_held_off()))
 		return false;
 	reader = lsm_reader_get(iter->rel, iter->table, entry);
 	if (reader == NULL)
