@@ -238,7 +238,8 @@ PROVE_TESTS = \
 	src/test/t/068_backlog.pl \
 	src/test/t/069_cold_claims.pl \
 	src/test/t/070_stored_tables.pl \
-	src/test/t/071_cold_adopt.pl
+	src/test/t/071_cold_adopt.pl \
+	src/test/t/072_cold_quiet.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm
