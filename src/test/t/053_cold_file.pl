@@ -399,6 +399,24 @@ $node->restart;
 same_rows('rows in the end');
 $node->check_ok('postgres', 'in the end');
 
+# ---- the size of objects: flushes make segments of lsm.segment_size, majors of cold tables
+# ones of lsm.cold_segment_size; one row more than that, and what opens a segment
+my $sizes = q{SELECT count(*), count(DISTINCT object_key), max(stored_bytes) < %d * 1024 * 1024 + 100000,
+	count(*) FILTER (WHERE stored_bytes >= (%1$d - 1) * 1024 * 1024) FROM lsm_segments('%s')};
+foreach my $table ('sized', 'sized_local')
+{
+	psql(qq{CREATE TABLE $table (i int, v int, a text) USING lsm; ALTER TABLE $table ALTER a SET STORAGE external});
+	psql(qq{ALTER TABLE $table SET (lsm.cold_store = 'cold')}) if $table eq 'sized';
+	psql(qq{INSERT INTO $table SELECT i, i, repeat(chr(64 + i), 1024 * 1024 - 1) FROM generate_series(1, 34) i});
+	psql(qq{SET lsm.segment_size = '4MB'; SET lsm.cold_segment_size = '16MB'; SELECT lsm_flush('$table'); SELECT lsm_major_compact('$table')});
+	is(psql(sprintf $sizes, 5, $table), '9|' . ($table eq 'sized' ? 9 : 0) . '|t|8', "$table: as flushes make them");
+	psql(qq{UPDATE $table SET v = -v});
+	psql(qq{SET lsm.segment_size = '4MB'; SET lsm.cold_segment_size = '16MB'; SELECT lsm_flush('$table'); SELECT lsm_major_compact('$table')});
+}
+is(psql(sprintf $sizes, 17, 'sized'), '3|3|t|2', 'a major makes larger objects, where they belong to a store');
+is(psql(sprintf $sizes, 5, 'sized_local'), '9|0|t|8', 'and only there');
+psql(q{DROP TABLE sized, sized_local});
+
 # ---- a block that a session has opened where the block cache had it, and has no more
 # u is read into the block cache by one session, and from there by another that has no room
 # for copies, as half of its share is taken by v; then the rest of v takes all of the block
