@@ -132,6 +132,15 @@ foreach my $case (
 	is(scalar($store->requests('GET')), 1, 'at once');
 }
 
+$store->fault('DELETE .bkt/a', 'status:403:AccessDenied', 1000000);
+$store->requests('');
+like($node->error_of('postgres', "SELECT lsm_test_store_delete('s', '{a}')"),
+	qr/^28000: could not delete .* of store "s" .*HTTP status 403, error AccessDenied/,
+	'so is an object that must not be deleted');
+is(scalar($store->requests('DELETE')), 1, 'at once');
+$store->fault('', undef);
+is(psql("SELECT lsm_test_store_head('s', 'a')"), $put, 'it is there');
+
 # Damage.
 $store->fault('GET .bkt/a', 'damage', 1);
 like($node->error_of('postgres', "SELECT lsm_test_store_head('s', 'a')"),

@@ -1,5 +1,5 @@
 # Tables whose segments lie in a store of type s3: requests that reading takes, a store that
-# fails, cancelling; and a server that checks signatures.
+# fails, cancelling, workers, secrets that are not logged; and a server that checks signatures.
 
 use strict;
 use warnings;
@@ -17,8 +17,12 @@ my $s3 = LsmStoreNode::start_s3($s3dir);
 my $endpoints = $store->endpoint . ($s3 ? ", $s3->{endpoint}" : '');
 
 $node->setup(
-	conf => "lsm.store_allowed_endpoints = '$endpoints'\nlsm.block_cache_size = 1MB\nautovacuum = off\n"
-);
+	conf => "lsm.store_allowed_endpoints = '$endpoints'
+lsm.block_cache_size = 1MB
+lsm.compaction_naptime = 1
+lsm.store_delete_delay = 0
+autovacuum = off
+");
 
 sub psql
 {
@@ -134,10 +138,116 @@ $node->same_ok('postgres', 'SELECT * FROM t ORDER BY id', 'SELECT * FROM h ORDER
 	'all rows after changes');
 $node->check_ok('postgres', 'store that fails');
 
+# Workers move a table out and back, and delete its objects.
+my $orphans = q{SELECT count(*) = 0 FROM lsm_store_orphans('%s')};
+
+sub worked_ok
+{
+	my ($server) = @_;
+
+	psql(qq{ALTER TABLE w SET (lsm.cold_store = '$server')});
+	$node->set_workers(1);
+	$node->wait_until('postgres', qq{SELECT bool_and(location = '$server') FROM lsm_segments('w')});
+	is(psql('SELECT count(DISTINCT a) FROM w'), 3000, "workers move segments to store $server");
+	psql('ALTER TABLE w RESET (lsm.cold_store)');
+	$node->wait_until('postgres', q{SELECT bool_and(location = 'local') FROM lsm_segments('w')});
+	is(psql('SELECT count(DISTINCT a) FROM w'), 3000, 'and back');
+	$node->wait_until('postgres', sprintf $orphans, $server);
+	pass('and delete the object');
+	$node->set_workers(0);
+	return;
+}
+
+psql(q{CREATE TABLE w (id int PRIMARY KEY, a text) USING lsm});
+psql(q{INSERT INTO w SELECT i, md5(i::text) FROM generate_series(1, 3000) i; SELECT lsm_flush('w')});
+is(psql(sprintf $orphans, 'faulty'), 'f', 'compaction has left an object');
+worked_ok('faulty');
+
+# While segments lie there it stays the same place, even if they are to come back.
+make_server('other', $store->endpoint, q{prefix 'other', request_timeout '2s'},
+	q{access_key_id 'k', secret_access_key 's'});
+psql(q{ALTER TABLE w SET (lsm.cold_store = 'other'); SELECT lsm_major_compact('w')});
+psql(q{ALTER TABLE w RESET (lsm.cold_store)});
+my @moved = ("bucket 'elsewhere'", "endpoint 'http://127.0.0.1:9'", "prefix 'elsewhere'");
+like($node->error_of('postgres', "ALTER SERVER other OPTIONS (SET $_)"),
+	qr/^2BP01: cannot alter option "\w+" of server "other" because it is the cold store of tables/,
+	"$_ is refused")
+  foreach @moved;
+
+# A store where nothing can be deleted keeps it, and those who ask know.
+my @objects = glob "$store->{dir}/objects/other,*";
+is(scalar(@objects), 1, 'an object of the table');
+$node->adjust_conf('postgresql.conf', 'lsm.store_delete_delay', 1);
+foreach my $fault ('status:403:AccessDenied', 'status:503:SlowDown')
+{
+	my ($error) = $fault =~ /(\w+)$/;
+
+	$store->fault('DELETE', $fault, 1000000);
+	$node->set_workers(1);
+	$node->wait_until('postgres',
+		qq{SELECT queue_length = 1 AND last_error LIKE '%delete%$error%' FROM lsm_stat_store WHERE servername = 'other'});
+	$node->set_workers(0);
+	is(psql(q{SELECT DISTINCT location FROM lsm_segments('w')}), 'local', "$error of DELETE: segments are back");
+	is(psql('SELECT count(DISTINCT a) FROM w'), 3000, 'and whole');
+	ok(-e $objects[0], 'the object stays');
+}
+$store->fault('', undef);
+$node->set_workers(1);
+$node->wait_until('postgres', q{SELECT queue_length = 0 FROM lsm_stat_store WHERE servername = 'other'});
+$node->set_workers(0);
+ok(!-e $objects[0], 'until it can be deleted');
+is(psql("ALTER SERVER other OPTIONS (SET $_); SELECT 1"), 1, "$_ is taken when all is back")
+  foreach @moved;
+
+# The secret of a user mapping is not logged, if it is made as README.md says, whatever the
+# server logs; without any of the commands it is.
+{
+	my $readme = PostgreSQL::Test::Utils::slurp_file("$FindBin::RealBin/../../../README.md");
+	my ($commands) = $readme =~ /^( +SET log_statement.*?)^ +GRANT USAGE/ms;
+	my %logs = (
+		log_statement => [ 'all', 'none' ],
+		log_min_duration_statement => [ 0, -1 ],
+		log_min_duration_sample => [ 0, -1 ],
+		log_transaction_sample_rate => [ 1, 0 ],
+		log_min_error_statement => [ 'error', 'panic' ]);
+
+	psql('CREATE ROLE app');
+	psql("CREATE SERVER archive FOREIGN DATA WRAPPER lsm_store
+		OPTIONS (type 's3', endpoint '" . $store->endpoint . "', bucket 'bkt')");
+	like($commands, qr/CREATE USER MAPPING/, 'README.md has the commands');
+	$commands =~ s/secret_access_key '...'/secret_access_key 'sesame'/ or die;
+
+	# The second time it fails.  Where a command is left out, nothing else would log it.
+	foreach my $left_out ('', sort keys %logs)
+	{
+		(my $some = $commands) =~ s/^ *SET $left_out = .*$//m;
+		my %now = map { $_ => $logs{$_}[ $left_out ne '' && $left_out ne $_ ] } keys %logs;
+
+		psql("ALTER SYSTEM SET $_ = '$now{$_}'") foreach keys %now;
+		$node->reload;
+		$node->wait_until('postgres', "SELECT current_setting('$_') = '$now{$_}'") foreach keys %now;
+		my $from = -s $node->logfile;
+
+		$node->psql('postgres', $some, on_error_stop => 0) foreach 1 .. 2;
+		is(psql('DROP USER MAPPING FOR app SERVER archive; SELECT 1'), 1, 'a user mapping is made');
+		my $log = PostgreSQL::Test::Utils::slurp_file($node->logfile, $from);
+
+		if ($left_out eq '')
+		{
+			like($log, qr/user mapping for "app" already exists/, 'also a second time');
+			unlike($log, qr/sesame/, 'its secret is not logged');
+		}
+		else
+		{
+			like($log, qr/sesame/, "without SET $left_out it is");
+		}
+	}
+}
+
 # A real server.
 SKIP:
 {
-	skip 'no S3 server (LSM_S3_SERVER); it is built where Go is installed', 7 unless $s3;
+	skip 'no S3 server (LSM_S3_SERVER); it is built where Go is installed', 10 unless $s3;
 
 	mkdir "$s3dir/bkt" or die $!;
 	make_server('s', $s3->{endpoint}, q{part_size '5MB', verify 'full'},
@@ -153,6 +263,7 @@ SKIP:
 	$node->check_ok('postgres', 'real server');
 	psql(q{ALTER TABLE t RESET (lsm.cold_store); SELECT lsm_major_compact('t')});
 	is(psql(q{SELECT DISTINCT location FROM lsm_segments('t')}), 'local', 'segments come back');
+	worked_ok('s');
 }
 $store->stop;
 $node->stop;
