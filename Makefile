@@ -239,6 +239,7 @@ PROVE_TESTS = \
 	src/test/t/069_cold_claims.pl \
 	src/test/t/070_stored_tables.pl \
 	src/test/t/071_cold_adopt.pl \
+	src/test/t/072_cold_deletes.pl \
 	src/test/t/073_cold_quiet.pl
 
 REGRESS_OPTS = --load-extension=lsm
