@@ -22,6 +22,7 @@ lsm.block_cache_size = 0
 lsm.session_cache_size = 16MB
 lsm.compaction_naptime = 1
 lsm.store_delete_delay = 0
+lsm.debug_stop = ''
 ");
 
 my $server = "CREATE SERVER cold FOREIGN DATA WRAPPER lsm_store OPTIONS (type 'file', directory '$dir')";
@@ -255,5 +256,238 @@ $node->check_ok('postgres', 'after deletes under readers');
 psql(q{DROP TABLE h; ALTER TABLE n RENAME TO h; ALTER TABLE t SET (lsm.cold_store = 'cold')});
 compact($node, 't');
 
+# ---- readers of a standby ----
+
+my $standby = LsmStoreNode->new('standby');
+
+sub catch_up
+{
+	$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+	return;
+}
+
+$node->backup('standby');
+$standby->init_from_backup($node, 'standby', has_streaming => 1);
+$standby->append_conf('postgresql.conf',
+	"max_standby_streaming_delay = -1\nhot_standby_feedback = off\nwal_receiver_status_interval = 1\n");
+$standby->start;
+remove();
+catch_up();
+
+# one that does not tell what it reads: replay waits for it, and objects wait for replay
+@readers = begin_readers($standby);
+@old = keys_of($node, 't');
+settled_changes();
+compact($node, 't');
+isnt(join(' ', keys_of($node, 't')), "@old", 'the primary has other objects');
+like($node->error_of('postgres', q{SELECT lsm_store_remove_orphans('cold', '0')}),
+	qr/^55006: objects may still be needed by a standby.*standby "standby" has not come to/s,
+	'what a standby may need is not removed');
+swept($node);
+is(there(@old), scalar @old, 'nor by workers');
+end_readers(@readers);
+$_->{session}->quit foreach @readers;
+catch_up();
+is(remove(), scalar @old, 'when its readers have ended, it is');
+
+# one that does: objects go, and its readers go on in others
+$standby->append_conf('postgresql.conf', 'hot_standby_feedback = on');
+$standby->reload;
+$node->wait_until('postgres', 'SELECT count(*) = 1 FROM pg_stat_replication WHERE backend_xmin IS NOT NULL');
+settled_changes();
+catch_up();
+@readers = begin_readers($standby);
+my $on_standby = psql(sums('h'));
+@old = keys_of($node, 't');
+psql("UPDATE $_ SET v = v + 100 WHERE id % 50 = 4; DELETE FROM $_ WHERE id % 50 = 5") foreach ('t', 'h');
+compact($node, 't');
+is(remove(), scalar @old, 'objects that a standby reads are removed');
+is(there(@old), 0, 'and gone');
+cmp_ok(gets($standby, $_, 1000), '>', 0, "standby: $_->{name}: goes on in other objects") foreach @readers;
+end_readers(@readers);
+is($_->{session}->query_safe(sums('t')), $_->{level} =~ /REPEATABLE/ ? $on_standby : psql(sums('h')), "$_->{name}: the next query") foreach @readers;
+$_->{session}->quit foreach @readers;
+$standby->stop;
+$node->check_ok('postgres', 'after deletes under a standby');
+
+# ---- crashes ----
+
+# a crash brings back no entry of what was deleted (nothing else has written its WAL)
+settled_changes();
+@old = keys_of($node, 't');
+psql(q{SELECT lsm_major_compact('t'); SELECT lsm_store_remove_orphans('cold', '0')});
+$node->crash_and_start;
+is(there(@old), 0, 'objects are deleted, and then there is a crash');
+$node->same_ok('postgres', sums('t'), sums('h'), 'all rows are there');
+
+# the queue outlives one
+psql(
+	q{CREATE TABLE u (LIKE h) USING lsm WITH (lsm.cold_store = 'cold');
+	INSERT INTO u SELECT * FROM h WHERE id <= 1000});
+compact($node, 'u');
+settled_changes();
+@old = (keys_of($node, 't', 'u'));
+compact($node, 't');
+psql('DROP TABLE u');
+my @new = keys_of($node, 't');
+$node->adjust_conf('postgresql.conf', 'lsm.store_delete_delay', 3600);
+swept($node);
+my $queue = q{SELECT string_agg(object_key, ' ' ORDER BY object_key) FROM lsm_store_queue};
+is(psql($queue), join(' ', sort @old), 'objects are waiting to be deleted');
+$node->crash_and_start;
+is(psql($queue), join(' ', sort @old), 'also after a crash');
+
+# so does one whose worker ends before it deletes them, and when some of them are gone
+my $log = -s $node->logfile;
+$node->adjust_conf('postgresql.conf', 'lsm.store_delete_delay', 0);
+$node->adjust_conf('postgresql.conf', 'lsm.debug_stop', "'orphans-before-delete:crash'");
+$node->adjust_conf('postgresql.conf', 'lsm.compaction_workers', 1);
+$node->reload;
+$node->wait_for_log(qr/crash at "orphans-before-delete"/, $log);
+$node->stop('immediate', fail_ok => 1);
+$node->adjust_conf('postgresql.conf', 'lsm.debug_stop', "''");
+$node->adjust_conf('postgresql.conf', 'lsm.compaction_workers', 0);
+$node->start;
+is(psql($queue), join(' ', sort @old), 'and after one before they are deleted');
+is(there(@old), scalar @old, 'they are all there');
+unlink "$dir/$old[0]" or die $!;
+swept($node);
+is(join(' ', files()), join(' ', sort @new), 'in the end they go');
+is(psql('SELECT queue_length FROM lsm_stat_store'), 0, 'the queue is empty');
+$node->same_ok('postgres', sums('t'), sums('h'), 'all rows are there');
+$node->check_ok('postgres', 'after crashes');
+
+# ---- a backup that is started beside the original ----
+
+# Files with all that tells whether they were touched.
+sub stamps
+{
+	return join "\n", map { join ' ', $_, (stat "$dir/$_")[ 1, 7, 9 ] } @_;
+}
+
+$node->backup('copy');
+settled_changes();
+compact($node, 't');
+my @files = files();
+my $stamps = stamps(@files);
+is(scalar(grep { my $key = $_; !grep { $_ eq $key } @new } @files), 1, 'an object that the backup does not know');
+my $copy = LsmStoreNode->new('copy');
+$copy->init_from_backup($node, 'copy');
+$copy->start;
+is($copy->safe_psql('postgres', 'SELECT timeline_id FROM pg_control_checkpoint()'),
+	psql('SELECT timeline_id FROM pg_control_checkpoint()'), 'a copy of the same timeline');
+swept($copy);
+is(psql(q{SELECT claimed_here, claimant_here FROM lsm_store_claims('cold')}), 't|f', 'it claims what it needs');
+is(stamps(files()), $stamps, 'and deletes nothing');
+is($copy->safe_psql('postgres', q{SELECT lsm_store_remove_orphans('cold', '0')}), 0, 'nor on demand');
+$copy->safe_psql('postgres', 'UPDATE t SET v = -1');
+compact($copy, 't');
+$copy->safe_psql('postgres', 'UPDATE t SET v = -2 WHERE id > 0');
+compact($copy, 't');
+my @of_copy = keys_of($copy, 't');
+swept($copy);
+is(join(' ', files()), join(' ', sort @files, @of_copy), 'it deletes what it has put itself');
+is(stamps(@files), $stamps, 'and nothing else');
+is($copy->safe_psql('postgres', 'SELECT count(*), sum(v), sum(hashtext(a::text)) FROM t'),
+	$copy->safe_psql('postgres', 'SELECT count(*), -2 * count(*), sum(hashtext(a::text)) FROM h'), 'its rows');
+$copy->check_ok('postgres', 'copy');
+$copy->safe_psql('postgres', 'DROP TABLE t');
+swept($copy);
+swept($copy);
+$copy->stop;
+is(stamps(files()), $stamps, 'when it has dropped its table, the original has all of its own');
+is(psql(q{SELECT count(*) FROM lsm_store_claims('cold')}), 0, 'and nobody claims any of it');
+$node->same_ok('postgres', sums('t'), sums('h'), 'all rows of the original');
+swept($node);
+is(join(' ', files()), join(' ', keys_of($node, 't')), 'which deletes what it does not need');
+
+# ---- objects of others ----
+
+$node->test_functions('postgres');
+my ($system, $token, $database) = split m{/}, (keys_of($node, 't'))[0];
+my $other_system = $system ^ 1;
+my $other_token = ($token =~ /^0/ ? '1' : '0') . substr($token, 1);
+my $name = '0123456789abcdef/0123456789abcdef-0123456789abcdef';
+my $own = "$system/$token/$database/$name";
+my @others = ("$other_system/$token/$database/$name", "$system/$other_token/$database/$name", "$other_system/$other_token/$database/$name");
+
+psql("SELECT lsm_test_store_put('cold', '$_', 1000)") foreach $own, @others;
+is(psql(q{SELECT object_key, removable FROM lsm_store_orphans('cold') ORDER BY 2, 1}),
+	"$others[1]|f\n$own|t", 'objects of other data directories are not removable, and those of other clusters are not listed');
+is(remove(), 1, 'only what is ours is removed');
+ok(!-e "$dir/$own", 'it is gone');
+psql("SELECT lsm_test_store_put('cold', '$own', 1000)");
+swept($node);
+ok(!-e "$dir/$own", 'by workers, too');
+is(there(@others), scalar @others, 'others have theirs');
+is(psql("SELECT lsm_test_store_verify('cold', '$_')"), psql("SELECT lsm_test_store_head('cold', '$_')"), 'whole') foreach @others;
+unlink "$dir/$_" or die $! foreach @others;
+
+# ---- DDL ----
+
+psql($_)
+  foreach ('CREATE SCHEMA s',
+	q{CREATE TABLE s.d (LIKE h) USING lsm WITH (lsm.cold_store = 'cold')},
+	'ALTER TABLE s.d ADD PRIMARY KEY (id)',
+	'INSERT INTO s.d SELECT * FROM h WHERE id <= 5000');
+compact($node, 's.d');
+my $d = psql(sums('s.d'));
+my $ddl = $node->session('postgres');
+
+@files = files();
+$stamps = stamps(@files);
+foreach my $sql (
+	'DROP TABLE s.d',
+	'TRUNCATE s.d; INSERT INTO s.d SELECT * FROM h WHERE id > 20000',
+	'DROP SCHEMA s CASCADE',
+	'CLUSTER s.d USING d_pkey',
+	'ALTER TABLE s.d ALTER v TYPE bigint USING v * 2',
+	'ALTER TABLE s.d SET ACCESS METHOD heap',
+	'DROP EXTENSION lsm CASCADE')
+{
+	$ddl->query_safe("BEGIN; SET LOCAL client_min_messages = warning; $sql");
+	like($node->error_of('postgres', q{SELECT lsm_store_remove_orphans('cold', '0')}),
+		qr/^55P03: could not look at all tables/, "$sql: nothing is removed") if $sql !~ /EXTENSION/;
+	$ddl->query_safe('ROLLBACK');
+	is(remove(), 0, 'nor when it has been rolled back');
+	is(stamps(files()), $stamps, 'all objects are there');
+	is(psql(sums('s.d')), $d, 'and rows');
+}
+$ddl->quit;
+like($node->error_of('postgres', 'ALTER TABLE s.d ALTER v TYPE int USING 1 / (5000 - id)'), qr/^22012/, 'a rewrite that fails');
+swept($node);
+is(stamps(files()), $stamps, 'leaves all objects, too');
+
+my $v = 'SELECT count(*), sum(v), sum(hashtext(a::text)) FROM s.d';
+$d = psql($v);
+foreach my $sql ('CLUSTER s.d USING d_pkey', 'ALTER TABLE s.d ALTER v TYPE bigint')
+{
+	@old = keys_of($node, 's.d');
+	psql($sql);
+	is(there(@old), scalar @old, "$sql: objects are there");
+	compact($node, 's.d');
+	swept($node);
+	is(there(@old), 0, 'until workers delete them');
+	is(join(' ', files()), join(' ', sort(keys_of($node, 't', 's.d'))), 'which leave what is needed');
+	is(psql($v), $d, 'all rows are there');
+}
+$node->check_ok('postgres', 'after DDL');
+
+# ---- the extension ----
+
+@old = sort(keys_of($node, 't', 's.d'));
+psql('SET client_min_messages = warning; DROP EXTENSION lsm CASCADE');
+is(psql(q{SELECT to_regclass('t') IS NULL AND to_regclass('s.d') IS NULL}), 't', 'tables go with the extension');
+is(join(' ', files()), "@old", 'and leave their objects');
+psql("CREATE EXTENSION lsm; $server");
+is(psql(q{SELECT string_agg(object_key, ' ' ORDER BY object_key COLLATE "C") FROM lsm_store_orphans('cold') WHERE removable}),
+	"@old", 'which its successor finds');
+is(remove(), scalar @old, 'and removes');
+is(join(' ', files()), '', 'nothing is left');
+psql(q{CREATE TABLE t (LIKE h) USING lsm WITH (lsm.cold_store = 'cold'); INSERT INTO t SELECT * FROM h});
+compact($node, 't');
+swept($node);
+$node->same_ok('postgres', sums('t'), sums('h'), 'a new table has its rows');
+$node->check_ok('postgres', 'in the end');
 $node->stop;
 done_testing();
