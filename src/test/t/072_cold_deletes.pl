@@ -132,9 +132,9 @@ sub settled_changes
 }
 
 my %kinds = (
-	scan => [ qr/Custom Scan \(LsmScan\)/, 'enable_bitmapscan = off', 'true', '' ],
-	bitmap => [ qr/Custom Scan \(LsmBitmapScan\)/, 'enable_indexscan = off', 'k < 30', '' ],
-	index => [ qr/Index Scan using t_k/, 'enable_bitmapscan = off', 'k < 10', 'ORDER BY k' ]);
+	scan => [ qr/Custom Scan \(LsmScan\)/, '', 'true', '' ],
+	bitmap => [ qr/Custom Scan \(LsmBitmapScan\)/, 'SET enable_seqscan = off; SET enable_indexscan = off', 'k < 30', '' ],
+	index => [ qr/Index Scan using t_k/, 'SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off', 'k < 10', 'ORDER BY k' ]);
 
 # Cursors that have given some of their rows.
 sub begin_readers
@@ -144,7 +144,7 @@ sub begin_readers
 
 	foreach my $kind (sort keys %kinds)
 	{
-		my ($plan, $setting, $where, $order) = @{ $kinds{$kind} };
+		my ($plan, $settings, $where, $order) = @{ $kinds{$kind} };
 		my $query = "SELECT * FROM t WHERE $where $order";
 
 		foreach my $level ('READ COMMITTED', 'REPEATABLE READ')
@@ -152,8 +152,7 @@ sub begin_readers
 			my $session = $on->session('postgres');
 			my $reader = { name => "$kind, $level", kind => $kind, level => $level, session => $session };
 
-			$session->query_safe('SET enable_seqscan = off') if $kind ne 'scan';
-			$session->query_safe("SET enable_sort = off; SET $setting");
+			$session->query_safe($settings);
 			like($session->query_safe("EXPLAIN (COSTS off) $query"), $plan, $reader->{name});
 			$session->query_safe("BEGIN ISOLATION LEVEL $level; DECLARE c SCROLL CURSOR FOR $query");
 			$reader->{expected} = $on->safe_psql('postgres', sums('h', $where));
@@ -206,22 +205,35 @@ my $gate = $node->session('postgres');
 $gate->query_safe('SELECT pg_advisory_lock(7107437), pg_advisory_lock(1)');
 my @readers = begin_readers($node);
 
-# Aggregates: one before its first request, one in the midst of its rows.
-my %agg = (
-	'store-open' => 'SELECT count(*), sum(v), min(k) FROM t WHERE v >= 0',
-	'' => 'SELECT count(*), sum(hashtext(t::text)) FROM t WHERE pause(id)');
-my %agg_expected = ('store-open' => psql('SELECT count(*), sum(v), min(k) FROM h'), '' => $all);
-my %agg_session;
+# Queries that wait: before their first request, which they make all the same, or in the
+# midst of their rows.
+my @stopped;
 
-like(psql("EXPLAIN (COSTS off) $agg{'store-open'}"), qr/LsmAgg/, 'an aggregate');
-foreach my $stop (sort keys %agg)
+sub begin_stopped
 {
-	my $session = $agg_session{$stop} = $node->session('postgres');
+	my ($name, $plan, $settings, $stop, $query, $expected) = @_;
+	my $session = $node->session('postgres');
 	my $pid = $node->session_pid($session);
 
-	$session->query_safe("SET lsm.debug_stop = '$stop:wait'") if $stop;
-	$node->start_query($session, $agg{$stop});
+	$session->query_safe($settings);
+	like($session->query_safe("EXPLAIN (COSTS off) $query"), $plan, $name);
+	$session->query_safe("SET lsm.debug_stop = '$stop'");
+	$node->start_query($session, $query);
 	$node->wait_blocked($pid);
+	push @stopped, { name => $name, session => $session, expected => $expected };
+	return;
+}
+
+begin_stopped('an aggregate', qr/LsmAgg/, '', 'store-open:wait',
+	'SELECT count(*), sum(v), min(k) FROM t WHERE v >= 0', psql('SELECT count(*), sum(v), min(k) FROM h'));
+foreach my $kind (sort keys %kinds)
+{
+	my ($plan, $settings, $where, $order) = @{ $kinds{$kind} };
+	my $query = "SELECT count(*), sum(hashtext(x::text)) FROM (SELECT * FROM t WHERE $where %s $order) x";
+	my $expected = psql(sums('h', $where));
+
+	begin_stopped("$kind before its first request", $plan, $settings, 'store-open:wait', sprintf($query, ''), $expected);
+	begin_stopped("$kind that has begun", $plan, $settings, '', sprintf($query, 'AND pause(id)'), $expected);
 }
 
 my @old = keys_of($node, 't');
@@ -239,8 +251,8 @@ is(psql(q{SELECT DISTINCT location FROM lsm_segments('t') WHERE kind = 'baseline
 psql("UPDATE $_ SET k = k + 1000 WHERE id % 50 = 3; INSERT INTO $_ SELECT i, i % 100, 0, 'new' FROM generate_series(30001, 30500) i") foreach ('t', 'n');
 cmp_ok(gets($node, $_, 1000), '>', 0, "$_->{name}: goes on in other objects") foreach @readers;
 $gate->query_safe('SELECT pg_advisory_unlock(7107437), pg_advisory_unlock(1)');
-is(($node->finish_query($agg_session{$_}))[0], $agg_expected{$_}, 'an aggregate over what was before') foreach sort keys %agg;
-$_->quit foreach values %agg_session;
+is(($node->finish_query($_->{session}))[0], $_->{expected}, "$_->{name}: rows of before") foreach @stopped;
+$_->{session}->quit foreach @stopped;
 $gate->quit;
 
 # all segments come back, and workers delete the rest
