@@ -389,6 +389,7 @@ lsm_orphans_delete(LsmStore *store, const char **keys, int n)
 		CHECK_FOR_INTERRUPTS();
 		lsm_store_delete(store, keys + i, Min(n - i, LSM_ORPHANS_BATCH));
 	}
+	LSM_STOP("orphans-after-delete");
 }
 
 /* ---- the queue ---- */

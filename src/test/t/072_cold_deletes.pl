@@ -324,16 +324,32 @@ $node->check_ok('postgres', 'after deletes under a standby');
 
 # ---- crashes ----
 
-# a crash brings back no entry of what was deleted, though nobody else writes WAL in time
+# Wait for the crash, which ends the server, and start it again.
+sub start_after
+{
+	my ($stop, $log) = @_;
+
+	$node->wait_for_log(qr/crash at "$stop"/, $log);
+	$node->stop('immediate', fail_ok => 1);
+	$node->adjust_conf('postgresql.conf', 'lsm.debug_stop', "''");
+	$node->adjust_conf('postgresql.conf', 'lsm.compaction_workers', 0);
+	$node->start;
+	return;
+}
+
+# one brings back no entry of what was deleted, though nobody else has WAL written in time
 $node->adjust_conf('postgresql.conf', 'wal_writer_delay', '10s');
 $node->reload;
 settled_changes();
 @old = keys_of($node, 't');
-psql(q{SELECT lsm_major_compact('t'); SELECT lsm_store_remove_orphans('cold', '0')});
-$node->crash_and_start;
+my $log = -s $node->logfile;
+$node->psql('postgres', q{SET lsm.debug_stop = 'orphans-after-delete:crash';
+	DO $$ BEGIN
+		PERFORM lsm_major_compact('t');
+		PERFORM lsm_store_remove_orphans('cold', '0');
+	END $$});
+start_after('orphans-after-delete', $log);
 is(there(@old), 0, 'objects are deleted, and then there is a crash');
-$node->adjust_conf('postgresql.conf', 'wal_writer_delay', '200ms');
-$node->reload;
 $node->same_ok('postgres', sums('t'), sums('h'), 'all rows are there');
 
 # the queue outlives one
@@ -353,22 +369,20 @@ is(psql($queue), join(' ', sort @old), 'objects are waiting to be deleted');
 $node->crash_and_start;
 is(psql($queue), join(' ', sort @old), 'also after a crash');
 
-# so does one whose worker ends before it deletes them, and when some of them are gone
-my $log = -s $node->logfile;
+# so it does when the worker ends before it deletes them, or after that
 $node->adjust_conf('postgresql.conf', 'lsm.store_delete_delay', 0);
-$node->adjust_conf('postgresql.conf', 'lsm.debug_stop', "'orphans-before-delete:crash'");
-$node->adjust_conf('postgresql.conf', 'lsm.compaction_workers', 1);
-$node->reload;
-$node->wait_for_log(qr/crash at "orphans-before-delete"/, $log);
-$node->stop('immediate', fail_ok => 1);
-$node->adjust_conf('postgresql.conf', 'lsm.debug_stop', "''");
-$node->adjust_conf('postgresql.conf', 'lsm.compaction_workers', 0);
-$node->start;
-is(psql($queue), join(' ', sort @old), 'and after one before they are deleted');
-is(there(@old), scalar @old, 'they are all there');
-unlink "$dir/$old[0]" or die $!;
+foreach my $stop ('orphans-before-delete', 'orphans-after-delete')
+{
+	$log = -s $node->logfile;
+	$node->adjust_conf('postgresql.conf', 'lsm.debug_stop', "'$stop:crash'");
+	$node->adjust_conf('postgresql.conf', 'lsm.compaction_workers', 1);
+	$node->reload;
+	start_after($stop, $log);
+	is(psql($queue), join(' ', sort @old), "the queue after a crash at $stop");
+	is(there(@old), $stop =~ /before/ ? scalar @old : 0, 'and its objects');
+}
 swept($node);
-is(join(' ', files()), join(' ', sort @new), 'in the end they go');
+is(join(' ', files()), join(' ', sort @new), 'there are those that are needed');
 is(psql('SELECT queue_length FROM lsm_stat_store'), 0, 'the queue is empty');
 $node->same_ok('postgres', sums('t'), sums('h'), 'all rows are there');
 $node->check_ok('postgres', 'after crashes');
