@@ -278,6 +278,31 @@ sub catch_up
 	return;
 }
 
+# A cursor that has sorted pointers to large values; all rows but the first are to come.
+sub begin_pointers
+{
+	my $session = $standby->session('postgres');
+
+	$session->query_safe('BEGIN; DECLARE c CURSOR FOR SELECT id, v FROM large WHERE k < 0 ORDER BY k; MOVE 1 FROM c');
+	return { name => 'pointers', kind => '', session => $session,
+		expected => psql('SELECT count(*), sum(hashtext(x::text)) FROM (SELECT id, v FROM large WHERE id < 4) x') };
+}
+
+# The second compaction frees what the first has retired, if nobody needs it.
+sub change_values
+{
+	psql("UPDATE large SET v = repeat(md5(v), 1000 + id)");
+	compact($node, 'large');
+	psql('UPDATE large SET k = k WHERE id = 1');
+	compact($node, 'large');
+	return;
+}
+
+psql(
+	q{CREATE TABLE large (id int PRIMARY KEY, k int, v text) USING lsm WITH (lsm.cold_store = 'cold');
+	ALTER TABLE large ALTER v SET STORAGE EXTERNAL;
+	INSERT INTO large SELECT i, -i, repeat(md5(i::text), 1000 + i) FROM generate_series(1, 4) i});
+compact($node, 'large');
 $node->backup('standby');
 $standby->init_from_backup($node, 'standby', has_streaming => 1);
 $standby->append_conf('postgresql.conf',
@@ -287,20 +312,23 @@ remove();
 catch_up();
 
 # one that does not tell what it reads: replay waits for it, and objects wait for replay
-@readers = begin_readers($standby);
-@old = keys_of($node, 't');
+@readers = (begin_readers($standby), begin_pointers());
+@old = keys_of($node, 't', 'large');
 settled_changes();
 compact($node, 't');
+change_values();
 isnt(join(' ', keys_of($node, 't')), "@old", 'the primary has other objects');
 like($node->error_of('postgres', q{SELECT lsm_store_remove_orphans('cold', '0')}),
 	qr/^55006: objects may still be needed by a standby.*standby "standby" has not come to/s,
 	'what a standby may need is not removed');
 swept($node);
 is(there(@old), scalar @old, 'nor by workers');
+is(psql(q{SELECT count(*) FROM lsm_store_orphans('cold') WHERE removable}), @old + 1, 'though the primary does not need it');
 end_readers(@readers);
 $_->{session}->quit foreach @readers;
 catch_up();
-is(remove(), scalar @old, 'when its readers have ended, it is');
+is(remove(), @old + 1, 'when its readers have ended, it is');
+is(there(@old), 0, 'and gone');
 
 # one that does: objects go, and its readers go on in others
 $standby->append_conf('postgresql.conf', 'hot_standby_feedback = on');
@@ -309,18 +337,25 @@ $node->wait_until('postgres', 'SELECT count(*) = 1 FROM pg_stat_replication WHER
 settled_changes();
 catch_up();
 @readers = begin_readers($standby);
+my $pointers = begin_pointers();
+my ($pointed) = keys_of($node, 'large');
 my $on_standby = psql(sums('h'));
 @old = keys_of($node, 't');
 psql("UPDATE $_ SET v = v + 100 WHERE id % 50 = 4; DELETE FROM $_ WHERE id % 50 = 5") foreach ('t', 'h');
 compact($node, 't');
+change_values();
 is(remove(), scalar @old, 'objects that a standby reads are removed');
 is(there(@old), 0, 'and gone');
+ok(-e "$dir/$pointed", 'but not one with values that it has pointers to');
 cmp_ok(gets($standby, $_, 1000), '>', 0, "standby: $_->{name}: goes on in other objects") foreach @readers;
 end_readers(@readers);
 is($_->{session}->query_safe(sums('t')), $_->{level} =~ /REPEATABLE/ ? $on_standby : psql(sums('h')), "$_->{name}: the next query") foreach @readers;
-$_->{session}->quit foreach @readers;
+end_readers($pointers);
+$_->{session}->quit foreach @readers, $pointers;
 $standby->stop;
 $node->check_ok('postgres', 'after deletes under a standby');
+psql('DROP TABLE large');
+remove();
 
 # ---- crashes ----
 
