@@ -144,6 +144,9 @@ SELECT x, (SELECT sum(z * z) FROM fz WHERE id <= x) FROM generate_series(0, 1000
 -- parallel plans, of what is exact in any order
 TRUNCATE fa_heap, fa;
 SELECT fa_fill(1, 3000);
+UPDATE fa_heap SET big = ceil(big), tiny = CASE WHEN tiny > 0.1 THEN ceil(tiny) ELSE tiny END;
+TRUNCATE fa;
+INSERT INTO fa SELECT * FROM fa_heap;
 SELECT count(*) AS flush FROM lsm_flush('fa');
 VACUUM ANALYZE fa;
 SET parallel_setup_cost = 0;
