@@ -163,6 +163,39 @@ lsm_entry_cmp_newest(const void *a, const void *b)
 	return x->segment_id > y->segment_id ? -1 : x->segment_id < y->segment_id;
 }
 
+static int
+lsm_root_span_cmp(const void *a, const void *b)
+{
+	const LsmRootSpan *x = a;
+	const LsmRootSpan *y = b;
+
+	return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* Unite the spans of increments where they overlap. */
+static void
+lsm_view_cover(LsmView *view)
+{
+	LsmRootSpan *spans = palloc(Max(view->nincrements, 1) * sizeof(LsmRootSpan));
+	int			n = 0;
+
+	for (int i = 0; i < view->nincrements; i++)
+	{
+		spans[i].first = view->increments[i]->first_tid;
+		spans[i].last = view->increments[i]->last_tid;
+	}
+	qsort(spans, view->nincrements, sizeof(LsmRootSpan), lsm_root_span_cmp);
+	for (int i = 0; i < view->nincrements; i++)
+	{
+		if (n > 0 && spans[i].first <= spans[n - 1].last)
+			spans[n - 1].last = Max(spans[n - 1].last, spans[i].last);
+		else
+			spans[n++] = spans[i];
+	}
+	view->covered = spans;
+	view->ncovered = n;
+}
+
 /* Sort the segments of a view by what readers ask for. */
 static void
 lsm_view_sort(LsmView *view)
@@ -190,6 +223,7 @@ lsm_view_sort(LsmView *view)
 	qsort(view->base, view->nbase, sizeof(LsmManifestEntry *), lsm_entry_cmp_base);
 	qsort(view->increments, view->nincrements, sizeof(LsmManifestEntry *),
 		  lsm_entry_cmp_newest);
+	lsm_view_cover(view);
 	lsm_view_sort_valued(view);
 }
 
@@ -432,10 +466,19 @@ lsm_view_find_base(LsmView *view, LsmTid tid)
 bool
 lsm_view_increments_meet(LsmView *view, LsmTid lo, LsmTid hi)
 {
-	for (int i = 0; i < view->nincrements; i++)
-		if (view->increments[i]->first_tid <= hi && view->increments[i]->last_tid >= lo)
-			return true;
-	return false;
+	int			at = 0;
+	int			end = view->ncovered;
+
+	while (at < end)
+	{
+		int			mid = at + (end - at) / 2;
+
+		if (view->covered[mid].last < lo)
+			at = mid + 1;
+		else
+			end = mid;
+	}
+	return at < view->ncovered && view->covered[at].first <= hi;
 }
 
 /* ---- changing ---- */

@@ -112,6 +112,13 @@ StaticAssertDecl(LSM_MAX_RANGES <= PG_UINT8_MAX, "views number ranges in a byte"
 
 /* ---- a backend's copy of metapage and manifest at one counter value ---- */
 
+/* Roots from one to another. */
+typedef struct LsmRootSpan
+{
+	LsmTid		first;
+	LsmTid		last;
+} LsmRootSpan;
+
 typedef struct LsmView
 {
 	MemoryContext context;
@@ -131,6 +138,8 @@ typedef struct LsmView
 	LsmManifestEntry **base;
 	int			nincrements;	/* newest first */
 	LsmManifestEntry **increments;
+	int			ncovered;		/* what they reach over, in order */
+	LsmRootSpan *covered;
 	int			nvalued;		/* segments with large values by uid, retired ones
 								 * too */
 	LsmManifestEntry **valued;
