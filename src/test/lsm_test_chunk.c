@@ -93,6 +93,22 @@ lsm_test_chunk_expand(LsmChunk *chunk, uint8 encoding, uint8 flags, const Datum 
 	lsm_test_chunk_check(expanded, chunk->type, chunk->rows, values, nulls, "expanded");
 }
 
+/* Elements for a chunk, and their type; returns how many. */
+static int
+lsm_test_take_apart(ArrayType *array, LsmColumnType *type, Datum **values, bool **nulls)
+{
+	int			n;
+
+	memset(type, 0, sizeof(*type));
+	type->typid = ARR_ELEMTYPE(array);
+	get_typlenbyvalalign(type->typid, &type->typlen, &type->typbyval, &type->typalign);
+	deconstruct_array(array, type->typid, type->typlen, type->typbyval, type->typalign,
+					  values, nulls, &n);
+	if (n == 0 || n > LSM_BLOCK_MAX_ROWS)
+		elog(ERROR, "%d values are no chunk", n);
+	return n;
+}
+
 /* Encode an array's elements and read them back; tells how they were encoded. */
 Datum
 lsm_test_chunk(PG_FUNCTION_ARGS)
@@ -119,13 +135,7 @@ lsm_test_chunk(PG_FUNCTION_ARGS)
 	uint32		offset;
 	uint8	   *bytes;
 
-	memset(&type, 0, sizeof(type));
-	type.typid = ARR_ELEMTYPE(array);
-	get_typlenbyvalalign(type.typid, &type.typlen, &type.typbyval, &type.typalign);
-	deconstruct_array(array, type.typid, type.typlen, type.typbyval, type.typalign,
-					  &values, &nulls, &n);
-	if (n == 0 || n > LSM_BLOCK_MAX_ROWS)
-		elog(ERROR, "%d values are no chunk", n);
+	n = lsm_test_take_apart(array, &type, &values, &nulls);
 
 	column = lsm_column_create(&type, type.typid == NUMERICOID);
 	initStringInfo(&out);
@@ -237,13 +247,7 @@ lsm_test_chunk_rate(PG_FUNCTION_ARGS)
 	uint8		flags;
 	uint32		offset;
 
-	memset(&type, 0, sizeof(type));
-	type.typid = ARR_ELEMTYPE(array);
-	get_typlenbyvalalign(type.typid, &type.typlen, &type.typbyval, &type.typalign);
-	deconstruct_array(array, type.typid, type.typlen, type.typbyval, type.typalign,
-					  &values, &nulls, &n);
-	if (n == 0 || n > LSM_BLOCK_MAX_ROWS)
-		elog(ERROR, "%d values are no chunk", n);
+	n = lsm_test_take_apart(array, &type, &values, &nulls);
 	column = lsm_column_create(&type, type.typid == NUMERICOID);
 	for (int i = 0; i < n; i++)
 		lsm_column_add(column, values[i], nulls[i]);
