@@ -28,8 +28,9 @@
  *
  * METADATA
  *	  Of segments that are opened one after the other, the metadata is read ahead like a
- *	  block, LSM_CACHE_METADATA by number (lsm_opensegment.c).  Of cold segments, too, it
- *	  is in the file.
+ *	  block, LSM_CACHE_METADATA by number (lsm_opensegment.c); so are the last pages of those
+ *	  that are asked for bounds, LSM_CACHE_BOUNDS (lsm_segmentbounds.c).  Of cold segments,
+ *	  too, both are in the file.
  *
  * MEMORY
  *	  Requests write to memory of their own, below TopMemoryContext: the server

@@ -3,7 +3,8 @@
  * lsm_session.c
  *	  How much each session may keep in caches of its own.
  *
- * A session has two caches, of decoded blocks and of opened segments.  What the
+ * A session has two caches, of decoded blocks and of opened segments (bounds of others may take
+ * an eighth of the room of the latter, beside it: lsm_segmentbounds.c).  What the
  * caches of all sessions may take together (lsm.session_cache_size) is divided evenly
  * among the sessions that have any; each gives up what is too much when it next
  * uses the cache.  So a few sessions have much, and many do not exhaust the machine.
