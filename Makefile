@@ -73,6 +73,7 @@ REGRESS = \
 	costs \
 	asked \
 	lookups \
+	lookahead \
 	explain \
 	alter_table \
 	columns \
@@ -140,6 +141,7 @@ ISOLATION = \
 	large-flush \
 	large-pointers \
 	cold-pointers \
+	lookahead-recheck \
 	cold-server \
 	cold-two-servers \
 	large-retired \

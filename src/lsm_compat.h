@@ -507,10 +507,11 @@ lsm_compat_bitmap_next(LsmBitmapIterator *iterator, BlockNumber *lb, int *n, boo
 #endif
 
 #if PG_VERSION_NUM < 180000
-#define lsm_compat_index_beginscan(rel, index, snapshot) index_beginscan(rel, index, snapshot, 0, 0)
+#define lsm_compat_index_beginscan(rel, index, snapshot, nkeys) \
+	index_beginscan(rel, index, snapshot, nkeys, 0)
 #else
-#define lsm_compat_index_beginscan(rel, index, snapshot) \
-	index_beginscan(rel, index, snapshot, NULL, 0, 0)
+#define lsm_compat_index_beginscan(rel, index, snapshot, nkeys) \
+	index_beginscan(rel, index, snapshot, NULL, nkeys, 0)
 #endif
 
 #if PG_VERSION_NUM < 170000

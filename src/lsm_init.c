@@ -212,6 +212,10 @@ lsm_init_settings(void)
 							"It is divided evenly among sessions that use lsm tables.",
 							&lsm_session_cache_size, 256 * 1024, 16 * 1024, MAX_KILOBYTES,
 							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomBoolVariable("lsm.enable_lookahead",
+							 "Lets the planner look up inner rows of nested loops ahead, where they lie in a store.",
+							 NULL,
+							 &lsm_enable_lookahead, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomBoolVariable("lsm.enable_lsmscan",
 							 "Enables the planner's use of LsmScan and LsmAgg plans.",
 							 NULL,
@@ -272,6 +276,7 @@ _PG_init(void)
 	lsm_bitmappath_install();	/* it comes first, see there */
 	lsm_scanpath_install();
 	lsm_aggpath_install();
+	lsm_lookahead_install();
 	lsm_indexpath_install();
 	lsm_explain_install();
 	lsm_ddl_install_hooks();

@@ -179,8 +179,7 @@ lsm_asked_foresee(PlanState *planstate)
 {
 	ScanState  *scan = lsm_asked_scan(planstate);
 
-	if (scan != NULL && !lsm_asked_rechecks(scan) &&
-		ScanDirectionIsForward(((IndexScan *) scan->ps.plan)->indexorderdir))
+	if (scan != NULL && !lsm_asked_rechecks(scan))
 		lsm_slot_set_index_scan(scan->ss_ScanTupleSlot, (IndexScanState *) scan);
 }
 

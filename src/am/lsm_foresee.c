@@ -15,6 +15,9 @@
  * as it has fetched so far.  Rows that follow each other in the table need no
  * help, nor do small tables.
  *
+ * Where rows lie in a store, the blocks of some are brought together (lsm_prefetch.c): each
+ * time, of so many as the scan has fetched so far, and of the one that is wanted.
+ *
  * All of this is hints.  TIDs come from the server's private state of a btree scan; what
  * is taken from there is compared with the TID at hand before it is believed.
  *
@@ -25,8 +28,10 @@
 #include "access/nbtree.h"
 #include "lsm_blockcache.h"
 #include "lsm_foresee.h"
+#include "lsm_prefetch.h"
 #include "lsm_rowblock.h"
 #include "lsm_sharedcache.h"
+#include "lsm_walk.h"
 #include "nodes/execnodes.h"
 
 /* Blocks of tables that are small: the processor's caches keep what is used of them. */
@@ -35,12 +40,19 @@
 /* A root in the LB of the one before, or in the next one, is most likely in its block. */
 #define LSM_FORESEE_LBS			1
 
-/* Where the scan is in its page of a btree; NULL: it is none whose rows can be foreseen. */
-static BTScanPos
-lsm_foresee_position(const IndexFetchTableData *fetch, const ItemPointerData *tid,
-					 TupleTableSlot *slot, const int16 **asked, int *n)
+/* Where a scan is in its page of a btree. */
+static inline BTScanPos
+lsm_foresee_position(const IndexScanState *scan)
 {
-	IndexScanState *scan;
+	return &((BTScanOpaque) scan->iss_ScanDesc->opaque)->currPos;
+}
+
+/* The scan of a btree that wants a row in the slot; NULL: it is none whose rows can be foreseen. */
+static const IndexScanState *
+lsm_foresee_scan(const IndexFetchTableData *fetch, const ItemPointerData *tid,
+				 TupleTableSlot *slot, const int16 **asked, int *n)
+{
+	const IndexScanState *scan;
 	BTScanPos	position;
 
 	if (slot == NULL || slot->tts_ops != &LsmSlotOps)
@@ -48,13 +60,13 @@ lsm_foresee_position(const IndexFetchTableData *fetch, const ItemPointerData *ti
 	scan = lsm_slot_index_scan(slot, asked, n);
 	if (scan == NULL || scan->iss_ScanDesc == NULL || scan->iss_ScanDesc->xs_heapfetch != fetch)
 		return NULL;
-	position = &((BTScanOpaque) scan->iss_ScanDesc->opaque)->currPos;
+	position = lsm_foresee_position(scan);
 	if (!BTScanPosIsValid(*position) || position->itemIndex < position->firstItem ||
 		position->itemIndex > position->lastItem ||
 		!ItemPointerEquals(&position->items[position->itemIndex].heapTid,
 						   unconstify(ItemPointerData *, tid)))
 		return NULL;
-	return position;
+	return scan;
 }
 
 static void
@@ -76,6 +88,50 @@ lsm_foresee_roots(LsmTable *table, const LsmTid *roots, int n)
 		lsm_foresee_asked(table, roots, n, NULL, 0);
 }
 
+/* From one TID of a page to the next one that the scan comes to. */
+static int
+lsm_foresee_step(const IndexScanState *scan)
+{
+	bool		forward = ScanDirectionIsForward(scan->ss.ps.state->es_direction);
+	bool		ordered = ScanDirectionIsForward(((IndexScan *) scan->ss.ps.plan)->indexorderdir);
+
+	return forward == ordered ? 1 : -1;
+}
+
+/* Which of the next rows, most of them at most, does the page of the index have? */
+static int
+lsm_foresee_left(BTScanPos position, int step, uint32 most)
+{
+	int			left = step > 0 ? position->lastItem - position->itemIndex :
+	position->itemIndex - position->firstItem;
+
+	return Min(left, (int) most);
+}
+
+/*
+ * Have the blocks of the row at hand, and of some of the next ones, brought from a store.  Not
+ * if they follow each other in the table: then more is read ahead than the page tells of
+ * (lsm_walk.c).
+ */
+static void
+lsm_foresee_blocks_far(LsmForesight *foresight, LsmTable *table, Relation rel, BTScanPos position,
+					   int step, uint32 most)
+{
+	LsmTid		roots[LSM_PREFETCH_ROWS];
+	int			n = lsm_foresee_left(position, step, Min(most, LSM_PREFETCH_ROWS - 1));
+	bool		jumps = false;
+
+	for (int i = 0; i <= n; i++)
+	{
+		roots[i] = lsm_tid_from_pointer(&position->items[position->itemIndex + i * step].heapTid);
+		jumps = jumps || (i > 0 && (LSM_TID_LB(roots[i]) < LSM_TID_LB(roots[i - 1]) ||
+									LSM_TID_LB(roots[i]) > LSM_TID_LB(roots[i - 1]) + LSM_WALK_LBS));
+	}
+	foresight->prefetched = foresight->fetched + n;
+	if (jumps)
+		lsm_prefetch_rows(rel, table, roots, n + 1);
+}
+
 /* Foresee rows behind the one with that TID. */
 void
 lsm_foresee_rows(LsmForesight *foresight, LsmTable *table, const IndexFetchTableData *fetch,
@@ -84,26 +140,32 @@ lsm_foresee_rows(LsmForesight *foresight, LsmTable *table, const IndexFetchTable
 	LsmTid		previous = lsm_tid_from_pointer(tid);
 	LsmTid		roots[LSM_FORESEEN];
 	const int16 *asked;
+	const IndexScanState *scan;
 	BTScanPos	position;
 	uint32		most = foresight->fetched > 1 ? foresight->fetched : Max(foresight->usual, 1) - 1;
 	int			n = 0;
 	int			nasked;
-	int			last;
+	int			step;
+	int			left;
 
-	most = Min(most, LSM_FORESEEN);
 	if (most == 0)
 		return;
-	position = lsm_foresee_position(fetch, tid, slot, &asked, &nasked);
-	if (position == NULL || table->view == NULL || table->view->base_blocks < LSM_FORESEE_BLOCKS)
+	scan = lsm_foresee_scan(fetch, tid, slot, &asked, &nasked);
+	if (scan == NULL || table->view == NULL ||
+		(table->view->base_blocks < LSM_FORESEE_BLOCKS && !lsm_prefetch_pays(table)))
 	{
 		foresight->blind = true;
 		return;
 	}
-	last = Min(position->itemIndex + (int) most, position->lastItem);
-	foresight->foreseen = foresight->fetched + (last - position->itemIndex);
-	for (int i = position->itemIndex + 1; i <= last; i++)
+	position = lsm_foresee_position(scan);
+	step = lsm_foresee_step(scan);
+	if (lsm_prefetch_pays(table) && foresight->fetched > foresight->prefetched)
+		lsm_foresee_blocks_far(foresight, table, fetch->rel, position, step, most);
+	left = lsm_foresee_left(position, step, Min(most, LSM_FORESEEN));
+	foresight->foreseen = foresight->fetched + left;
+	for (int i = 1; i <= left; i++)
 	{
-		LsmTid		root = lsm_tid_from_pointer(&position->items[i].heapTid);
+		LsmTid		root = lsm_tid_from_pointer(&position->items[position->itemIndex + i * step].heapTid);
 
 		if (LSM_TID_LB(root) + LSM_FORESEE_LBS < LSM_TID_LB(previous) ||
 			LSM_TID_LB(root) > LSM_TID_LB(previous) + LSM_FORESEE_LBS)

@@ -19,6 +19,7 @@ typedef struct LsmForesight
 	bool		blind;			/* nothing is foreseen of this scan */
 	uint32		fetched;		/* rows, since the scan began anew */
 	uint32		foreseen;		/* as many of them are no news */
+	uint32		prefetched;		/* of so many, blocks in a store have been asked for */
 	uint32		usual;			/* that it fetched the time before */
 } LsmForesight;
 
@@ -46,6 +47,7 @@ lsm_foresee_reset(LsmForesight *foresight)
 		foresight->usual = foresight->fetched;
 	foresight->fetched = 0;
 	foresight->foreseen = 0;
+	foresight->prefetched = 0;
 }
 
 #endif							/* LSM_FORESEE_H */

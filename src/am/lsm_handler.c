@@ -152,9 +152,10 @@ lsm_counted_since(uint64 before, uint64 now)
 
 /* Fetch a row, and count what it changes of the table's counters. */
 static pg_noinline bool
-lsm_index_fetch_counted(LsmIndexFetchData *fetch, LsmTid root, Snapshot snapshot,
+lsm_index_fetch_counted(LsmIndexFetchData *fetch, const ItemPointerData *tid, Snapshot snapshot,
 						TupleTableSlot *slot, bool *all_dead)
 {
+	LsmTid		root = lsm_tid_from_pointer(tid);
 	const uint64 *counts = fetch->table->stat.counts;
 	LsmFetchCounters *counters = &fetch->counters;
 	uint64		reads = counts[LSM_STAT_DATA_READ];
@@ -163,6 +164,7 @@ lsm_index_fetch_counted(LsmIndexFetchData *fetch, LsmTid root, Snapshot snapshot
 	LsmIoTotals input = lsm_iostat_totals;
 	bool		found;
 
+	lsm_foresee(&fetch->foresight, fetch->table, &fetch->base, tid, slot);
 	lsm_walk_to(&fetch->walk, root);
 	counters->blocks_ahead += lsm_counted_since(reads, counts[LSM_STAT_DATA_READ]);
 	found = lsm_row_fetch(fetch->base.rel, fetch->table, root, snapshot, slot, all_dead);
@@ -190,14 +192,14 @@ lsm_index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot snaps
 	LsmTid		root = lsm_tid_from_pointer(tid);
 
 	*call_again = false;
-	lsm_foresee(&fetch->foresight, fetch->table, scan, tid, slot);
 	if (unlikely(lsm_fetch_counting))
 	{
-		if (!lsm_index_fetch_counted(fetch, root, snapshot, slot, all_dead))
+		if (!lsm_index_fetch_counted(fetch, tid, snapshot, slot, all_dead))
 			return false;
 	}
 	else
 	{
+		lsm_foresee(&fetch->foresight, fetch->table, scan, tid, slot);
 		lsm_walk_to(&fetch->walk, root);
 		if (!lsm_row_fetch(scan->rel, fetch->table, root, snapshot, slot, all_dead))
 			return false;

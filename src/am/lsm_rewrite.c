@@ -637,7 +637,7 @@ lsm_rewrite_index_scan(LsmRewrite *rewrite, Relation index)
 	values[0] = PROGRESS_CLUSTER_PHASE_INDEX_SCAN_HEAP;
 	values[1] = RelationGetRelid(index);
 	pgstat_progress_update_multi_param(2, params, values);
-	scan = lsm_compat_index_beginscan(rewrite->rel, index, SnapshotAny);
+	scan = lsm_compat_index_beginscan(rewrite->rel, index, SnapshotAny, 0);
 	index_rescan(scan, NULL, 0, NULL, 0);
 	while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
 	{

@@ -19,9 +19,6 @@
 #include "lsm_am.h"
 #include "lsm_walk.h"
 
-/* A root so many LBs behind the last one may be in the next block. */
-#define LSM_WALK_LBS			64
-
 /* Steps from block to block that make a walk; of a store, one is enough. */
 #define LSM_WALK_STEPS			2
 

@@ -14,6 +14,9 @@
 #include "lsm_table.h"
 #include "utils/rel.h"
 
+/* A root so many LBs behind the last one may be in the next block. */
+#define LSM_WALK_LBS			64
+
 typedef struct LsmWalk
 {
 	Relation	rel;

@@ -900,7 +900,7 @@ lsm_check_index_tids(LsmCheck *check, Relation index, uint64 *n)
 {
 	uint64		max = 1024;
 	LsmTid	   *tids = palloc(max * sizeof(LsmTid));
-	IndexScanDesc scan = lsm_compat_index_beginscan(check->rel, index, SnapshotAny);
+	IndexScanDesc scan = lsm_compat_index_beginscan(check->rel, index, SnapshotAny, 0);
 	ItemPointer tid;
 
 	*n = 0;

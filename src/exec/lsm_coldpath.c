@@ -3,8 +3,9 @@
  * lsm_coldpath.c
  *	  What it costs to fetch rows of cold segments, by index and by bitmap.
  *
- * A request to a store takes as long as reading many pages, and an index scan makes
- * one after the other, as it learns of a row only when it needs it.  LsmBitmapScan
+ * A request to a store takes as long as reading many pages.  An index scan makes few at a
+ * time, as it does not know how many of its rows will be wanted (lsm_foresee.c); other
+ * indexes than btrees do not tell of any but the next.  LsmBitmapScan
  * knows its rows and has many requests on their way (lsm_ahead.c).  So the planner is
  * told of requests, and is offered a bitmap scan wherever it has an index scan: the
  * server has thrown such paths away where pages alone made the difference.
@@ -18,6 +19,7 @@
 #include <math.h>
 
 #include "access/table.h"
+#include "catalog/pg_am.h"
 #include "lsm_am.h"
 #include "lsm_exec.h"
 #include "optimizer/cost.h"
@@ -117,8 +119,44 @@ lsm_coldpath_part(PlannerInfo *root, RelOptInfo *rel, const Path *path)
 }
 
 /*
- * Add what an index scan waits for requests.  Where its rows come in the order of the
- * table, it reads ahead from the second block on (lsm_walk.c).
+ * How often an index scan waits that needs so many blocks that lie anywhere.  Of a btree it is
+ * told which rows come next, and asks for as many of them as it has had before, each time.
+ */
+static double
+lsm_coldpath_far_waits(const IndexPath *path, double requests)
+{
+	double		rounds;
+
+	if (path->path.pathtype != T_IndexScan || path->indexinfo->relam != BTREE_AM_OID)
+		return requests;
+	rounds = path->path.param_info != NULL ? 0 : log2(requests + 1);
+	return Min(requests, rounds + lsm_coldpath_waits(requests));
+}
+
+/*
+ * How often an index scan waits for a request, when it gives that part of its rows.  Where these
+ * come in the order of the table, it reads ahead from the second block on (lsm_walk.c).
+ */
+static double
+lsm_coldpath_index_waits(PlannerInfo *root, RelOptInfo *rel, const LsmColdBlocks *blocks,
+						 const IndexPath *path, double part)
+{
+	double		rows = clamp_row_est(path->indexselectivity * rel->tuples * part);
+	double		order = lsm_coldpath_order(root, rel, path);
+	double		walked = Max(blocks->cold * path->indexselectivity * part,
+							 blocks->cold / blocks->all);
+	double		far = lsm_coldpath_far_waits(path, lsm_coldpath_scattered(blocks, rows));
+	double		waits;
+
+	walked = Min(walked, 2) + Max(walked - 2, 0) / LSM_REQUESTS_AT_A_TIME;
+	waits = (1 - order) * far + order * walked;
+	if (path->path.pathtype == T_IndexOnlyScan)
+		waits *= 1 - rel->allvisfrac;
+	return waits / Max(path->path.parallel_workers, 1);
+}
+
+/*
+ * Add what an index scan waits for requests.
  *
  * The planner takes of the cost the part of the rows that a LIMIT wants.  Requests do not
  * go by that: the first rows cost one each, the last ones lie in blocks that are there.  So
@@ -129,19 +167,23 @@ lsm_coldpath_charge(PlannerInfo *root, RelOptInfo *rel, const LsmColdBlocks *blo
 					IndexPath *path)
 {
 	double		part = lsm_coldpath_part(root, rel, &path->path);
-	double		rows = clamp_row_est(path->indexselectivity * rel->tuples * part);
-	double		order = lsm_coldpath_order(root, rel, path);
-	double		walked = Max(blocks->cold * path->indexselectivity * part,
-							 blocks->cold / blocks->all);
+	double		waits = lsm_coldpath_index_waits(root, rel, blocks, path, part);
+
+	path->path.total_cost +=
+		lsm_coldpath_wait_cost(rel, waits, path->path.param_info != NULL) / part;
+}
+
+/* How much less a look-up of an inner side costs if those of several outer rows wait together. */
+Cost
+lsm_coldpath_lookahead_saves(PlannerInfo *root, RelOptInfo *rel, const IndexPath *path)
+{
+	LsmColdBlocks blocks;
 	double		waits;
 
-	walked = Min(walked, 2) + Max(walked - 2, 0) / LSM_REQUESTS_AT_A_TIME;
-	waits = (1 - order) * lsm_coldpath_scattered(blocks, rows) + order * walked;
-	if (path->path.pathtype == T_IndexOnlyScan)
-		waits *= 1 - rel->allvisfrac;
-	path->path.total_cost +=
-		lsm_coldpath_wait_cost(rel, waits / Max(path->path.parallel_workers, 1),
-							   path->path.param_info != NULL) / part;
+	if (!lsm_coldpath_blocks(root, rel, &blocks))
+		return 0;
+	waits = lsm_coldpath_index_waits(root, rel, &blocks, path, 1);
+	return lsm_coldpath_wait_cost(rel, waits - waits / LSM_REQUESTS_AT_A_TIME, true);
 }
 
 /* The bitmap scan that could take the place of an index scan; NULL: none could. */

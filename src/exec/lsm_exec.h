@@ -16,6 +16,9 @@
 /* lsm.enable_lsmscan */
 extern bool lsm_enable_lsmscan;
 
+/* lsm.enable_lookahead */
+extern bool lsm_enable_lookahead;
+
 /* ---- lsm_scanpath.c ---- */
 
 /* What the planner needs to know of the conditions of a scan. */
@@ -72,6 +75,20 @@ extern bool lsm_coldpath_applies(PlannerInfo *root, RelOptInfo *rel);
 extern List *lsm_coldpath_begin(PlannerInfo *root, RelOptInfo *rel, List *indexes);
 extern Cost lsm_coldpath_bitmap_cost(PlannerInfo *root, RelOptInfo *rel,
 									 const BitmapHeapPath *bitmap, double rows);
+
+extern Cost lsm_coldpath_lookahead_saves(PlannerInfo *root, RelOptInfo *rel,
+										 const IndexPath *path);
+
+/* ---- lsm_lookaheadpath.c ---- */
+extern void lsm_lookahead_install(void);
+
+/* ---- lsm_lookahead.c ---- */
+
+/*
+ * What a plan of LsmLookAhead has in custom_private: for each index a list of its table's OID,
+ * its own, and its conditions, without their keys; these are custom_exprs.
+ */
+extern const CustomScanMethods lsm_lookahead_methods;
 
 /* ---- lsm_parampath.c ---- */
 extern void lsm_parampath_add(PlannerInfo *root, RelOptInfo *rel);

@@ -88,6 +88,79 @@ cmp_ok(
 	'<=', 20, 'on the inner side of a join, too');
 cmp_ok($store->most_at_a_time, '>=', 8, 'which waits for many at a time');
 
+# ---- index scans ----
+
+# Run a query in a session that has what it needs first; returns requests, and how many of
+# them were under way at a time.
+sub after_first
+{
+	my ($settings, $first, $sql, $gate, $name) = @_;
+	my $session = $node->session('postgres');
+
+	$session->query_safe($settings);
+	$session->query_safe($first);
+	$store->requests('');
+	$store->fault('GET', "gate:$gate", 1000);
+	is( $session->query_safe($sql),
+		psql($sql =~ s/\bt\b/h/gr =~ s/\bp\b/hp/gr),
+		"$name: the same rows");
+	my $most = $store->most_at_a_time;
+	$store->fault('', undef);
+	$session->quit;
+	return (scalar($store->requests('GET')), $most);
+}
+
+psql('CREATE INDEX t_k_id ON t (k, id)');
+my $by_index = q{SET enable_bitmapscan = off; SET enable_seqscan = off; SET lsm.enable_lsmscan = off};
+my ($requests, $most) = after_first(
+	$by_index,
+	'SELECT id, v FROM t WHERE k = 7 ORDER BY id LIMIT 4',
+	'SELECT id, v FROM t WHERE k = 7 ORDER BY id',
+	6, 'an index scan');
+is($requests, 6, 'asks for each block once');
+is($most, 6, 'for as many at a time as it has had');
+($requests, $most) = after_first(
+	$by_index,
+	'SELECT id, v FROM t WHERE k = 8 ORDER BY id DESC LIMIT 4',
+	'SELECT id, v FROM t WHERE k = 8 ORDER BY id DESC LIMIT 6',
+	6, 'backward');
+is($requests, 6, 'a few more than a LIMIT wants');
+is($most, 6, 'as many at a time');
+($requests, $most) = after_first(
+	$by_index, 'SELECT 1',
+	'SELECT id, v FROM t WHERE k = 9 ORDER BY id LIMIT 1',
+	1, 'a LIMIT of one row');
+is($requests, 1, 'is one request');
+my $cursor = $node->session('postgres');
+$cursor->query_safe("$by_index; BEGIN; DECLARE c SCROLL CURSOR FOR SELECT id FROM t WHERE k = 10 ORDER BY id");
+is( $cursor->query_safe('FETCH 4 FROM c; FETCH BACKWARD 2 FROM c; FETCH 5 FROM c; FETCH LAST FROM c; FETCH BACKWARD ALL FROM c; COMMIT'),
+	join("\n", 10, 3010, 6010, 9010, 6010, 3010, 6010, 9010, 12010, 15010, 18010, 27010,
+		 map { $_ * 3000 + 10 } reverse 0 .. 8),
+	'a cursor that is turned around');
+$cursor->quit;
+
+# ---- nested loops ----
+
+psql(
+	q{CREATE TABLE keys (n int PRIMARY KEY, id int, k int, x text);
+INSERT INTO keys SELECT i, (i * 1500 + 700) % 30000, i * 100, repeat('x', i) FROM generate_series(1, 19) i;
+INSERT INTO keys VALUES (100, NULL, NULL, NULL), (101, -1, -1, 'none');
+ANALYZE keys});
+my $loops = q{SET enable_hashjoin = off; SET enable_mergejoin = off; SET lsm.enable_lsmscan = off};
+my $join = 'SELECT n, x, t.v, length(a) FROM keys LEFT JOIN t ON t.id = keys.id ORDER BY n';
+
+like(psql("$loops; EXPLAIN (COSTS off) $join"), qr/LsmLookAhead.*Looked Up In: t_pkey/s, 'a nested loop looks ahead');
+unlike(psql("$loops; SET lsm.enable_lookahead = off; EXPLAIN (COSTS off) $join"), qr/LsmLookAhead/, 'if it may');
+unlike(psql("$loops; EXPLAIN (COSTS off) " . $join =~ s/\bt\b/h/gr), qr/LsmLookAhead/, 'not into other tables');
+($requests, $most) = after_first($loops, 'SELECT v FROM t WHERE id = 2200', $join, 2, 'a nested loop');
+is($requests, 18, 'asks for each block once');
+cmp_ok($most, '>=', 2, 'for several at a time');
+
+like(
+	psql("$loops; EXPLAIN (ANALYZE, COSTS off) $join"),
+	qr/Looked Up In: t_pkey.*Rows Looked Up Ahead: 20.*Store: requests=\d+.*Index Scan using t_pkey/s,
+	'EXPLAIN tells of it');
+
 # ---- what bounds them ----
 
 psql(q{ALTER SERVER cold OPTIONS (ADD parallel_requests '3')});
