@@ -9,7 +9,12 @@
 #	$store->fault('', undef);					# no faults any more
 #	$store->requests('GET');					# lines "METHOD PATH?QUERY", since the last call, with
 #												# " BUCKET in HOST" if it is not in the path
+#	$store->heads;								# the same as they came, each a hash: method, target,
+#												# and headers by name; sha256 is that of the body
 #	$store->stop;
+#
+# It is a proxy, too, of a store at http://s3.example.com or anywhere, which is itself.
+# Tunnels it refuses.
 #
 # Keys with "continue" in them are answered 100 Continue, if that is waited for.
 #
@@ -32,7 +37,7 @@
 #	gate:N				answers only when so many of those have come, or refuses after a minute;
 #						$store->most_at_a_time tells how many were under way at once
 #
-# Each connection has a process of its own.  Objects, faults and the list of requests
+# Each connection has a process of its own.  Objects, faults and the lists of requests
 # are files of the directory.
 
 package LsmFaultStore;
@@ -40,6 +45,7 @@ package LsmFaultStore;
 use strict;
 use warnings;
 
+use Digest::SHA 'sha256_hex';
 use Fcntl ':flock';
 use IO::Socket::INET;
 use POSIX ();
@@ -163,18 +169,46 @@ sub fault
 	return;
 }
 
-sub requests
+# What a list has, which is then empty.
+sub take_list
 {
-	my ($self, $method) = @_;
-	my ($lines) = $self->locked(
+	my ($self, $name) = @_;
+	my ($list) = $self->locked(
 		sub {
-			my $all = read_file("$self->{dir}/requests") // '';
+			my $all = read_file("$self->{dir}/$name") // '';
 
-			unlink "$self->{dir}/requests";
+			unlink "$self->{dir}/$name";
 			return $all;
 		});
 
-	return grep { /^\Q$method\E/ } split /\n/, $lines;
+	return split /\n/, $list;
+}
+
+sub requests
+{
+	my ($self, $method) = @_;
+
+	return grep { /^\Q$method\E/ } $self->take_list('requests');
+}
+
+sub heads
+{
+	my ($self) = @_;
+
+	return map { +{ split /\t/, $_, -1 } } $self->take_list('heads');
+}
+
+sub note_head
+{
+	my ($self, %head) = @_;
+
+	$self->locked(
+		sub {
+			open(my $log, '>>', "$self->{dir}/heads") or die $!;
+			print $log join("\t", %head), "\n";
+			close $log;
+		});
+	return;
 }
 
 # Change and return the counts of requests with a gate: come, under way, most of these.
@@ -253,9 +287,11 @@ sub serve
 			$header{ lc $1 } = $2 if $h =~ /^([^:]+):\s*(.*?)\r\n$/;
 		}
 		my $body = '';
+		my %head = (%header, method => $method, target => $target);
 
 		# the bucket may be in the host's name
-		if (($header{host} // '') =~ /^([^.:]+)\.localhost:\d+$/)
+		$target =~ s{^http://[^/]+}{};
+		if (($header{host} // '') =~ /^([^.:]+)\.(?:localhost|s3\.example\.com)(?::\d+)?$/)
 		{
 			$target = "/$1$target";
 			$header{bucket} = " $1 in $header{host}";
@@ -266,6 +302,7 @@ sub serve
 		{
 			read($client, $body, $left) == $left or return;
 		}
+		$self->note_head(%head, sha256 => sha256_hex($body));
 		$self->answer($client, $method, $target, \%header, $body) or return;
 	}
 	return;
@@ -293,6 +330,11 @@ sub answer
 	my ($self, $client, $method, $target, $header, $body) = @_;
 	my $kind = $self->note_request("$method $target" . ($header->{bucket} // ''));
 
+	if ($method eq 'CONNECT')
+	{
+		send_answer($client, 403, [], '');
+		return 0;
+	}
 	sleep 1000 if $kind eq 'hang';
 	select(undef, undef, undef, $1) if $kind =~ /^slow:(.*)/;
 	if ($kind =~ /^gate:(\d+)$/)
