@@ -63,14 +63,20 @@ sub write_file
 	return;
 }
 
+# All of a file, or so many bytes of it.
 sub read_file
 {
-	my ($path) = @_;
+	my ($path, $from, $bytes) = @_;
 	local $/;
 
 	open(my $in, '<', $path) or return;
 	binmode $in;
-	return scalar <$in>;
+	return scalar <$in> unless defined $from;
+	my $data = '';
+
+	seek $in, $from, 0;
+	read $in, $data, $bytes;
+	return $data;
 }
 
 # Keys become names of files without slashes.
@@ -427,19 +433,18 @@ sub do_request
 		unlink $query{uploadId} ? glob "$self->{dir}/parts/*" : $file;
 		return (204, [], '');
 	}
-	my $data = read_file($file);
+	my $size = -s $file;
 
-	return (404, [], error_body('NoSuchKey')) unless defined $data;
-	my $size = length $data;
+	return (404, [], error_body('NoSuchKey')) unless defined $size;
 	my ($first, $last) = ($header->{range} // '') =~ /^bytes=(\d*)-(\d+)$/;
 
-	return (200, [], $data) if !defined $last || $kind eq 'whole';
+	return (200, [], read_file($file)) if !defined $last || $kind eq 'whole';
 	($first, $last) = ($size - $last, $size - 1) if $first eq '';
 	return (416, [], error_body('InvalidRange')) if $first >= $size;
 	$last = $size - 1 if $last >= $size;
 	($first, $last) = ($first + 1, $last + 1) if $kind eq 'shift';
 	return (206, ["Content-Range: bytes $first-$last/$size"],
-		substr($data, $first, $last - $first + 1));
+		read_file($file, $first, $last - $first + 1));
 }
 
 sub do_list

@@ -1,5 +1,5 @@
 # How requests come to a store of type s3, and as whom: proxies, regions, addresses,
-# credentials.
+# credentials.  What moving and reading take of the server: room on its disk, memory.
 
 use strict;
 use warnings;
@@ -194,7 +194,7 @@ make_server('via', 'http://s3.example.com', ", proxy '" . $proxy->endpoint . "',
 $store->heads;
 @heads = heads_of_all($proxy, 'via');
 is(values_of('method', @heads), 'DELETE GET POST PUT', 'requests of all kinds go to the proxy');
-is(scalar(grep { $_->{target} !~ m{^http://s3\.example\.com/bkt[/?]} } @heads), 0, 'and tell it where to go');
+is(scalar(grep { $_->{target} !~ m{^http://s3.example.com/bkt[/?]} } @heads), 0, 'and tell it where to go');
 is(values_of('host', @heads), 's3.example.com', 'for the host of the endpoint, without the usual port');
 is(values_of(\&signed_by, @heads), 'KEYID/us-east-1', 'for which they are signed');
 is(scalar($store->heads), 0, 'and nowhere else');
@@ -251,4 +251,156 @@ $log =~ s/^.*(?:USER MAPPING|OPTIONS).*\n//mg;
 unlike($log, qr{(?:mapped|env)/(?:secret|token)|Signature=}, 'no secret is in the log');
 
 $node->stop;
+
+# ---- a disk without room ----
+
+# A limit on the size of files stands for it; those of WAL are smaller, so that it is met by
+# tables only.
+$node = LsmStoreNode->new('small');
+$node->init(extra => ['--wal-segsize=1']);
+$node->append_conf(
+	'postgresql.conf', qq{
+lsm.store_allowed_endpoints = '$here'
+autovacuum = off
+fsync = off
+max_wal_size = 4GB
+max_parallel_workers_per_gather = 0
+work_mem = 64MB
+lsm.compaction_naptime = 1s
+lsm.io_depth = 64
+lsm.memtable_size = 4MB
+lsm.block_cache_size = 1MB
+lsm.session_cache_size = 16MB
+});
+$node->start;
+psql('CREATE EXTENSION lsm');
+make_server('cold', $here, '', '');
+
+# Processes that begin from now on make files of so many bytes at most.
+sub limit_files
+{
+	my ($bytes) = @_;
+	my ($pid) = PostgreSQL::Test::Utils::slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
+
+	return PostgreSQL::Test::Utils::system_or_bail('prlimit', "--pid=$pid", "--fsize=$bytes:");
+}
+
+sub places
+{
+	return psql(q{SELECT kind, location, sum(rows) FROM lsm_segments('t') GROUP BY 1, 2 ORDER BY 2});
+}
+
+# A worker fails, for want of room, and tells.
+sub worker_fails_ok
+{
+	my ($label) = @_;
+
+	psql('SELECT lsm_stat_reset()');
+	$node->set_workers(1);
+	$node->wait_until('postgres',
+		q{SELECT errors > 0 AND last_error LIKE 'could not extend file%' FROM lsm_stat_tables WHERE relname = 't'});
+	$node->set_workers(0);
+	return pass("a worker tells: $label");
+}
+
+my $no_room = qr{^\w+: could not extend file ".*HINT:  Check free disk space};
+my $all = 'SELECT count(*), sum(id), sum(b), count(DISTINCT a) FROM t';
+my $new_row = q{INSERT INTO t VALUES (9001, 'new', 0)};
+
+SKIP:
+{
+	skip 'no prlimit', 22 if system('prlimit --version >/dev/null 2>&1') != 0;
+
+	# one segment, and not a page to spare
+	psql(q{CREATE TABLE t (id int PRIMARY KEY, a text, b int) USING lsm WITH (lsm.compression = none);
+		INSERT INTO t SELECT i, repeat(md5(i::text), 20), i % 7 FROM generate_series(1, 8000) i});
+	psql(q{SELECT lsm_flush('t'), lsm_major_compact('t')});
+	psql('VACUUM t');
+	psql(q{ALTER TABLE t SET (lsm.cold_store = 'cold')});
+	my $rows = psql($all);
+
+	is(places(), 'baseline|local|8000', 'a table to be moved');
+	limit_files(psql(q{SELECT pg_relation_size('t')}));
+	like(error_of($_), $no_room, "no room: $_")
+	  foreach $new_row, 'UPDATE t SET b = 0 WHERE id < 10', 'DELETE FROM t WHERE id = 5';
+	$store->requests('');
+	like(error_of(q{SELECT lsm_major_compact('t')}), $no_room, 'a move finds no room for what stays local');
+	cmp_ok(scalar($store->requests('PUT')), '>', 0, 'when it has put the object');
+	is(places(), 'baseline|local|8000', 'the segment is local');
+	is(psql($all), $rows, 'and whole');
+	worker_fails_ok('what it moves out');
+	is(psql($all), $rows, 'rows after that');
+	$node->check_ok('postgres', 'without room');
+	$node->crash;
+	$node->start;
+	is(psql($all), $rows, 'and after a crash');
+	psql(q{SELECT lsm_major_compact('t')});
+	is(places(), 'baseline|cold|8000', 'with room it is moved');
+	psql('VACUUM t');
+
+	# back: there is room for new rows, not for the segment
+	psql('ALTER TABLE t RESET (lsm.cold_store)');
+	limit_files(2 * 1024 * 1024);
+	like(error_of(q{SELECT lsm_major_compact('t')}), $no_room, 'a move back finds no room');
+	is(places(), 'baseline|cold|8000', 'the segment is in the store');
+	is(psql($all), $rows, 'and whole');
+	worker_fails_ok('what it moves back');
+	is(error_of($new_row), '', 'pages that moves have given up take rows');
+	$node->crash;
+	$node->start;
+	$rows = psql($all);
+	like($rows, qr/^8001\|/, 'nothing is lost by a crash');
+	psql(q{SELECT lsm_major_compact('t')});
+	is(places(), 'baseline|local|8000', 'with room it is moved back');
+	is(psql($all), $rows, 'and whole');
+	$node->check_ok('postgres', 'with room');
+}
+
+# ---- memory ----
+
+# kB that a session has had at most, besides what all share, when it has run a query
+sub peak_of
+{
+	my ($sql) = @_;
+	my $session = $node->session('postgres');
+	my $pid = $node->session_pid($session);
+
+	$session->query_safe($sql);
+	my %status = PostgreSQL::Test::Utils::slurp_file("/proc/$pid/status") =~ /^(\w+):\s+(\d+) kB$/mg;
+	$session->quit;
+	return $status{VmHWM} - $status{RssShmem} - $status{RssFile};
+}
+
+SKIP:
+{
+	skip 'needs Linux', 8 if $^O ne 'linux';
+
+	# What is read ahead, lsm.session_cache_size, and what any session has: less than either
+	# table, of which the second has 120 MB more.
+	my $bound = (64 + 16 + 8) * 1024;
+	my @queries = (
+		'SELECT count(*), sum(length(a)) FROM large',
+		q{SET lsm.enable_lsmscan = off; SELECT count(*) FROM large WHERE a < 'x'});
+	my @before;
+
+	psql(q{CREATE TABLE large (id int PRIMARY KEY, a text) USING lsm WITH (lsm.compression = none, lsm.cold_store = 'cold')});
+	foreach my $part ([ 1, 120000 ], [ 120001, 240000 ])
+	{
+		psql("SET lsm.segment_size = '16MB';
+			INSERT INTO large SELECT i, repeat(md5(i::text), 32) FROM generate_series($part->[0], $part->[1]) i");
+		psql(q{SELECT lsm_flush('large')});
+		psql(q{SET lsm.cold_segment_size = '16MB'; SELECT lsm_major_compact('large')});
+		is(psql(q{SELECT location, sum(stored_bytes) > 1000 * sum(rows) FROM lsm_segments('large') GROUP BY 1}),
+			'cold|t', "$part->[1] rows are cold");
+		my @peaks = map { peak_of($_) } @queries;
+
+		cmp_ok($peaks[$_], '<', $bound, "memory is bounded: $queries[$_]") foreach 0, 1;
+		cmp_ok($peaks[$_], '<', $before[$_] + 24 * 1024, 'and hardly more than before') foreach @before ? (0, 1) : ();
+		note "peaks: @peaks";
+		@before = @peaks;
+	}
+}
+
+$node->stop;
+$_->stop foreach $store, $proxy;
 done_testing();
