@@ -244,6 +244,25 @@ UPDATE lp SET b = 'new' FROM lz WHERE lz.id = lp.a AND lp.a BETWEEN 95 AND 105;
 SELECT count(*), min(a), max(a) FROM lp WHERE b = 'new';
 MERGE INTO lp USING (SELECT id FROM lz WHERE id BETWEEN 104 AND 110) m ON lp.a = m.id WHEN MATCHED AND b = 'new' THEN DELETE WHEN MATCHED THEN UPDATE SET b = 'merged';
 SELECT b, count(*) FROM lp WHERE b NOT LIKE 'b%' GROUP BY b ORDER BY b;
+-- bounds that are shortened: the blank that the bound of a character(n) may then end in counts
+CREATE TABLE lc (id int, c char(60)) USING lsm WITH (autovacuum_enabled = off);
+INSERT INTO lc SELECT i, repeat('a', 31) || E'\x1f' || i % 3 FROM generate_series(1, 300) i;
+SELECT count(*) AS flush FROM lsm_flush('lc');
+SELECT count(*) AS major FROM lsm_major_compact('lc');
+VACUUM lc;
+SELECT count(*) FROM lc WHERE c = (repeat('a', 31) || E'\x1f2')::bpchar;
+SELECT count(*) FROM lc WHERE c IN ((repeat('a', 31) || E'\x1f2')::bpchar, 'x');
+SELECT count(*) FROM lc WHERE c COLLATE "C" >= (repeat('a', 31) || E'\x1f2')::bpchar;
+SELECT count(*) FROM lc WHERE c COLLATE "C" < (repeat('a', 31) || E'\x1f1')::bpchar;
+SELECT count(*) FROM lc WHERE c <> (repeat('a', 31))::bpchar;
+UPDATE lc SET c = repeat('a', 31) || ' ' || id % 3;
+SELECT count(*) AS flush FROM lsm_flush('lc');
+SELECT count(*) AS major FROM lsm_major_compact('lc');
+VACUUM lc;
+SELECT count(*) FROM lc WHERE c = (repeat('a', 31) || ' 2  ')::bpchar;
+SELECT count(*) FROM lc WHERE c COLLATE "C" > (repeat('a', 31))::bpchar;
+SELECT count(*) FROM lc WHERE c = (repeat('a', 31))::bpchar;
+DROP TABLE lc;
 -- switched off
 SET lsm.enable_lsmscan = off;
 EXPLAIN (COSTS off) SELECT * FROM lz WHERE id = 5;

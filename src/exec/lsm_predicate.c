@@ -614,33 +614,42 @@ lsm_predicate_string(Oid type, Datum value, Size *len)
 
 /* Order of two strings of bytes, as zone maps have it. */
 static int
-lsm_predicate_compare_bytes(Oid type, Datum a, Datum b)
+lsm_predicate_compare_bytes(Oid xtype, Datum a, Oid ytype, Datum b)
 {
 	Size		xlen;
 	Size		ylen;
-	const char *x = lsm_predicate_string(type, a, &xlen);
-	const char *y = lsm_predicate_string(type, b, &ylen);
+	const char *x = lsm_predicate_string(xtype, a, &xlen);
+	const char *y = lsm_predicate_string(ytype, b, &ylen);
 	int			result = memcmp(x, y, Min(xlen, ylen));
 
 	return result != 0 ? result : xlen < ylen ? -1 : xlen > ylen;
 }
 
+/* Where a value lies beside another in the order of zone maps: below 0, at 0, above. */
+static int
+lsm_predicate_compare_value(LsmPredicate *predicate, Datum a, Datum b)
+{
+	if (predicate->condition.order == LSM_NUMBER_SCALED)
+		return DatumGetInt32(FunctionCall2Coll(&predicate->compare, InvalidOid, a, b));
+	return lsm_predicate_compare_bytes(predicate->coltype, a, predicate->coltype, b);
+}
+
 /*
- * Where a bound, or a value, lies beside a value in the order of zone maps: below 0, at 0,
- * above.
+ * The same of a bound.  One that was shortened may end in a blank that counts: it is not that
+ * of a value.
  */
 static int
 lsm_predicate_compare_zone(LsmPredicate *predicate, Datum bound, Datum value)
 {
-	if (predicate->condition.order == LSM_NUMBER_SCALED)
-		return DatumGetInt32(FunctionCall2Coll(&predicate->compare, InvalidOid, bound, value));
-	return lsm_predicate_compare_bytes(predicate->coltype, bound, value);
+	if (predicate->coltype == BPCHAROID)
+		return lsm_predicate_compare_bytes(TEXTOID, bound, BPCHAROID, value);
+	return lsm_predicate_compare_value(predicate, bound, value);
 }
 
 static int
 lsm_predicate_compare_values(const void *a, const void *b, void *predicate)
 {
-	return lsm_predicate_compare_zone(predicate, *(const Datum *) a, *(const Datum *) b);
+	return lsm_predicate_compare_value(predicate, *(const Datum *) a, *(const Datum *) b);
 }
 
 /* Take an array apart; in predicate->context. */
@@ -787,9 +796,10 @@ lsm_predicate_beside_prefix(const LsmPredicate *predicate, Datum string)
 	return lsm_predicate_compare_prefix(&predicate->prefix, bytes, len);
 }
 
-/* The first of a sorted list that is not less. */
+/* The first of a sorted list that is not less than a value, or (compare) a bound. */
 static int
-lsm_predicate_search(LsmPredicate *predicate, Datum value)
+lsm_predicate_search(LsmPredicate *predicate, Datum value,
+					 int (*compare) (LsmPredicate *predicate, Datum a, Datum b))
 {
 	int			lo = 0;
 	int			hi = predicate->nvalues;
@@ -798,7 +808,7 @@ lsm_predicate_search(LsmPredicate *predicate, Datum value)
 	{
 		int			middle = lo + (hi - lo) / 2;
 
-		if (lsm_predicate_compare_zone(predicate, value, predicate->values[middle]) > 0)
+		if (compare(predicate, value, predicate->values[middle]) > 0)
 			lo = middle + 1;
 		else
 			hi = middle;
@@ -835,9 +845,9 @@ lsm_predicate_test(LsmCondition *condition, Datum column)
 		return lsm_predicate_test_one(predicate, column, predicate->value);
 	if (predicate->sorted)
 	{
-		int			at = lsm_predicate_search(predicate, column);
+		int			at = lsm_predicate_search(predicate, column, lsm_predicate_compare_value);
 		bool		found = at < predicate->nvalues &&
-			lsm_predicate_compare_zone(predicate, column, predicate->values[at]) == 0;
+			lsm_predicate_compare_value(predicate, column, predicate->values[at]) == 0;
 
 		return found != predicate->all;
 	}
@@ -987,7 +997,7 @@ lsm_predicate_zone_matches(LsmPredicate *predicate, const LsmZone *zone)
 		return true;
 	if (predicate->sorted)
 	{
-		int			at = lsm_predicate_search(predicate, zone->min);
+		int			at = lsm_predicate_search(predicate, zone->min, lsm_predicate_compare_zone);
 
 		return at < predicate->nvalues &&
 			lsm_predicate_compare_zone(predicate, zone->max, predicate->values[at]) >= 0;
