@@ -74,6 +74,7 @@ REGRESS = \
 	asked \
 	lookups \
 	lookahead \
+	parts \
 	explain \
 	alter_table \
 	columns \

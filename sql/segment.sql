@@ -17,6 +17,8 @@ CREATE FUNCTION lsm_test_increment(roots int, natts int, seed int, block_bytes i
 CREATE FUNCTION lsm_test_damage(regclass, kind text, seed int, rounds int, fix bool)
 	RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
 
+CREATE FUNCTION lsm_test_slices(regclass, kind text, block_bytes int)
+	RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
 CREATE FUNCTION lsm_test_tids(bigint[])
 	RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
 CREATE FUNCTION lsm_test_roots(regclass)
@@ -174,6 +176,12 @@ SELECT kind, level, lsm_test_segment('segment_trained', kind, 4096, level)
 SELECT lsm_test_segment('segment_many', 'baseline trained', 8192, 3);
 SELECT lsm_test_segment('segment_types', 'baseline trained', 8192, 3);
 SELECT lsm_test_segment('segment_trained', 'baseline trained', 4096, 0);
+
+-- parts of segments: slices of the block index, one at a time
+SELECT kind, lsm_test_slices('segment_many', kind, 1024)
+	FROM (VALUES ('insert'), ('baseline')) k(kind);
+SELECT lsm_test_slices('segment_many', 'baseline', 32768);
+SELECT lsm_test_slices('segment_trained', 'baseline trained', 512);
 
 -- the example of FORMAT.md: these bytes do not change, but for sections that come
 CREATE TABLE segment_example (a int, b text, c numeric(5, 2));

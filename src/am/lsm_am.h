@@ -320,8 +320,8 @@ extern void lsm_scan_add_places(LsmScan scan);
 extern void lsm_scan_drop_place(LsmScan scan);
 extern bool lsm_scan_deliver_change(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot);
 extern void lsm_scan_free_changes(LsmScan scan);
-extern bool lsm_scan_base_block(Relation rel, LsmTable *table, LsmTid *tid, LsmTid end,
-								const LsmManifestEntry **entry, uint32 *blockno);
+extern bool lsm_scan_base_block(Relation rel, LsmTable *table, bool few, LsmTid *tid,
+								LsmTid end, const LsmManifestEntry **entry, uint32 *blockno);
 extern bool lsm_scan_feed_block(LsmScan scan, LsmTid end, const LsmManifestEntry **entry,
 								uint32 *blockno);
 extern void lsm_scan_feed_restart(void *arg);

@@ -138,7 +138,7 @@ lsm_batch_border(void *arg, LsmTid root, uint64 *bytes)
 	uint64		offset;
 	uint32		stored;
 
-	if (lsm_scan_base_block(scan->base.rs_rd, scan->table, &next, root, &entry, &blockno))
+	if (lsm_scan_base_block(scan->base.rs_rd, scan->table, false, &next, root, &entry, &blockno))
 		reader = lsm_reader_get(scan->base.rs_rd, scan->table, entry);
 	if (reader == NULL)
 	{

@@ -71,7 +71,7 @@ lsm_prefetch_next(LsmPrefetch *prefetch, LsmPrefetchPlace *place, const LsmManif
 		LsmTid		tid = root;
 
 		if (root < place->behind ||
-			!lsm_scan_base_block(prefetch->rel, prefetch->table, &tid, root, entry, blockno))
+			!lsm_scan_base_block(prefetch->rel, prefetch->table, true, &tid, root, entry, blockno))
 			continue;
 		place->behind = tid;
 		if (lsm_prefetch_is_far(*entry, *blockno))

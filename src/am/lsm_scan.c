@@ -82,10 +82,10 @@ lsm_scan_take_range(LsmScan scan, LsmTid *begin, LsmTid *end)
 /*
  * The next block of a base segment from a root on, up to another one, as far as the view
  * at hand tells; row-log pages lie in shared buffers.  The root becomes the one behind
- * the block.
+ * the block.  few: of a segment few blocks will be wanted, so that a part of it may be opened.
  */
 bool
-lsm_scan_base_block(Relation rel, LsmTable *table, LsmTid *tid, LsmTid end,
+lsm_scan_base_block(Relation rel, LsmTable *table, bool few, LsmTid *tid, LsmTid end,
 					const LsmManifestEntry **entry, uint32 *blockno)
 {
 	LsmView    *view = table->view;
@@ -100,7 +100,8 @@ lsm_scan_base_block(Relation rel, LsmTable *table, LsmTid *tid, LsmTid end,
 	if (i >= view->nbase || Max(view->base[i]->first_tid, *tid) > end)
 		return false;
 	*entry = view->base[i];
-	reader = lsm_reader_get(rel, table, *entry);
+	reader = few ? lsm_reader_get_for_root(rel, table, *entry, *tid) :
+		lsm_reader_get(rel, table, *entry);
 	if (reader == NULL)
 		return false;
 	*blockno = lsm_segment_find_block(reader, *tid);
@@ -152,7 +153,7 @@ lsm_scan_feed_block(LsmScan scan, LsmTid end, const LsmManifestEntry **entry, ui
 		nsegments += npassed;
 		if (npassed > 0 && nsegments == LSM_FEED_SEGMENTS)
 			return false;
-		if (!lsm_scan_base_block(scan->base.rs_rd, scan->table, &scan->feed_tid, end, entry,
+		if (!lsm_scan_base_block(scan->base.rs_rd, scan->table, false, &scan->feed_tid, end, entry,
 								 blockno))
 			return false;
 		if (*entry != last && nsegments++ >= LSM_FEED_SEGMENTS)

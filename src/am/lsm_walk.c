@@ -30,7 +30,7 @@ lsm_walk_feed_next(void *arg, const LsmManifestEntry **entry, uint32 *blockno)
 {
 	LsmWalk    *walk = arg;
 
-	return lsm_scan_base_block(walk->rel, walk->table, &walk->feed_tid, LSM_MAX_TID, entry,
+	return lsm_scan_base_block(walk->rel, walk->table, true, &walk->feed_tid, LSM_MAX_TID, entry,
 							   blockno);
 }
 
@@ -92,7 +92,7 @@ lsm_walk_step(LsmWalk *walk, LsmTid root)
 		return;
 	}
 	(void) lsm_view_get(walk->rel, walk->table);
-	if (!lsm_scan_base_block(walk->rel, walk->table, &tid, root, &entry, &blockno))
+	if (!lsm_scan_base_block(walk->rel, walk->table, true, &tid, root, &entry, &blockno))
 	{
 		lsm_walk_lost(walk);
 		return;

@@ -576,10 +576,7 @@ lsm_ahead_start(LsmAhead *ahead, Relation rel, const LsmManifestEntry *entry)
 static bool
 lsm_ahead_next(Relation rel, LsmTable *table, LsmAheadFeed *feed, LsmAheadPlace *place)
 {
-	LsmSegmentReader *reader;
-	LsmTid		first;
-	LsmTid		last;
-	uint32		rows;
+	LsmOpenSegment *open;
 
 	if (!feed->next(feed->arg, &place->entry, &place->blockno))
 		return false;
@@ -593,10 +590,12 @@ lsm_ahead_next(Relation rel, LsmTable *table, LsmAheadFeed *feed, LsmAheadPlace 
 		lsm_segment_bounds_place(place->entry, place);
 		return true;
 	}
-	reader = lsm_reader_get(rel, table, place->entry);
-	if (reader == NULL)
+	open = feed->kind == LSM_READER_SCAN || feed->kind == LSM_READER_COMPACTION ?
+		lsm_segment_get(rel, table, place->entry) :
+		lsm_segment_get_for_block(rel, table, place->entry, place->blockno);
+	if (open == NULL)
 		return false;
-	lsm_segment_block_info(reader, place->blockno, &first, &last, &rows, &place->offset,
+	lsm_segment_block_info(open->reader, place->blockno, NULL, NULL, NULL, &place->offset,
 						   &place->len);
 	return true;
 }

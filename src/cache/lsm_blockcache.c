@@ -432,7 +432,9 @@ lsm_block_find_or_read(Relation rel, LsmTable *table, const LsmManifestEntry *en
 		lsm_block_note_met(cached);
 	if (cached != NULL)
 		return cached;
-	open = lsm_segment_get(rel, table, entry);
+	open = kind == LSM_READER_SCAN || kind == LSM_READER_COMPACTION ?
+		lsm_segment_get(rel, table, entry) :
+		lsm_segment_get_for_block(rel, table, entry, blockno);
 	if (open == NULL)
 		return NULL;
 	lsm_block_locate(open, blockno, &place);
@@ -524,7 +526,9 @@ lsm_foresee_segments(LsmTable *table, const LsmTid *roots, int nroots, LsmForese
 		if (at >= view->nbase)
 			continue;
 		open = lsm_segment_at_hand(view->base[at]->uid);
-		if (open == NULL || open->table != table)
+		if (open == NULL || open->table != table ||
+			roots[i] < view->base[at]->first_tid ||
+			lsm_segment_missing_for_root(open->reader, roots[i]) >= 0)
 			continue;
 		rows[n].root = roots[i];
 		rows[n].uid = open->uid;

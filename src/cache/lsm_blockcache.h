@@ -34,6 +34,13 @@ extern LsmSegmentReader *lsm_reader_get(Relation rel, LsmTable *table,
 										const LsmManifestEntry *entry);
 
 /*
+ * The same for who wants what the segment has of one root: it may be a part that is opened,
+ * without zones, filter and lists, with as much of the block index as finds that root.
+ */
+extern LsmSegmentReader *lsm_reader_get_for_root(Relation rel, LsmTable *table,
+												 const LsmManifestEntry *entry, LsmTid root);
+
+/*
  * Has a cold segment the row with that root?  Decided by what is local.  False also
  * if *stale: the view is no longer the newest.
  */

@@ -123,7 +123,7 @@ lsm_block_fetch_expanded(LsmSegmentReader *reader, uint64 uid, uint32 blockno, S
 void
 lsm_block_to_expanded(LsmCachedBlock *cached, Size room, MemoryContext context)
 {
-	LsmOpenSegment *open = lsm_segment_at_hand(cached->uid);
+	LsmOpenSegment *open = lsm_segment_at_hand_for_block(cached->uid, cached->blockno);
 	StringInfoData bytes;
 	LsmBlock   *block;
 

@@ -13,12 +13,17 @@
  * ahead (lsm_segmentorder.c).  Who only wants to know whether a segment has any row that
  * he wants need not open it (lsm_segmentbounds.c).
  *
+ * Who only looks up some rows of a segment with much metadata has a part of it opened: its
+ * end, and slices of its block index as they are needed (lsm_slices.c), each of which is kept in
+ * shared memory by itself.  When somebody comes who wants all of it, that is opened in its
+ * place; the part stays until the segment is closed, as somebody may be using it.
+ *
  * Nobody pins an opened segment: it is good until the next call that may open another one.
  * Who reads a block of one, which may go on to open others in order to read ahead, has it
  * held open (lsm_segment_hold()).
  *
  * OWNS
- *	  The hash table of opened segments and their list, their memory, and the places where
+ *	  The hash table of opened segments and parts, their list, their memory, and the places where
  *	  the last ones are found.
  *
  * LOCKING
@@ -33,6 +38,7 @@
 #include "lsm_blockcache.h"
 #include "lsm_codec.h"
 #include "lsm_opensegment.h"
+#include "lsm_segmentbounds.h"
 #include "lsm_segmentorder.h"
 #include "lsm_session.h"
 #include "lsm_sharedcache.h"
@@ -251,6 +257,125 @@ lsm_source_read_meta(LsmSource *source, LsmTable *table)
 	source->source.meta_bytes = bytes;
 }
 
+/* ---- a part of it ---- */
+
+/* Is there so much metadata that a part had better be opened, if it can be? */
+static bool
+lsm_part_is_worth(Relation rel, const LsmManifestEntry *entry)
+{
+	LsmAheadPlace place;
+
+	if (entry->kind == LSM_SEGKIND_INCREMENT || entry->blocks <= LSM_SLICE_BLOCKS ||
+		entry->forwards > 0 || entry->dead > 0 || (entry->flags & LSM_SEGFLAG_VALUES) ||
+		!lsm_segpages_are_direct(rel))
+		return false;
+	lsm_segment_meta_place(entry, &place);
+	return place.len >= (uint32) lsm_debug_bounds_from * 1024;
+}
+
+/* Bytes of metadata that the block cache has; false: it has not. */
+static bool
+lsm_source_get_cached(Relation rel, const LsmManifestEntry *entry, uint32 number, uint64 offset,
+					  uint32 len, void *bytes)
+{
+	lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_WANTED, 1);
+	if (!lsm_sharedcache_get(entry->uid, number, len, bytes, LSM_TOUCH_POINT))
+		return false;
+	lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_HIT, 1);
+	lsm_segpages_count(rel, lsm_segpages_span(offset, len), true);
+	return true;
+}
+
+/* Have the end of a segment that a part needs.  False: it has none, or cannot be read so. */
+static bool
+lsm_source_read_part(LsmSource *source)
+{
+	const LsmManifestEntry *entry = &source->entry;
+	uint64		total = entry->stored_bytes;
+	uint64		bytes = lsm_sharedcache_length(entry->uid, LSM_CACHE_PART);
+	uint32		tail_bytes = (uint32) Min(total, LSM_READER_TAIL);
+	uint8	   *part = palloc(LSM_READER_TAIL + LSM_CODEC_SLACK);
+	char	   *tail;
+
+	if (bytes == 0 || bytes > tail_bytes ||
+		!lsm_source_get_cached(source->rel, entry, LSM_CACHE_PART, total - bytes, (uint32) bytes,
+							   part))
+	{
+		tail = palloc(tail_bytes);
+		if (!lsm_segpages_read_direct(source->rel, entry, LSM_READER_METADATA,
+									  total - tail_bytes, tail_bytes, tail))
+			return false;
+		bytes = lsm_segment_part_bytes(entry->uid, total, tail, tail_bytes);
+		if (bytes == 0)
+			return false;
+		lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_BYTES_WANTED, bytes);
+		memcpy(part, tail + (tail_bytes - bytes), bytes);
+		pfree(tail);
+		lsm_sharedcache_put(entry->uid, LSM_CACHE_PART, (uint32) bytes, (char *) part,
+							LSM_TOUCH_POINT);
+	}
+	source->source.meta = repalloc(part, bytes + LSM_CODEC_SLACK);
+	source->source.meta_bytes = bytes;
+	source->source.part = true;
+	return true;
+}
+
+/* The bytes of a slice from the file past shared buffers.  False: they do not prove. */
+static bool
+lsm_slice_read(LsmOpenSegment *open, uint32 slice, uint64 offset, uint32 len, char *bytes)
+{
+	const LsmManifestEntry *entry = &open->source->entry;
+
+	if (!lsm_segpages_read_direct(open->source->rel, entry, LSM_READER_METADATA, offset, len,
+								  bytes) ||
+		!lsm_segment_slice_add(open->reader, slice, bytes))
+		return false;
+	lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_BYTES_WANTED, len);
+	lsm_sharedcache_put(entry->uid, LSM_CACHE_SLICES + slice, len, bytes, LSM_TOUCH_POINT);
+	return true;
+}
+
+/* Have a slice of a part; false: the view is not the newest. */
+static pg_noinline bool
+lsm_segment_have_slice(LsmTable *table, LsmOpenSegment *open, uint32 slice)
+{
+	LsmSource  *source = open->source;
+	uint64		offset;
+	uint32		len;
+	char	   *bytes;
+	bool		current;
+
+	lsm_segment_slice_place(open->reader, slice, &offset, &len);
+	bytes = palloc(len);
+	if (!(lsm_source_get_cached(source->rel, &source->entry, LSM_CACHE_SLICES + slice, offset, len,
+								bytes) &&
+		  lsm_segment_slice_add(open->reader, slice, bytes)) &&
+		!lsm_slice_read(open, slice, offset, len, bytes))
+	{
+		/* is it damaged, or has it gone? */
+		LWLockAcquire(&table->shared->gen_lock, LW_SHARED);
+		current = lsm_view_current(table);
+		if (current)
+			lsm_source_read(&source->source, offset, len, bytes);
+		LWLockRelease(&table->shared->gen_lock);
+		if (!current)
+		{
+			pfree(bytes);
+			return false;
+		}
+		if (!lsm_segment_slice_add(open->reader, slice, bytes))
+			lsm_segment_corrupt(&source->source, -1,
+								"Slice %u of the block index has another checksum.", slice);
+	}
+	pfree(bytes);
+	lsm_stat_count(&table->stat, LSM_STAT_INDEX_READ);
+	open->memory += lsm_segment_slice_memory();
+	lsm_readers_bytes += lsm_segment_slice_memory();
+	return true;
+}
+
+/* ---- getting one ---- */
+
 /* Get an opened segment ready for use, for this relation. */
 static inline LsmOpenSegment *
 lsm_segment_use(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
@@ -267,14 +392,87 @@ lsm_segment_use(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
 	return open;
 }
 
+/*
+ * Open a segment, or a part of it if that is worth it, in a context of its own.  NULL: the view
+ * is not the newest.
+ */
+static LsmSource *
+lsm_segment_open(Relation rel, LsmTable *table, const LsmManifestEntry *entry, bool part,
+				 MemoryContext *context, LsmSegmentReader **reader)
+{
+	MemoryContext caller;
+	LsmSource  *source;
+
+	*context = AllocSetContextCreate(CurrentMemoryContext, "lsm segment", ALLOCSET_SMALL_SIZES);
+	caller = MemoryContextSwitchTo(*context);
+	source = palloc0(sizeof(LsmSource));
+	source->entry = *entry;
+	source->source.read = lsm_source_read;
+	source->source.total_bytes = entry->stored_bytes;
+	source->source.uid = entry->uid;
+	source->source.relname = pstrdup(RelationGetRelationName(rel));
+	source->rel = rel;
+	if (!part || !lsm_part_is_worth(rel, entry) || !lsm_source_read_part(source))
+		lsm_source_read_meta(source, table);
+
+	/* while this is held, no page of a segment of the newest view is reused */
+	LWLockAcquire(&table->shared->gen_lock, LW_SHARED);
+	if (!lsm_view_current(table))
+	{
+		LWLockRelease(&table->shared->gen_lock);
+		MemoryContextSwitchTo(caller);
+		MemoryContextDelete(*context);
+		return NULL;
+	}
+	*reader = lsm_segment_reader_open(&source->source);
+	LWLockRelease(&table->shared->gen_lock);
+	MemoryContextSwitchTo(caller);
+	lsm_stat_count(&table->stat, LSM_STAT_INDEX_READ);
+	return source;
+}
+
+/* Bytes of memory that an opened segment, or part, takes. */
+static Size
+lsm_segment_memory(MemoryContext context, LsmSegmentReader *reader)
+{
+	return MemoryContextMemAllocated(context, true) + lsm_segment_dictionaries_memory(reader);
+}
+
+/* Have all of a segment in the place of a part.  NULL: the view is not the newest. */
 static pg_noinline LsmOpenSegment *
-lsm_segment_find(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
+lsm_segment_complete(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
+					 LsmOpenSegment *open)
+{
+	LsmOpenSegment *held = lsm_segment_in_use;
+	MemoryContext context;
+	LsmSegmentReader *reader;
+	LsmSource  *source = lsm_segment_open(rel, table, entry, false, &context, &reader);
+	Size		memory;
+
+	if (source == NULL)
+		return NULL;
+	memory = lsm_segment_memory(context, reader);
+	lsm_segment_in_use = open;
+	lsm_readers_evict(memory);
+	lsm_segment_in_use = held;
+	MemoryContextSetParent(context, CacheMemoryContext);
+	MemoryContextSetParent(open->context, context);
+	open->context = context;
+	open->source = source;
+	open->reader = reader;
+	open->part = false;
+	open->memory += memory;
+	lsm_readers_bytes += memory;
+	return open;
+}
+
+static pg_noinline LsmOpenSegment *
+lsm_segment_find(Relation rel, LsmTable *table, const LsmManifestEntry *entry, bool part)
 {
 	LsmOpenSegmentKey key = {entry->uid, table};
 	LsmOpenSegment *open;
 	LsmSource  *source;
 	MemoryContext context;
-	MemoryContext caller;
 	LsmSegmentReader *reader;
 	Size		memory;
 
@@ -292,32 +490,10 @@ lsm_segment_find(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 	if (open != NULL)
 		return lsm_segment_use(rel, table, entry, open);
 
-	context = AllocSetContextCreate(CurrentMemoryContext, "lsm segment", ALLOCSET_SMALL_SIZES);
-	caller = MemoryContextSwitchTo(context);
-	source = palloc0(sizeof(LsmSource));
-	source->entry = *entry;
-	source->source.read = lsm_source_read;
-	source->source.total_bytes = entry->stored_bytes;
-	source->source.uid = entry->uid;
-	source->source.relname = pstrdup(RelationGetRelationName(rel));
-	source->rel = rel;
-	lsm_source_read_meta(source, table);
-
-	/* while this is held, no page of a segment of the newest view is reused */
-	LWLockAcquire(&table->shared->gen_lock, LW_SHARED);
-	if (!lsm_view_current(table))
-	{
-		LWLockRelease(&table->shared->gen_lock);
-		MemoryContextSwitchTo(caller);
-		MemoryContextDelete(context);
+	source = lsm_segment_open(rel, table, entry, part, &context, &reader);
+	if (source == NULL)
 		return NULL;
-	}
-	reader = lsm_segment_reader_open(&source->source);
-	LWLockRelease(&table->shared->gen_lock);
-	MemoryContextSwitchTo(caller);
-
-	lsm_stat_count(&table->stat, LSM_STAT_INDEX_READ);
-	memory = MemoryContextMemAllocated(context, true) + lsm_segment_dictionaries_memory(reader);
+	memory = lsm_segment_memory(context, reader);
 	lsm_readers_evict(memory);
 	MemoryContextSetParent(context, CacheMemoryContext);
 	open = hash_search(lsm_readers, &key, HASH_ENTER, NULL);
@@ -328,38 +504,64 @@ lsm_segment_find(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 	dlist_push_head(&lsm_readers_lru, &open->lru);
 	open->source = source;
 	open->reader = reader;
+	open->part = source->source.part;
 	open->roots = NULL;
 	open->met = NULL;
 	return open;
 }
 
+/* part: a part of it will do */
 static inline LsmOpenSegment *
-lsm_segment_look_up(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
+lsm_segment_look_up(Relation rel, LsmTable *table, const LsmManifestEntry *entry, bool part)
 {
 	LsmOpenSegment **recent = &lsm_recent_segments[entry->uid % LSM_RECENT_SEGMENTS];
 	LsmOpenSegment *open = *recent;
 
 	if (likely(open != NULL && open->uid == entry->uid && open->reader != NULL &&
 			   open->table == table))
-		return lsm_segment_use(rel, table, entry, open);
-	open = lsm_segment_find(rel, table, entry);
-	if (open != NULL)
-		*recent = open;
+		open = lsm_segment_use(rel, table, entry, open);
+	else
+	{
+		open = lsm_segment_find(rel, table, entry, part);
+		if (open != NULL)
+			*recent = open;
+	}
+	if (open != NULL && unlikely(open->part) && !part)
+		return lsm_segment_complete(rel, table, entry, open);
 	return open;
 }
 
 LsmOpenSegment *
 lsm_segment_get(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 {
-	return lsm_segment_look_up(rel, table, entry);
+	return lsm_segment_look_up(rel, table, entry, false);
+}
+
+LsmOpenSegment *
+lsm_segment_get_for_block(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
+						  uint32 blockno)
+{
+	LsmOpenSegment *open = lsm_segment_look_up(rel, table, entry, true);
+	int64		slice;
+
+	if (open == NULL || likely(!open->part))
+		return open;
+	slice = lsm_segment_missing_for_block(open->reader, blockno);
+	if (slice >= 0 && !lsm_segment_have_slice(table, open, (uint32) slice))
+		return NULL;
+	return open;
 }
 
 LsmOpenSegment *
 lsm_segment_opened(LsmTable *table, const LsmManifestEntry *entry)
 {
 	LsmOpenSegmentKey key = {entry->uid, table};
+	LsmOpenSegment *open;
 
-	return lsm_readers == NULL ? NULL : hash_search(lsm_readers, &key, HASH_FIND, NULL);
+	if (lsm_readers == NULL)
+		return NULL;
+	open = hash_search(lsm_readers, &key, HASH_FIND, NULL);
+	return open == NULL || open->part ? NULL : open;
 }
 
 LsmOpenSegment *
@@ -368,6 +570,14 @@ lsm_segment_at_hand(uint64 uid)
 	LsmOpenSegment *open = lsm_recent_segments[uid % LSM_RECENT_SEGMENTS];
 
 	return open != NULL && open->uid == uid && open->reader != NULL ? open : NULL;
+}
+
+LsmOpenSegment *
+lsm_segment_at_hand_for_block(uint64 uid, uint32 blockno)
+{
+	LsmOpenSegment *open = lsm_segment_at_hand(uid);
+
+	return open == NULL || lsm_segment_missing_for_block(open->reader, blockno) >= 0 ? NULL : open;
 }
 
 void
@@ -379,9 +589,25 @@ lsm_segment_hold(LsmOpenSegment *open)
 LsmSegmentReader *
 lsm_reader_get(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 {
-	LsmOpenSegment *open = lsm_segment_look_up(rel, table, entry);
+	LsmOpenSegment *open = lsm_segment_look_up(rel, table, entry, false);
 
 	return open == NULL ? NULL : open->reader;
+}
+
+LsmSegmentReader *
+lsm_reader_get_for_root(Relation rel, LsmTable *table, const LsmManifestEntry *entry, LsmTid root)
+{
+	LsmOpenSegment *open = lsm_segment_look_up(rel, table, entry, true);
+	int64		slice;
+
+	if (open == NULL)
+		return NULL;
+	if (likely(!open->part))
+		return open->reader;
+	while ((slice = lsm_segment_missing_for_root(open->reader, root)) >= 0)
+		if (!lsm_segment_have_slice(table, open, (uint32) slice))
+			return NULL;
+	return open->reader;
 }
 
 /*
@@ -391,7 +617,7 @@ lsm_reader_get(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 static LsmSegmentReader *
 lsm_roots_lock(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 {
-	LsmOpenSegment *open = lsm_segment_look_up(rel, table, entry);
+	LsmOpenSegment *open = lsm_segment_look_up(rel, table, entry, true);
 	LsmSource  *source;
 	MemoryContext caller;
 

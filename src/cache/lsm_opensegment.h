@@ -38,6 +38,7 @@ typedef struct LsmOpenSegment
 {
 	uint64		uid;			/* hash key */
 	LsmTable   *table;			/* hash key: a file that was moved has the same uids */
+	bool		part;			/* not all of its block index need be there, and no zones */
 	LsmSegmentReader *reader;
 	LsmSource  *source;
 	LsmSegmentReader *roots;	/* cold: list of its roots, NULL: not opened */
@@ -60,11 +61,22 @@ typedef struct LsmOpenSegment
 extern LsmOpenSegment *lsm_segment_get(Relation rel, LsmTable *table,
 									   const LsmManifestEntry *entry);
 
-/* The same if it is open, else NULL. */
+/*
+ * The same for who wants that block only: it may be a part that is opened, which has what the
+ * block index says of that block.
+ */
+extern LsmOpenSegment *lsm_segment_get_for_block(Relation rel, LsmTable *table,
+												 const LsmManifestEntry *entry, uint32 blockno);
+
+/* The same if all of it is open, else NULL. */
 extern LsmOpenSegment *lsm_segment_opened(LsmTable *table, const LsmManifestEntry *entry);
 
-/* An opened segment, if it is among those that were used last; else NULL. */
+/*
+ * An opened segment, or a part of one, if it is among those that were used last; else NULL.
+ * The other has what its block index says of the block.
+ */
 extern LsmOpenSegment *lsm_segment_at_hand(uint64 uid);
+extern LsmOpenSegment *lsm_segment_at_hand_for_block(uint64 uid, uint32 blockno);
 
 /* Do not close this one, until another one is held: a block of it is read. */
 extern void lsm_segment_hold(LsmOpenSegment *open);

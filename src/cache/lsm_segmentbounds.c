@@ -180,7 +180,7 @@ lsm_segment_bounds_get(Relation rel, LsmTable *table, const LsmManifestEntry *en
 	LsmOpenSegment *open = lsm_segment_at_hand(entry->uid);
 	LsmBounds  *bounds = NULL;
 
-	if (open != NULL)
+	if (open != NULL && !open->part)
 		return lsm_segment_bounds(open->reader);
 	if (lsm_segment_opened(table, entry) == NULL && !lsm_bounds_not_worth(entry))
 	{

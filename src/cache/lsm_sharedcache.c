@@ -32,6 +32,7 @@
 
 #include "common/hashfn.h"
 #include "lsm_cachepart.h"
+#include "lsm_segment.h"
 #include "lsm_sharedcache.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
@@ -863,11 +864,14 @@ lsm_sharedcache_forget(uint64 uid, uint32 nblocks)
 		return;
 	for (uint32 blockno = 0; blockno < nblocks; blockno++)
 	{
+		if (blockno % LSM_SLICE_BLOCKS == 0)
+			lsm_cache_forget(uid, LSM_CACHE_SLICES + blockno / LSM_SLICE_BLOCKS);
 		lsm_cache_forget(uid, blockno);
 		lsm_cache_forget(uid, blockno | LSM_CACHE_EXPANDED);
 		lsm_cache_forget(lsm_cache_rows_uid(uid), blockno | LSM_CACHE_ROWS);
 	}
 	lsm_cache_forget(uid, LSM_CACHE_TOUCHED);
+	lsm_cache_forget(uid, LSM_CACHE_PART);
 	lsm_cache_forget(uid, LSM_CACHE_BOUNDS);
 	lsm_cache_forget(uid, LSM_CACHE_METADATA);
 }

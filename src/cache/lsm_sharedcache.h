@@ -29,10 +29,12 @@ extern int	lsm_block_cache_size;	/* kB; 0: there is none */
 #define LSM_CACHE_VALUES		0x40000000	/* large values, by page (lsm_coldvalue.c) */
 #define LSM_CACHE_EXPANDED		0x80000000	/* expanded blocks (lsm_expand.c) */
 #define LSM_CACHE_ROWS			0xC0000000	/* row blocks (lsm_rowblock.c) */
+#define LSM_CACHE_SLICES		0xE0000000	/* slices of the block index (lsm_opensegment.c) */
+#define LSM_CACHE_PART			0xFFFFFFFC	/* the part that tells of them (there) */
 #define LSM_CACHE_BOUNDS		0xFFFFFFFD	/* of columns (lsm_segmentbounds.c) */
 #define LSM_CACHE_TOUCHED		0xFFFFFFFE	/* what an increment has touched (lsm_touched.c) */
 #define LSM_CACHE_METADATA		0xFFFFFFFF	/* footer, index, filter (lsm_opensegment.c) */
-#define LSM_CACHE_LAST_NUMBER	0x3FFFFFFC	/* of a block or page */
+#define LSM_CACHE_LAST_NUMBER	0x3FFFFFFB	/* of a block or page */
 
 /* How a block is wanted. */
 typedef enum LsmCacheTouch

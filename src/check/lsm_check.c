@@ -475,6 +475,9 @@ lsm_check_segment(LsmCheck *check, void *arg)
 	if (!lsm_segment_bounds_agree(reader))
 		lsm_check_problem(check, "segment " UINT64_FORMAT " has bounds that are not those of its zones",
 						  entry->segment_id);
+	if (!lsm_segment_slices_agree(reader))
+		lsm_check_problem(check, "segment " UINT64_FORMAT " has slices that are not those of its block index",
+						  entry->segment_id);
 	lsm_check_forwards_begin(check, entry, &forwards);
 	for (uint32 blockno = 0; blockno < nblocks; blockno++)
 	{

@@ -331,7 +331,7 @@ lsm_versions_from_block(LsmVersionIter *iter, const LsmManifestEntry *entry, boo
 	lsm_block_head(iter->cached->block, iter->row, &version->head);
 	if (version->head.xid != 0)
 	{
-		reader = lsm_reader_get(iter->rel, iter->table, entry);
+		reader = lsm_reader_get_for_root(iter->rel, iter->table, entry, iter->root);
 		if (reader == NULL)
 		{
 			iter->stale = true;
@@ -357,7 +357,7 @@ lsm_versions_find_block(LsmVersionIter *iter, const LsmManifestEntry *entry, boo
 
 	if (iter->root < entry->first_tid || iter->root > entry->last_tid)
 		return false;
-	reader = lsm_reader_get(iter->rel, iter->table, entry);
+	reader = lsm_reader_get_for_root(iter->rel, iter->table, entry, iter->root);
 	if (reader == NULL)
 	{
 		iter->stale = true;
@@ -493,7 +493,7 @@ lsm_versions_out_of_reach(LsmVersionIter *iter, const LsmManifestEntry *entry)
 
 	if (likely(!lsm_entry_is_cold(entry)) || !(iter->presence || lsm_cold_held_off()))
 		return false;
-	reader = lsm_reader_get(iter->rel, iter->table, entry);
+	reader = lsm_reader_get_for_root(iter->rel, iter->table, entry, iter->root);
 	if (reader == NULL)
 		return true;			/* found out again */
 	blockno = lsm_segment_find_block(reader, iter->root);

@@ -445,7 +445,7 @@ lsm_block_make(LsmSegmentReader *reader, uint32 blockno, uint32 len, bool elsewh
 LsmBlock *
 lsm_block_new(LsmSegmentReader *reader, uint32 blockno, char **bytes)
 {
-	LsmBlock   *block = lsm_block_make(reader, blockno, reader->index[blockno].length, false);
+	LsmBlock   *block = lsm_block_make(reader, blockno, lsm_reader_entry(reader, blockno)->length, false);
 
 	*bytes = unconstify(char *, (const char *) block->data);
 	return block;
@@ -483,7 +483,7 @@ lsm_block_hold_dictionaries(LsmSegmentReader *reader, LsmBlock *block)
 void
 lsm_block_begin(LsmSegmentReader *reader, LsmBlock *block, bool proved)
 {
-	const LsmBlockEntry *index = &reader->index[block->place.blockno];
+	const LsmBlockEntry *index = lsm_reader_entry(reader, block->place.blockno);
 	MemoryContext old = MemoryContextSwitchTo(block->context);
 
 	if (!proved)
@@ -573,7 +573,7 @@ lsm_block_make_room(LsmBlock *block, uint32 len)
 LsmBlock *
 lsm_block_borrow(LsmBlock *old, LsmSegmentReader *reader, uint32 blockno, LsmBlockLender *lender)
 {
-	const LsmBlockEntry *index = &reader->index[blockno];
+	const LsmBlockEntry *index = lsm_reader_entry(reader, blockno);
 	LsmBlock   *block = old != NULL ? old : lsm_block_create_borrowed();
 	int			chunks = LSM_SYS_CHUNKS + reader->props.natts;
 	uint32		head = sizeof(LsmBlockHeader) + chunks * sizeof(LsmNarrowEntry);
@@ -632,7 +632,7 @@ lsm_block_read(LsmSegmentReader *reader, uint32 blockno)
 	char	   *bytes;
 	LsmBlock   *block = lsm_block_new(reader, blockno, &bytes);
 
-	reader->source->read(reader->source, reader->offsets[blockno], block->len, bytes);
+	reader->source->read(reader->source, lsm_reader_offset(reader, blockno), block->len, bytes);
 	lsm_block_begin(reader, block, false);
 	return block;
 }

@@ -4,7 +4,7 @@
  *	  Immutable sorted runs: how a segment is written and read.
  *
  * A segment is a byte stream: blocks and large values, forward blocks,
- * dead-root list, block index, dictionaries, filter, bounds, properties, footer.  This layer
+ * dead-root list, block index, dictionaries, filter, slices, bounds, properties, footer.  This layer
  * knows nothing of pages, buffers or stores: it writes to an LsmSegmentSink and reads from an
  * LsmSegmentSource.  Bytes: FORMAT.md.
  *
@@ -72,6 +72,7 @@ typedef struct LsmSegmentSource
 	 */
 	uint8	   *meta;
 	Size		meta_bytes;
+	bool		part;			/* it is lsm_segment_part_bytes() of them */
 } LsmSegmentSource;
 
 typedef struct LsmSegmentWriter LsmSegmentWriter;
@@ -201,6 +202,34 @@ extern uint64 lsm_segment_meta_bytes(uint64 uid, uint64 total_bytes, const void 
 									 Size tail_bytes);
 extern bool lsm_segment_meta_good(uint64 uid, uint64 total_bytes, const void *meta,
 								  Size meta_bytes);
+
+/* A slice of the block index has so many blocks. */
+#define LSM_SLICE_BLOCKS		256
+
+/*
+ * Who looks up few rows need not have all metadata: a part at the end tells of slices of the
+ * block index, which are read one by one (lsm_slices.c).  How many bytes at the end that part
+ * has, of the last bytes of a stream, which prove; 0: it has no slices, or more than that has
+ * to be read for them.
+ *
+ * A reader of a part has no zones, filter or lists.  Before its block index is asked for a root
+ * or a block, what that needs has to be there: the slice that is not, -1: all is.
+ */
+extern uint64 lsm_segment_part_bytes(uint64 uid, uint64 total_bytes, const void *tail,
+									 Size tail_bytes);
+extern int64 lsm_segment_missing_for_root(const LsmSegmentReader *reader, LsmTid root);
+extern int64 lsm_segment_missing_for_block(const LsmSegmentReader *reader, uint32 blockno);
+extern void lsm_segment_slice_place(const LsmSegmentReader *reader, uint32 slice, uint64 *offset,
+									uint32 *len);
+
+/* The bytes of a slice.  False: their checksum is not right.  Raises if they are not sound. */
+extern bool lsm_segment_slice_add(LsmSegmentReader *reader, uint32 slice, const void *bytes);
+
+/* Bytes of memory that a slice takes. */
+extern Size lsm_segment_slice_memory(void);
+
+/* Are slices, if the segment has them, what its block index says? */
+extern bool lsm_segment_slices_agree(LsmSegmentReader *reader);
 
 extern void lsm_segment_reader_close(LsmSegmentReader *reader);
 extern LsmSegmentKind lsm_segment_reader_kind(LsmSegmentReader *reader);

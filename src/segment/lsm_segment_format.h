@@ -84,7 +84,8 @@ StaticAssertDecl(sizeof(LsmWideEntry) == 8, "chunk directory is part of the disk
 #define LSM_SECTION_VALUES			10
 #define LSM_SECTION_DICTIONARIES	11
 #define LSM_SECTION_BOUNDS			12
-#define LSM_SECTION_LAST			12
+#define LSM_SECTION_SLICES			13
+#define LSM_SECTION_LAST			13
 
 /* A reader that does not know the section must refuse the segment. */
 #define LSM_SECTION_REQUIRED		0x0001
@@ -127,6 +128,24 @@ typedef struct LsmBlockEntry
 } LsmBlockEntry;
 
 StaticAssertDecl(sizeof(LsmBlockEntry) == 32, "block index is part of the disk format");
+
+/* The block index is divided into slices, see lsm_segment.h. */
+typedef struct LsmSlicesHeader
+{
+	uint32		blocks;			/* of a slice; the last one may have fewer */
+	uint32		count;			/* of entries that follow */
+} LsmSlicesHeader;
+
+typedef struct LsmSliceEntry
+{
+	uint64		first;			/* root of the first record of its first block */
+	uint64		offset;			/* of that block in the stream */
+	uint32		crc;			/* of its part of the block index */
+	uint32		reserved;
+} LsmSliceEntry;
+
+StaticAssertDecl(sizeof(LsmSlicesHeader) == 8, "slices are part of the disk format");
+StaticAssertDecl(sizeof(LsmSliceEntry) == 24, "slices are part of the disk format");
 
 /* ---- large values, between blocks ---- */
 
@@ -314,6 +333,13 @@ extern bool lsm_block_builder_finish(LsmBlockBuilder *builder, LsmEncoder *encod
 									 StringInfo head, StringInfo body);
 
 /* lsm_segment_reader.c */
+/* A slice of the block index, as a part of a segment has it. */
+typedef struct LsmSlice
+{
+	LsmBlockEntry index[LSM_SLICE_BLOCKS];
+	uint64		offsets[LSM_SLICE_BLOCKS];
+} LsmSlice;
+
 struct LsmSegmentReader
 {
 	MemoryContext context;
@@ -325,8 +351,11 @@ struct LsmSegmentReader
 	const LsmColumnEntry *columns;	/* in meta */
 	LsmColumnType *types;
 	const uint64 *unresolved;	/* in meta */
-	const LsmBlockEntry *index; /* in meta */
+	const LsmBlockEntry *index; /* in meta; NULL: of a part, see slices */
 	uint64	   *offsets;		/* of blocks in the stream */
+	const LsmSliceEntry *slices;	/* of a part, in meta */
+	uint32		nslices;
+	LsmSlice  **sliced;			/* those that are there, others are NULL */
 	uint32		found;			/* by lsm_segment_find_block() last */
 	const LsmValueEntry *values;	/* in meta; NULL if none */
 	uint32		nvalues;
@@ -345,11 +374,36 @@ struct LsmSegmentReader
 extern bool lsm_reader_column_type(const LsmColumnEntry *column, LsmColumnType *type);
 extern const uint8 *lsm_segment_footer(uint64 uid, uint64 total_bytes, const void *tail,
 									   Size tail_bytes, LsmSegmentTrailer *trailer);
+extern bool lsm_block_entry_sound(const LsmBlockEntry *entry, const LsmBlockEntry *previous,
+								  bool many);
 extern const uint8 *lsm_reader_section(LsmSegmentReader *reader, int kind, Size *len);
 extern const uint8 *lsm_reader_zone(LsmSegmentReader *reader, uint32 blockno, const uint8 **end);
 
 /* lsm_bounds.c */
 extern void lsm_reader_check_bounds(LsmSegmentReader *reader);
+
+/* lsm_slices.c */
+extern void lsm_slices_put(uint64 uid, const LsmBlockEntry *index, uint32 blocks, StringInfo out);
+extern void lsm_reader_slices(LsmSegmentReader *reader);
+extern const LsmBlockEntry *lsm_slices_index(const LsmSegmentReader *reader, LsmTid root,
+											 uint32 *from, uint32 *n);
+
+/* What the block index says of a block; of a part, its slice has to be there. */
+static inline const LsmBlockEntry *
+lsm_reader_entry(const LsmSegmentReader *reader, uint32 blockno)
+{
+	if (likely(reader->index != NULL))
+		return &reader->index[blockno];
+	return &reader->sliced[blockno / LSM_SLICE_BLOCKS]->index[blockno % LSM_SLICE_BLOCKS];
+}
+
+static inline uint64
+lsm_reader_offset(const LsmSegmentReader *reader, uint32 blockno)
+{
+	if (likely(reader->index != NULL))
+		return reader->offsets[blockno];
+	return reader->sliced[blockno / LSM_SLICE_BLOCKS]->offsets[blockno % LSM_SLICE_BLOCKS];
+}
 
 /* CRC-32C of the uid and then the bytes. */
 static inline pg_crc32c

@@ -59,6 +59,7 @@ lsm_segment_meta_estimate(const LsmSegmentFacts *facts)
 	uint64		bytes = LSM_READER_TAIL / 4;	/* properties and footer */
 
 	bytes += (uint64) facts->blocks * sizeof(LsmBlockEntry);
+	bytes += (uint64) facts->blocks / LSM_SLICE_BLOCKS * sizeof(LsmSliceEntry);
 	bytes += facts->stored_bytes / LSM_ZONE_DIVISOR + LSM_ZONE_MIN_BUDGET;
 	if (facts->kind == LSM_SEGKIND_INCREMENT)
 		bytes += facts->versions * LSM_FILTER_BITS / 8;
@@ -176,7 +177,7 @@ static void
 lsm_reader_sections(LsmSegmentReader *reader, const LsmSegmentTrailer *trailer)
 {
 	LsmSegmentSource *source = reader->source;
-	uint64		meta_bytes = source->total_bytes - reader->meta_offset;
+	uint64		meta_bytes = source->total_bytes - reader->meta_offset;	/* or of a part */
 	Size		entries_bytes = trailer->sections * sizeof(LsmSectionEntry);
 	const uint8 *entries = reader->meta + meta_bytes - sizeof(*trailer) - entries_bytes;
 	pg_crc32c	crc;
@@ -224,7 +225,7 @@ lsm_reader_sections(LsmSegmentReader *reader, const LsmSegmentTrailer *trailer)
 								section.kind);
 		if (section.kind >= LSM_SECTION_BLOCK_INDEX)
 		{
-			if (section.offset < reader->meta_offset ||
+			if (section.offset < trailer->meta_offset ||
 				section.offset % MAXIMUM_ALIGNOF != 0)
 				lsm_segment_corrupt(source, -1, "Section %u begins at " UINT64_FORMAT ".",
 									section.kind, section.offset);
@@ -253,6 +254,11 @@ lsm_reader_section(LsmSegmentReader *reader, int kind, Size *len)
 	*len = section->length;
 	if (section->kind == 0)
 		return NULL;
+	if (section->offset < reader->meta_offset)
+	{
+		*len = 0;				/* of a part that has been opened */
+		return NULL;
+	}
 	return reader->meta + (section->offset - reader->meta_offset);
 }
 
@@ -340,6 +346,17 @@ lsm_reader_skip_values(LsmSegmentReader *reader, uint32 blockno, uint64 offset, 
 	return offset;
 }
 
+/* May an entry come after another one (NULL: none)?  many: records of a root may go on in it. */
+bool
+lsm_block_entry_sound(const LsmBlockEntry *entry, const LsmBlockEntry *previous, bool many)
+{
+	return entry->length >= sizeof(LsmBlockHeader) &&
+		entry->length <= MaxAllocSize - LSM_CODEC_SLACK &&
+		entry->rows > 0 && entry->rows <= LSM_BLOCK_MAX_ROWS && entry->first <= entry->last &&
+		(previous == NULL || entry->first > previous->last ||
+		 (many && entry->first == previous->last));
+}
+
 static void
 lsm_reader_index(LsmSegmentReader *reader)
 {
@@ -365,11 +382,7 @@ lsm_reader_index(LsmSegmentReader *reader)
 		if (reader->nvalues > 0)
 			offset = lsm_reader_skip_values(reader, i, offset, &value);
 		reader->offsets[i] = offset;
-		if (entry->length < sizeof(LsmBlockHeader) || entry->length > MaxAllocSize - LSM_CODEC_SLACK ||
-			entry->rows == 0 || entry->rows > LSM_BLOCK_MAX_ROWS ||
-			entry->first > entry->last ||
-			(i > 0 && entry->first < entry[-1].last) ||
-			(i > 0 && !many && entry->first == entry[-1].last))
+		if (!lsm_block_entry_sound(entry, i > 0 ? entry - 1 : NULL, many))
 			lsm_segment_corrupt(source, -1, "The index entry of block %u is not sound.", i);
 		offset += entry->length;
 		versions += entry->rows;
@@ -460,6 +473,28 @@ lsm_reader_dictionaries(LsmSegmentReader *reader)
 													 section, len, reader->context);
 }
 
+/* The same where they have not been read with the rest. */
+static void
+lsm_reader_dictionaries_apart(LsmSegmentReader *reader)
+{
+	LsmSegmentSource *source = reader->source;
+	const LsmSectionEntry *section = &reader->sections[LSM_SECTION_DICTIONARIES];
+	pg_crc32c	crc;
+	uint8	   *bytes;
+
+	if (section->kind == 0)
+		return;
+	bytes = palloc(section->length + LSM_CODEC_SLACK);
+	source->read(source, section->offset, section->length, bytes);
+	crc = lsm_segment_crc(source->uid, bytes, section->length);
+	if (!EQ_CRC32C(crc, section->crc))
+		lsm_segment_corrupt(source, -1, "Section %u has checksum %08X, expected %08X.",
+							section->kind, crc, section->crc);
+	reader->dictionaries = lsm_dictionaries_load(source, reader->props.natts, bytes,
+												 section->length, reader->context);
+	pfree(bytes);
+}
+
 /* Have the metadata, and its trailer. */
 static void
 lsm_reader_meta(LsmSegmentReader *reader, LsmSegmentTrailer *trailer)
@@ -472,9 +507,9 @@ lsm_reader_meta(LsmSegmentReader *reader, LsmSegmentTrailer *trailer)
 	if (source->meta != NULL)
 	{
 		lsm_reader_trailer(source, source->meta, source->meta_bytes, trailer);
-		reader->meta_offset = trailer->meta_offset;
+		reader->meta_offset = source->total_bytes - source->meta_bytes;
 		reader->meta = source->meta;
-		if (source->total_bytes - trailer->meta_offset != source->meta_bytes)
+		if (source->total_bytes - trailer->meta_offset != source->meta_bytes && !source->part)
 			lsm_segment_corrupt(source, -1, "There are %zu bytes of metadata, and not " UINT64_FORMAT ".",
 								source->meta_bytes, source->total_bytes - trailer->meta_offset);
 		return;
@@ -501,6 +536,12 @@ lsm_reader_open_all(LsmSegmentReader *reader)
 	lsm_reader_meta(reader, &trailer);
 	lsm_reader_sections(reader, &trailer);
 	lsm_reader_properties(reader);
+	if (reader->source->part)
+	{
+		lsm_reader_slices(reader);
+		lsm_reader_dictionaries_apart(reader);
+		return;
+	}
 	lsm_reader_values(reader);
 	lsm_reader_index(reader);
 	lsm_reader_zones(reader);
@@ -577,7 +618,7 @@ lsm_segment_dictionaries_memory(LsmSegmentReader *reader)
 bool
 lsm_segment_block_good(LsmSegmentReader *reader, uint32 blockno, const void *bytes)
 {
-	const LsmBlockEntry *entry = &reader->index[blockno];
+	const LsmBlockEntry *entry = lsm_reader_entry(reader, blockno);
 
 	return EQ_CRC32C(lsm_segment_crc(reader->source->uid, bytes, entry->length), entry->crc);
 }
@@ -585,9 +626,9 @@ lsm_segment_block_good(LsmSegmentReader *reader, uint32 blockno, const void *byt
 void
 lsm_segment_block_bytes(LsmSegmentReader *reader, uint32 blockno, void *bytes)
 {
-	const LsmBlockEntry *entry = &reader->index[blockno];
+	const LsmBlockEntry *entry = lsm_reader_entry(reader, blockno);
 
-	reader->source->read(reader->source, reader->offsets[blockno], entry->length, bytes);
+	reader->source->read(reader->source, lsm_reader_offset(reader, blockno), entry->length, bytes);
 	if (!lsm_segment_block_good(reader, blockno, bytes))
 		lsm_segment_corrupt(reader->source, blockno, "Its checksum is not %08X.", entry->crc);
 }
@@ -644,7 +685,7 @@ lsm_segment_likely_block(const LsmSegmentReader *reader, LsmTid root)
 void
 lsm_segment_foresee(const LsmSegmentReader *reader, LsmTid root)
 {
-	if (root > reader->props.first_tid && root <= reader->props.last_tid)
+	if (reader->index != NULL && root > reader->props.first_tid && root <= reader->props.last_tid)
 		lsm_prefetch(&reader->index[lsm_segment_likely_block(reader, root)]);
 }
 
@@ -656,20 +697,28 @@ uint32
 lsm_segment_find_block(LsmSegmentReader *reader, LsmTid tid)
 {
 	const LsmBlockEntry *index = reader->index;
+	uint32		from = 0;
+	uint32		n = reader->props.blocks;
 	uint32		low = 0;
-	uint32		high = reader->props.blocks;
-	uint32		at = reader->found;
+	uint32		high;
+	uint32		at;
+
+	if (unlikely(index == NULL))
+		index = lsm_slices_index(reader, tid, &from, &n);
+	high = n;
 
 	/* often it is the block found last */
-	if (at < high && index[at].first < tid && tid <= index[at].last)
-		return at;
+	at = reader->found - from;
+	if (at < n && index[at].first < tid && tid <= index[at].last)
+		return reader->found;
 
 	/* else near the place that it would have if all blocks were alike */
-	if (high > 4 && tid > reader->props.first_tid && tid <= reader->props.last_tid)
+	if (n > 4 && tid > reader->props.first_tid && tid <= reader->props.last_tid)
 	{
 		uint32		step = 1;
 
 		at = lsm_segment_likely_block(reader, tid);
+		at = at < from ? 0 : Min(at - from, n - 1);
 		if (index[at].last < tid)
 		{
 			low = at + 1;
@@ -695,13 +744,13 @@ lsm_segment_find_block(LsmSegmentReader *reader, LsmTid tid)
 	{
 		uint32		middle = low + (high - low) / 2;
 
-		if (reader->index[middle].last < tid)
+		if (index[middle].last < tid)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	reader->found = low;
-	return low;
+	reader->found = from + low;
+	return reader->found;
 }
 
 void
@@ -709,7 +758,7 @@ lsm_segment_block_info(LsmSegmentReader *reader, uint32 blockno,
 					   LsmTid *first, LsmTid *last, uint32 *rows,
 					   uint64 *offset, uint32 *stored_bytes)
 {
-	const LsmBlockEntry *entry = &reader->index[blockno];
+	const LsmBlockEntry *entry = lsm_reader_entry(reader, blockno);
 
 	Assert(blockno < reader->props.blocks);
 	if (first)
@@ -719,7 +768,7 @@ lsm_segment_block_info(LsmSegmentReader *reader, uint32 blockno,
 	if (rows)
 		*rows = entry->rows;
 	if (offset)
-		*offset = reader->offsets[blockno];
+		*offset = lsm_reader_offset(reader, blockno);
 	if (stored_bytes)
 		*stored_bytes = entry->length;
 }
@@ -734,7 +783,7 @@ lsm_segment_may_contain(LsmSegmentReader *reader, LsmTid root)
 	if (reader->filter != NULL)
 		return lsm_filter_may_contain(reader->filter, lsm_filter_hash(root));
 	blockno = lsm_segment_find_block(reader, root);
-	return blockno < reader->props.blocks && reader->index[blockno].first <= root;
+	return blockno < reader->props.blocks && lsm_reader_entry(reader, blockno)->first <= root;
 }
 
 /* ---------------------------------------------------------------------

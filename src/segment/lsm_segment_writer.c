@@ -702,6 +702,14 @@ lsm_segment_writer_finish(LsmSegmentWriter *writer, LsmSegmentStats *stats)
 		lsm_writer_section(writer, LSM_SECTION_DEAD_INDEX, LSM_SECTION_REQUIRED,
 						   dead_index.data, dead_index.len);
 
+	/* who opens a part of it reads from here to the end */
+	if (props->blocks > LSM_SLICE_BLOCKS && props->kind != LSM_SEGKIND_INCREMENT &&
+		writer->nvalues == 0 && props->forwards == 0 && props->dead == 0)
+	{
+		resetStringInfo(&bytes);
+		lsm_slices_put(writer->options.uid, writer->index, props->blocks, &bytes);
+		lsm_writer_section(writer, LSM_SECTION_SLICES, 0, bytes.data, bytes.len);
+	}
 	if (props->blocks > 0 && props->kind != LSM_SEGKIND_INCREMENT)
 	{
 		resetStringInfo(&bytes);
