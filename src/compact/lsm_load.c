@@ -61,7 +61,7 @@ typedef struct LsmLoad
 {
 	struct LsmLoad *next;
 	LsmTable   *table;
-	Oid			relid;
+	Oid			relid;			/* whose file it was when rows were inserted last */
 	uint64		incarnation;
 	uint64		bytes;
 	uint64		rows;
@@ -83,7 +83,6 @@ lsm_load_get(Relation rel, LsmTable *table)
 	{
 		load = MemoryContextAllocZero(TopTransactionContext, sizeof(LsmLoad));
 		load->table = table;
-		load->relid = RelationGetRelid(rel);
 
 		/* pages that are shared are filled first, but for tests */
 		load->pages.later = lsm_debug_load_after > 0;
@@ -91,6 +90,12 @@ lsm_load_get(Relation rel, LsmTable *table)
 		load->next = loads;
 		loads = table->load = load;
 	}
+
+	/*
+	 * A table that ALTER TABLE has rewritten has the file of another one since, to which
+	 * the rows were written, and which is no more.  (That was sealed when all were there.)
+	 */
+	load->relid = RelationGetRelid(rel);
 	return load;
 }
 

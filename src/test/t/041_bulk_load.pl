@@ -175,6 +175,36 @@ foreach my $change ('ALTER TABLE plain ALTER COLUMN id TYPE bigint', 'VACUUM FUL
 	$node->check_ok('postgres', $change);
 }
 
+# Rows that come after the table was rewritten, in the same transaction: its file was another
+# table's, by whose name those of the rewrite were loaded.
+$node->safe_psql('postgres', 'DROP MATERIALIZED VIEW view');
+foreach my $n (100, 6000)
+{
+	foreach my $change ('ALTER TABLE plain ALTER COLUMN id TYPE int USING id::int', 'ALTER TABLE plain SET UNLOGGED; ALTER TABLE plain SET LOGGED',
+		'CREATE INDEX plain_id ON plain (id); CLUSTER plain USING plain_id; DROP INDEX plain_id', 'TRUNCATE plain; INSERT INTO plain SELECT i, repeat(\'q\', 1000) FROM generate_series(1, 6000) i')
+	{
+		$node->safe_psql('postgres', "TRUNCATE plain; ALTER TABLE plain ALTER COLUMN id TYPE bigint; INSERT INTO plain SELECT i, repeat('p', 1000) FROM generate_series(1, 6000) i");
+		$node->safe_psql('postgres', qq{
+			SET lsm.debug_load_after = 0;
+			BEGIN;
+			INSERT INTO plain SELECT i, repeat('before', 200) FROM generate_series(6001, 7000) i;
+			SAVEPOINT a;
+			ALTER TABLE plain ALTER COLUMN pad TYPE varchar(2000);
+			INSERT INTO plain SELECT i, repeat('undone', 200) FROM generate_series(7001, 8000) i;
+			ROLLBACK TO a;
+			INSERT INTO plain SELECT i, repeat('again', 200) FROM generate_series(8001, 9000) i;
+			$change;
+			INSERT INTO plain SELECT i, repeat('p', 1000) FROM generate_series(10001, 10000 + $n) i;
+			COMMIT});
+		my $expected = ($change =~ m{TRUNCATE} ? 6000 : 8000) + $n;
+
+		is($node->safe_psql('postgres', 'SELECT count(*), count(DISTINCT id) FROM plain'), "$expected|$expected", "$n rows after $change");
+		$node->crash_and_start;
+		is($node->safe_psql('postgres', 'SELECT count(*), count(DISTINCT id) FROM plain'), "$expected|$expected", "$n rows after $change and a crash");
+		$node->check_ok('postgres', "$n rows after $change");
+	}
+}
+
 # A standby beside a load sees nothing of it before its commit, and all of it then.
 $node->safe_psql('postgres', "DELETE FROM t; DELETE FROM t_heap; VACUUM t; INSERT INTO t SELECT i, i, 'one' FROM generate_series(1, 100) i");
 $node->backup('first');
