@@ -241,7 +241,7 @@ lsm_init_settings(void)
 							&lsm_debug_reader_memory, LSM_SESSION_READERS_KB, 1, 1024 * 1024,
 							PGC_SUSET, GUC_NOT_IN_SAMPLE | GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.debug_bounds_from",
-							"Sets the size of metadata from which a segment is not opened for its bounds (for tests).",
+							"Sets the size of metadata from which a segment is not opened as a whole for its bounds, or for single rows (for tests).",
 							NULL,
 							&lsm_debug_bounds_from, 64, 0, 1024 * 1024,
 							PGC_SUSET, GUC_NOT_IN_SAMPLE | GUC_UNIT_KB, NULL, NULL, NULL);

@@ -295,19 +295,23 @@ lsm_source_read_part(LsmSource *source)
 	uint64		bytes = lsm_sharedcache_length(entry->uid, LSM_CACHE_PART);
 	uint32		tail_bytes = (uint32) Min(total, LSM_READER_TAIL);
 	uint8	   *part = palloc(LSM_READER_TAIL + LSM_CODEC_SLACK);
-	char	   *tail;
 
 	if (bytes == 0 || bytes > tail_bytes ||
 		!lsm_source_get_cached(source->rel, entry, LSM_CACHE_PART, total - bytes, (uint32) bytes,
 							   part))
 	{
-		tail = palloc(tail_bytes);
-		if (!lsm_segpages_read_direct(source->rel, entry, LSM_READER_METADATA,
-									  total - tail_bytes, tail_bytes, tail))
-			return false;
-		bytes = lsm_segment_part_bytes(entry->uid, total, tail, tail_bytes);
+		char	   *tail = palloc(tail_bytes);
+
+		bytes = 0;
+		if (lsm_segpages_read_direct(source->rel, entry, LSM_READER_METADATA,
+									 total - tail_bytes, tail_bytes, tail))
+			bytes = lsm_segment_part_bytes(entry->uid, total, tail, tail_bytes);
 		if (bytes == 0)
+		{
+			pfree(tail);
+			pfree(part);
 			return false;
+		}
 		lsm_iostat_add(LSM_READER_METADATA, LSM_METHOD_SYNC, LSM_IO_BYTES_WANTED, bytes);
 		memcpy(part, tail + (tail_bytes - bytes), bytes);
 		pfree(tail);
@@ -443,7 +447,6 @@ static pg_noinline LsmOpenSegment *
 lsm_segment_complete(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
 					 LsmOpenSegment *open)
 {
-	LsmOpenSegment *held = lsm_segment_in_use;
 	MemoryContext context;
 	LsmSegmentReader *reader;
 	LsmSource  *source = lsm_segment_open(rel, table, entry, false, &context, &reader);
@@ -452,9 +455,7 @@ lsm_segment_complete(Relation rel, LsmTable *table, const LsmManifestEntry *entr
 	if (source == NULL)
 		return NULL;
 	memory = lsm_segment_memory(context, reader);
-	lsm_segment_in_use = open;
-	lsm_readers_evict(memory);
-	lsm_segment_in_use = held;
+	lsm_readers_evict(memory);	/* not this one, which was used last */
 	MemoryContextSetParent(context, CacheMemoryContext);
 	MemoryContextSetParent(open->context, context);
 	open->context = context;
