@@ -9,7 +9,7 @@ CREATE FUNCTION lsm_test_pick_updates(segments int, segment_mb int, flush_mb int
 	RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
 CREATE FUNCTION lsm_test_pick_deletes(segments int, segment_mb int, permille int, flushes int)
 	RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
-CREATE FUNCTION lsm_test_pick_appends(flushes int, flush_mb int) RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
+CREATE FUNCTION lsm_test_pick_appends(flushes int, flush_mb int, before int) RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
 CREATE FUNCTION lsm_test_pick_queue(length int, batch int, rounds int) RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
 CREATE FUNCTION lsm_test_pick_table(regclass) RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
 \pset format unaligned
@@ -145,6 +145,16 @@ SELECT lsm_test_pick('medium=2 base*17:0-9:3:1000');
 SELECT lsm_test_pick('base*1024:0-9:6:1000');
 SELECT lsm_test_pick('base*1025:0-9:6:1000');
 SELECT lsm_test_pick('base*1025:0-9:16:1000');
+-- where segments are larger than the setting, until one is full; those of the setting stay
+SELECT lsm_test_pick('segment=256 base*1009:0-9:64:1000 base*16:11000-11009:6:1000');
+SELECT lsm_test_pick('segment=256 base*1009:0-9:64:1000 base*43:11000-11009:6:1000');
+SELECT lsm_test_pick('segment=256 base*1009:0-9:64:1000 base*63:11000-11009:1:1000');
+SELECT lsm_test_pick('segment=256 base*1009:0-9:64:1000 base*64:11000-11009:1:1000');
+SELECT lsm_test_pick('segment=256 job=1024 base*16384:0-9:60:1000');
+-- but for a table of too many; other jobs do not wait for that
+SELECT lsm_test_pick('segment=256 job=1024 base*16385:0-9:60:1000');
+SELECT lsm_test_pick('segment=256 job=1024 medium=4 base*16385:0-9:60:1000');
+SELECT lsm_test_pick('segment=256 job=1024 base*16385:0-9:60:1000 inc:100-109:60:1000:1-1');
 
 -- ---- stores that have failed: what lies in them waits, minors and other majors do not
 SELECT lsm_test_pick('base:0-9:10:1000:cold base:10-19:10:1000 inc:0-9:10:2000:1-1 inc:10-19:10:500:2-2');
@@ -173,10 +183,15 @@ SELECT lsm_test_pick_random(2, 10000);
 
 -- ---- simulations
 -- inserted to only: never written again, whatever reads cost
-SELECT lsm_test_pick_appends(2000, 20);
-SELECT lsm_test_pick_appends(300, 5);
+SELECT lsm_test_pick_appends(2000, 20, 0);
+SELECT lsm_test_pick_appends(300, 5, 0);
 -- but for very many small flushes, of which segments are made: 120 GB
-SELECT lsm_test_pick_appends(20000, 6);
+SELECT lsm_test_pick_appends(20000, 6, 0);
+-- in a table of 0.8 TB they grow with it: what is inserted is written twice, what was there stays
+SELECT lsm_test_pick_appends(1000, 6, 13000);
+SELECT lsm_test_pick_appends(1000, 20, 13000);
+-- 2.5 TB of more segments than that makes are written once more, by and by
+SELECT lsm_test_pick_appends(3, 60, 40000);
 -- a queue: records examined for each row stay few, however long it lasts
 SELECT lsm_test_pick_queue(1000, 100, 10000);
 SELECT lsm_test_pick_queue(1000, 100, 100000);
@@ -261,6 +276,6 @@ DROP FUNCTION lsm_test_pick(text);
 DROP FUNCTION lsm_test_pick_random(int, int);
 DROP FUNCTION lsm_test_pick_updates(int, int, int, int, int, float8);
 DROP FUNCTION lsm_test_pick_deletes(int, int, int, int);
-DROP FUNCTION lsm_test_pick_appends(int, int);
+DROP FUNCTION lsm_test_pick_appends(int, int, int);
 DROP FUNCTION lsm_test_pick_queue(int, int, int);
 DROP FUNCTION lsm_test_pick_table(regclass);

@@ -755,7 +755,6 @@ lsm_rewrite_begin(LsmRewrite *rewrite, Relation rel, Relation new_rel)
 	HASHCTL		ctl;
 	LsmMerge   *merge;
 	LsmView    *view;
-	uint64		bytes = 0;
 	uint32		pages;
 
 	memset(rewrite, 0, sizeof(*rewrite));
@@ -766,12 +765,11 @@ lsm_rewrite_begin(LsmRewrite *rewrite, Relation rel, Relation new_rel)
 	rewrite->natts = RelationGetDescr(rel)->natts;
 
 	view = lsm_view_get(rel, rewrite->table);
-	for (int i = 0; i < view->nbase; i++)
-		bytes += view->base[i]->stored_bytes;
-	pages = Max(Min(bytes, (uint64) lsm_segment_size * 1024) / BLCKSZ, 2);
+	pages = Max(Min(view->base_bytes, lsm_segment_bytes(view->base_bytes, false)) / BLCKSZ, 2);
 	merge = rewrite->merge = lsm_merge_create(rel, rewrite->table, LSM_OWNER_MAJOR, 0, 0, 2);
 	lsm_output_init(&merge->bottom, new_rel, rewrite->new_table, LSM_OWNER_MAJOR,
 					LSM_SEGKIND_INSERT, LSM_REWRITE_GENERATION, LSM_REWRITE_GENERATION, pages);
+	merge->bottom.segment_bytes = lsm_segment_bytes(view->base_bytes, false);
 	lsm_output_init(&merge->increment, new_rel, rewrite->new_table, LSM_OWNER_MAJOR,
 					LSM_SEGKIND_INCREMENT, LSM_REWRITE_GENERATION, LSM_REWRITE_GENERATION, 2);
 	lsm_rewrite_source(rewrite, &merge->bottom);

@@ -719,7 +719,7 @@ lsm_vacuum_truncate(LsmVacuum *vacuum)
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_TRUNCATE);
 	if (lsm_relocate_worth(rel, vacuum->table, AmAutoVacuumWorkerProcess()))
 		vacuum->moved = lsm_relocate(rel, vacuum->table, AmAutoVacuumWorkerProcess() ?
-									 lsm_job_limit() / BLCKSZ : PG_UINT64_MAX);
+									 lsm_job_limit(lsm_view_get(rel, vacuum->table)) / BLCKSZ : PG_UINT64_MAX);
 	if (!lsm_truncate_worth(rel, vacuum->table))
 		return;
 	while (!ConditionalLockRelation(rel, AccessExclusiveLock))

@@ -34,6 +34,7 @@
 #include "utils/wait_event.h"
 
 #define LSM_LATE_EXTENT			2048	/* least pages of a segment's later extents */
+#define LSM_FREE_EXTENT			2048	/* a free extent of so many pages is good enough */
 #define LSM_KEPT_PAGES			64	/* of the memory that blocks are read into */
 
 uint64		lsm_bytes_to_pace = 0;
@@ -232,7 +233,7 @@ lsm_pagesink_extend(LsmPageSink *sink)
 	want = Max(want, 2);
 	if (sink->nextents >= LSM_SEGMENT_EXTENTS / 2)
 		want = Max(want, LSM_LATE_EXTENT);
-	least = sink->nextents < LSM_SEGMENT_EXTENTS / 2 ? Min(want, Max(want / 4, 32)) : want;
+	least = sink->nextents < LSM_SEGMENT_EXTENTS / 2 ? Min(want, Min(Max(want / 4, 32), LSM_FREE_EXTENT)) : want;
 	sink->extents[sink->nextents] =
 		lsm_space_alloc(sink->rel, sink->table, sink->owner, Max(want, sink->coming_pages),
 						Max(least, sink->coming_pages));

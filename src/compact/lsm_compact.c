@@ -448,14 +448,15 @@ lsm_entry_cmp_first(const void *a, const void *b)
 bool
 lsm_increments_tangled(LsmView *view, LsmManifestEntry *entries, int n, uint64 least)
 {
+	uint64		limit = lsm_job_limit(view);
+
 	qsort(entries, n, sizeof(LsmManifestEntry), lsm_entry_cmp_first);
 	for (int i = 0; i < n; i++)
 	{
 		if (i > 0 && entries[i].first_tid <= entries[i - 1].last_tid)
 			return true;
 		if (entries[i].stored_bytes >= 2 * least &&
-			lsm_view_base_bytes(view, entries[i].first_tid, entries[i].last_tid) >
-			lsm_job_limit())
+			lsm_view_base_bytes(view, entries[i].first_tid, entries[i].last_tid) > limit)
 			return true;
 	}
 	return false;
@@ -465,11 +466,12 @@ lsm_increments_tangled(LsmView *view, LsmManifestEntry *entries, int n, uint64 l
 static bool
 lsm_increments_small(LsmView *view, const LsmManifestEntry *entries, int n)
 {
+	uint64		limit = lsm_job_limit(view);
+
 	for (int i = 1; i < n; i++)
 		if (entries[i - 1].stored_bytes + entries[i].stored_bytes <
 			(uint64) lsm_segment_size * 1024 / 4 &&
-			lsm_view_base_bytes(view, entries[i - 1].first_tid, entries[i].last_tid) <
-			lsm_job_limit() / 2)
+			lsm_view_base_bytes(view, entries[i - 1].first_tid, entries[i].last_tid) < limit / 2)
 			return true;
 	return false;
 }
@@ -569,7 +571,7 @@ lsm_minor_cut(LsmCompact *compact, const LsmMinorScope *scope, LsmTid root)
 
 	while (compact->at_mark < compact->nmarks && compact->marks[compact->at_mark].last < root)
 		compact->passed += compact->marks[compact->at_mark++].bytes;
-	enough = compact->passed >= lsm_job_limit() / 2 &&
+	enough = compact->passed >= compact->pass &&
 		lsm_merge_increment_bytes(compact->merge) >= scope->least;
 	if (enough || (scope->cut && ((last < scope->first && root >= scope->first) ||
 								  (last <= scope->last && root > scope->last))))
@@ -587,6 +589,7 @@ lsm_minor_mark_bases(LsmCompact *compact)
 	compact->marks = MemoryContextAllocHuge(CurrentMemoryContext,
 											Max(view->nbase, 1) * sizeof(LsmBaseMark));
 	compact->nmarks = view->nbase;
+	compact->pass = lsm_job_limit(view) / 2;
 	for (int i = 0; i < view->nbase; i++)
 	{
 		compact->marks[i].last = view->base[i]->last_tid;

@@ -58,14 +58,16 @@ extern void lsm_resolve_segments(Relation rel);
 extern void lsm_compact_xact_end(void);
 
 /*
+ * What base segments of a table grow to (bytes), if so many are in all of them; cold: it has a
+ * cold store.
+ */
+extern uint64 lsm_segment_bytes(uint64 base_bytes, bool cold);
+
+/*
  * What one part of a major compaction may read, about (bytes): so long it runs before its
  * pages are free again, and so much space it needs beside what it replaces.
  */
-static inline uint64
-lsm_job_limit(void)
-{
-	return (uint64) lsm_segment_size * 1024 * 16;
-}
+extern uint64 lsm_job_limit(const LsmView *view);
 
 /* Increments are not cut into smaller ones than that (bytes), but for a major that is at hand. */
 static inline uint64
@@ -294,6 +296,7 @@ typedef struct LsmCompact
 	int			nmarks;
 	int			at_mark;
 	uint64		passed;
+	uint64		pass;			/* so much ends an increment */
 	int64		rows;
 	int64		bytes;
 	int64		copied;			/* bytes of blocks that were copied as they

@@ -223,6 +223,7 @@ void
 lsm_pick_gather(Relation rel, LsmPickFacts *facts)
 {
 	LsmTable   *table = lsm_table_open(rel);
+	bool		cold = OidIsValid(lsm_cold_attached(rel));
 	LsmHorizons horizons;
 	LsmView    *view;
 
@@ -231,15 +232,11 @@ lsm_pick_gather(Relation rel, LsmPickFacts *facts)
 	view = lsm_view_get(rel, table);
 	facts->compact = lsm_options_auto_compact(rel);
 	facts->minor_trigger = lsm_minor_compact_trigger;
-	facts->job_bytes = lsm_job_limit();
-	facts->segment_bytes = (uint64) lsm_segment_size * 1024;
+	facts->job_bytes = lsm_job_limit(view);
 	facts->freeze_age = (uint64) autovacuum_freeze_max_age / 2;
-	facts->medium = LSM_MEDIUM_LOCAL;
-	if (OidIsValid(lsm_cold_attached(rel)))
-	{
-		facts->medium = LSM_MEDIUM_COLD;
-		facts->segment_bytes = (uint64) lsm_cold_segment_size * 1024;
-	}
+	facts->medium = cold ? LSM_MEDIUM_COLD : LSM_MEDIUM_LOCAL;
+	facts->segment_setting = lsm_segment_bytes(0, cold);
+	facts->segment_bytes = lsm_segment_bytes(view->base_bytes, cold);
 	facts->cold_rests = !lsm_cold_may_try(&table->shared->cold_majors);
 	if (lsm_cold_may_try(&table->shared->cold_moves))
 		facts->nmisplaced = lsm_cold_count_misplaced(rel, view);

@@ -139,8 +139,9 @@ static bool *
 lsm_major_choose(LsmCompact *compact, const LsmManifestEntry *bases, int nbases)
 {
 	bool	   *chosen = palloc0(Max(nbases, 1) * sizeof(bool));
-	uint64		small = lsm_pick_small(compact->merge->bottom.segment_bytes,
-									   lsm_view_get(compact->rel, compact->table)->nbase);
+	const LsmView *view = lsm_view_get(compact->rel, compact->table);
+	uint64		setting = lsm_segment_bytes(0, OidIsValid(lsm_cold_attached(compact->rel)));
+	uint64		small = lsm_pick_small(setting, compact->merge->bottom.segment_bytes, view->nbase);
 	int			run = 0;
 
 	for (int i = 0; i < nbases; i++)
@@ -340,6 +341,7 @@ lsm_major_next_bases(LsmView *view, LsmTableShared *shared, uint16 owner, LsmMaj
 					 LsmMajorPart *part)
 {
 	int			i = lsm_view_find_base(view, sweep->from);
+	uint64		limit = lsm_job_limit(view);
 	uint64		bytes = 0;
 
 	while (i < view->nbase &&
@@ -349,7 +351,7 @@ lsm_major_next_bases(LsmView *view, LsmTableShared *shared, uint16 owner, LsmMaj
 		return false;
 	part->first = view->base[i]->first_tid;
 	for (; i < view->nbase && view->base[i]->first_tid <= sweep->last &&
-		 bytes < lsm_job_limit() &&
+		 bytes < limit &&
 		 !lsm_claimed_roots(shared, owner, view->base[i]->first_tid, view->base[i]->last_tid); i++)
 	{
 		bytes += view->base[i]->stored_bytes;
@@ -539,7 +541,8 @@ lsm_major_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStat
 	}
 	lsm_compact_begin(&compact, rel, table, owner, part.increments, part.n, 2);
 	if (OidIsValid(lsm_cold_attached(rel)))
-		compact.merge->bottom.segment_bytes = (uint64) lsm_cold_segment_size * 1024;
+		compact.merge->bottom.segment_bytes =
+			lsm_segment_bytes(lsm_view_get(rel, table)->base_bytes, true);
 	compact.ranges = palloc(Max(meta->nranges, 1) * sizeof(LsmRowRange));
 	for (uint32 i = 0; i < meta->nranges; i++)
 		if (meta->ranges[i].kind == LSM_RANGE_ROOT)
@@ -601,7 +604,7 @@ lsm_major(Relation rel, LsmJobStats *stats)
 	lsm_progress_phase(LSM_PHASE_PREPARING);
 	lsm_resolve_segments(rel);
 	view = lsm_view_get(rel, table);
-	sweep.whole = lsm_view_stored_bytes(view) <= lsm_job_limit();
+	sweep.whole = lsm_view_stored_bytes(view) <= lsm_job_limit(view);
 	sweep.increments = true;
 	sweep.last = LSM_MAX_TID;
 	if (!sweep.whole)

@@ -19,9 +19,11 @@
 
 #include "access/transam.h"
 #include "access/xact.h"
+#include "lsm_cold.h"
 #include "lsm_compact.h"
 #include "lsm_lbs.h"
 #include "lsm_options.h"
+#include "lsm_pick.h"
 #include "lsm_wal.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
@@ -35,7 +37,27 @@
 /* A segment that is ended for its dictionaries has this part of what ends it otherwise. */
 #define LSM_OUTPUT_PART_DIVISOR	4
 
+/* Segments of large tables grow to that, and are objects of a store to that (bytes). */
+#define LSM_SEGMENT_MOST		((uint64) 1024 * 1024 * 1024)
+#define LSM_COLD_SEGMENT_MOST	((uint64) 256 * 1024 * 1024)
+
 int			lsm_segment_size = 64 * 1024;
+
+uint64
+lsm_segment_bytes(uint64 base_bytes, bool cold)
+{
+	if (cold)
+		return lsm_pick_segment_bytes((uint64) lsm_cold_segment_size * 1024,
+									  LSM_COLD_SEGMENT_MOST, base_bytes);
+	return lsm_pick_segment_bytes((uint64) lsm_segment_size * 1024, LSM_SEGMENT_MOST, base_bytes);
+}
+
+uint64
+lsm_job_limit(const LsmView *view)
+{
+	return lsm_pick_job_bytes((uint64) lsm_segment_size * 1024,
+							  lsm_segment_bytes(view->base_bytes, false));
+}
 
 /* ---- outputs ---- */
 
@@ -337,6 +359,7 @@ lsm_merge_create(Relation rel, LsmTable *table, uint16 owner, uint32 gen_lo, uin
 				 uint32 expected_pages)
 {
 	LsmMerge   *merge = palloc0(sizeof(LsmMerge));
+	const LsmView *view = lsm_view_get(rel, table);
 	int			natts = Max(RelationGetDescr(rel)->natts, 1);
 
 	merge->rel = rel;
@@ -345,7 +368,8 @@ lsm_merge_create(Relation rel, LsmTable *table, uint16 owner, uint32 gen_lo, uin
 	lsm_horizons(rel, &merge->horizons);
 	lsm_output_init(&merge->bottom, rel, table, owner, LSM_SEGKIND_INSERT, gen_lo, gen_hi,
 					expected_pages);
-	merge->bottom.break_lbs = lsm_lbs_break(&lsm_view_get(rel, table)->meta);
+	merge->bottom.break_lbs = lsm_lbs_break(&view->meta);
+	merge->bottom.segment_bytes = lsm_segment_bytes(view->base_bytes, false);
 	lsm_output_init(&merge->increment, rel, table, owner, LSM_SEGKIND_INCREMENT, gen_lo, gen_hi,
 					Max(expected_pages / 8, 2));
 	lsm_output_init(&merge->dead, rel, table, owner, LSM_SEGKIND_DEAD, gen_lo, gen_hi, 2);

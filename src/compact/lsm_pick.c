@@ -70,6 +70,7 @@
 
 /* Small neighbours that are made one. */
 #define LSM_PICK_SMALL_RUN		16
+#define LSM_PICK_SMALL_MOST		2.0 /* the most that it is worth */
 
 /* The file may grow by this share of it for the output of a job. */
 #define LSM_PICK_GROWTH_SHARE	8
@@ -747,25 +748,46 @@ lsm_pick_freeze_increments(LsmPickMajor *major)
 	}
 }
 
+/*
+ * What is a run of small neighbours worth?  Where segments are larger than the setting, it waits
+ * until there is enough for one of them, so that its bytes are written once more, and not
+ * by steps.  A table may become crowded of a sudden, and all of it a run: that must not keep
+ * other jobs waiting.
+ */
+static double
+lsm_pick_small_score(const LsmPickFacts *facts, int run, double bytes)
+{
+	double		runs = (double) run / LSM_PICK_SMALL_RUN;
+	double		score = runs * facts->segment_setting / facts->segment_bytes;
+
+	if (run < LSM_PICK_SMALL_RUN)
+		return 0;
+	score = Max(score, Min(runs, bytes / facts->segment_bytes));
+	return Min(score / facts->medium, LSM_PICK_SMALL_MOST);
+}
+
 /* Runs of small neighbours. */
 static void
 lsm_pick_score_small(LsmPickMajor *major)
 {
 	const LsmPickFacts *facts = major->facts;
-	uint64		small = lsm_pick_small(facts->segment_bytes, facts->nbase);
+	uint64		small = lsm_pick_small(facts->segment_setting, facts->segment_bytes,
+									   facts->nbase);
+	double		bytes = 0;
 	int			run = 0;
 
 	for (int i = 0; i <= facts->nbase; i++)
 	{
 		if (i < facts->nbase && facts->base[i].bytes < small && !major->cells[i].busy)
 		{
+			bytes += facts->base[i].bytes;
 			run++;
 			continue;
 		}
-		if (run >= LSM_PICK_SMALL_RUN)
-			for (int j = i - run; j < i; j++)
-				lsm_pick_cell_raise(&major->cells[j], LSM_PICK_SMALL,
-									(double) run / LSM_PICK_SMALL_RUN / facts->medium);
+		for (int j = i - run; j < i; j++)
+			lsm_pick_cell_raise(&major->cells[j], LSM_PICK_SMALL,
+								lsm_pick_small_score(facts, run, bytes));
+		bytes = 0;
 		run = 0;
 	}
 }
@@ -852,7 +874,8 @@ lsm_pick(const LsmPickFacts *facts, LsmPickDecision *decision)
 
 	Assert(facts->minor_trigger >= 2);
 	Assert(facts->medium >= 1);
-	Assert(facts->job_bytes > 0 && facts->segment_bytes > 0);
+	Assert(facts->job_bytes > 0 && facts->segment_setting > 0);
+	Assert(facts->segment_bytes >= facts->segment_setting);
 
 	lsm_pick_flush(facts, decision);
 	if (decision->kind != LSM_JOB_NONE)

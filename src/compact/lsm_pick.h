@@ -48,7 +48,8 @@ typedef struct LsmPickFacts
 	bool		compact;		/* false: flush only, as the owner wishes */
 	int			minor_trigger;	/* lsm.minor_compact_trigger */
 	uint64		job_bytes;		/* a compaction reads at most so many */
-	uint64		segment_bytes;	/* lsm.segment_size */
+	uint64		segment_setting;	/* lsm.segment_size, or lsm.cold_segment_size */
+	uint64		segment_bytes;	/* what base segments grow to: lsm_pick_segment_bytes() */
 	uint64		freeze_age;		/* xids that are older are overdue */
 	double		medium;			/* cost of writing where the bottom is; a
 								 * local disk's is 1 */
@@ -103,20 +104,45 @@ typedef struct LsmPickFacts
 } LsmPickFacts;
 
 /*
+ * What base segments of a table grow to (bytes): as the setting says, until there would be more
+ * than LSM_PICK_SEGMENTS of them; most is where that ends.  Each backend knows all segments of
+ * a table, each edit looks through them, and a manifest has room for 71,190.
+ */
+#define LSM_PICK_SEGMENTS		8192
+
+static inline uint64
+lsm_pick_segment_bytes(uint64 setting, uint64 most, uint64 base_bytes)
+{
+	return Max(setting, Min(most, base_bytes / LSM_PICK_SEGMENTS));
+}
+
+/*
  * Base segments of fewer bytes are small.  What a flush writes need not be: one of the row log's
  * 32 MB has 6 MB when it is compressed four to five times.  But of these a table of a
- * terabyte would have 170,000, of which each backend knows all, and each edit looks through them.
- * So a table of many segments has its neighbours merged while they are a quarter of one: what is
- * inserted there is written twice.
+ * terabyte would have 170,000.  So a table of many segments has its neighbours merged while they
+ * are a quarter of one: what is inserted there is written twice.  What was a segment when the
+ * table was smaller stays as it is, unless the table is crowded.
  */
 #define LSM_PICK_MANY			1024
+#define LSM_PICK_CROWDED		16384
 #define LSM_PICK_SMALL_SHARE	16
 #define LSM_PICK_MANY_SHARE		4
 
 static inline uint64
-lsm_pick_small(uint64 segment_bytes, int nbase)
+lsm_pick_small(uint64 setting, uint64 segment_bytes, int nbase)
 {
-	return segment_bytes / (nbase > LSM_PICK_MANY ? LSM_PICK_MANY_SHARE : LSM_PICK_SMALL_SHARE);
+	if (nbase <= LSM_PICK_MANY)
+		return segment_bytes / LSM_PICK_SMALL_SHARE;
+	if (nbase <= LSM_PICK_CROWDED)
+		return Min(segment_bytes / LSM_PICK_MANY_SHARE, setting / 2);
+	return segment_bytes / LSM_PICK_MANY_SHARE;
+}
+
+/* What a job may read at most (bytes), whatever lsm.segment_size. */
+static inline uint64
+lsm_pick_job_bytes(uint64 setting, uint64 segment_bytes)
+{
+	return Max(16 * setting, 4 * segment_bytes);
 }
 
 /* ---- decision ---- */

@@ -203,7 +203,7 @@ lsm_view_sort(LsmView *view)
 	view->base = palloc(Max(view->nentries, 1) * sizeof(LsmManifestEntry *));
 	view->increments = palloc(Max(view->nentries, 1) * sizeof(LsmManifestEntry *));
 	view->nbase = view->nincrements = 0;
-	view->base_blocks = view->cold_blocks = 0;
+	view->base_bytes = view->base_blocks = view->cold_blocks = 0;
 	for (int i = 0; i < view->nentries; i++)
 	{
 		LsmManifestEntry *entry = &view->entries[i];
@@ -213,6 +213,7 @@ lsm_view_sort(LsmView *view)
 		if (entry->kind == 1 || entry->kind == 3)	/* insert, baseline */
 		{
 			view->base[view->nbase++] = entry;
+			view->base_bytes += entry->stored_bytes;
 			view->base_blocks += entry->blocks;
 			if (lsm_entry_is_cold(entry))
 				view->cold_blocks += entry->blocks;

@@ -132,7 +132,8 @@ typedef struct LsmView
 	uint8		found_range[2]; /* last, for root LBs and for version LBs */
 	int			nentries;
 	LsmManifestEntry *entries;	/* all of them, by leaf */
-	uint64		base_blocks;	/* of all base segments, */
+	uint64		base_bytes;		/* of all base segments, stored */
+	uint64		base_blocks;	/* of these, */
 	uint64		cold_blocks;	/* and of those in a store */
 	int			nbase;			/* insert and baseline segments by first_tid */
 	LsmManifestEntry **base;

@@ -54,7 +54,7 @@ lsm_test_facts_create(void)
 	facts->compact = true;
 	facts->minor_trigger = 4;
 	facts->job_bytes = (uint64) (2048 * LSM_MB);
-	facts->segment_bytes = (uint64) (64 * LSM_MB);
+	facts->segment_setting = facts->segment_bytes = (uint64) (64 * LSM_MB);
 	facts->freeze_age = 1000;
 	facts->medium = 1;
 	facts->next_xid = facts->visible_xid = facts->settled_xid = 100000;
@@ -105,6 +105,7 @@ lsm_test_set(LsmPickFacts *facts, const char *word)
 		{"trigger", .small = &facts->minor_trigger},
 		{"job", .large = &facts->job_bytes, .unit = LSM_MB},
 		{"segment", .large = &facts->segment_bytes, .unit = LSM_MB},
+		{"setting", .large = &facts->segment_setting, .unit = LSM_MB},
 		{"age", .large = &facts->freeze_age},
 		{"medium", .real = &facts->medium},
 		{"next", .large = &facts->next_xid},
@@ -773,7 +774,7 @@ lsm_test_pick_updates(PG_FUNCTION_ARGS)
 	table.facts = facts;
 	facts->job_bytes = (uint64) (PG_GETARG_INT32(4) * LSM_MB);
 	facts->medium = PG_GETARG_FLOAT8(5);
-	facts->segment_bytes = (uint64) segment_bytes;
+	facts->segment_setting = facts->segment_bytes = (uint64) segment_bytes;
 	facts->file_bytes = (uint64) (nbase * segment_bytes);
 	facts->next_root_lb = nbase * 1000;
 	for (int i = 0; i < nbase; i++)
@@ -818,7 +819,7 @@ lsm_test_pick_deletes(PG_FUNCTION_ARGS)
 	int			jobs[LSM_JOB_RESOLVE + 1] = {0};
 
 	facts->job_bytes = (uint64) (8 * segment_bytes);
-	facts->segment_bytes = (uint64) segment_bytes;
+	facts->segment_setting = facts->segment_bytes = (uint64) segment_bytes;
 	facts->next_root_lb = nbase * 1000;
 	for (int i = 0; i < PG_GETARG_INT32(3); i++)
 	{
@@ -871,8 +872,9 @@ lsm_test_pick_deletes(PG_FUNCTION_ARGS)
 }
 
 /*
- * lsm_test_pick_appends(flushes, flush_mb): insert segments only, and reads of them.  How
- * often is a row written, and how many segments are there?
+ * lsm_test_pick_appends(flushes, flush_mb, before): insert segments only, and reads of them.
+ * So many segments are there before.  How often is a row written, those of before included,
+ * how large do segments become, and how many are there?
  */
 Datum
 lsm_test_pick_appends(PG_FUNCTION_ARGS)
@@ -880,12 +882,22 @@ lsm_test_pick_appends(PG_FUNCTION_ARGS)
 	LsmTestTable table = {0};
 	LsmPickFacts *facts = lsm_test_facts_create();
 	double		bytes = PG_GETARG_INT32(1) * LSM_MB;
+	int			before = PG_GETARG_INT32(2);
 	int			flushes = 0;
+	double		sum = before * (double) facts->segment_setting;
 
 	table.facts = facts;
-	for (int i = 0; i < PG_GETARG_INT32(0); i++)
+	for (int i = 0; i < before; i++)
+		(void) lsm_test_segment_add(facts->base, &facts->nbase, i * 4096.0, i * 4096.0 + 4095,
+									facts->segment_setting, facts->segment_setting / 100.0);
+	facts->file_bytes += (uint64) sum;
+	for (int i = before; i < before + PG_GETARG_INT32(0); i++)
 	{
 		LsmPickDecision decision;
+
+		facts->segment_bytes = lsm_pick_segment_bytes(facts->segment_setting,
+													  16 * facts->segment_setting, (uint64) sum);
+		facts->job_bytes = lsm_pick_job_bytes(facts->segment_setting, facts->segment_bytes);
 
 		/* the memtable fills up */
 		facts->memtable_pages = 8192;
@@ -901,6 +913,7 @@ lsm_test_pick_appends(PG_FUNCTION_ARGS)
 									bytes, bytes / 100);
 		facts->next_root_lb = (i + 1) * 4096;
 		facts->file_bytes += (uint64) bytes;
+		sum += bytes;
 		while (facts->next_root_lb >> facts->shift >= LSM_STAT_BUCKETS)
 			facts->shift++;
 
@@ -908,11 +921,11 @@ lsm_test_pick_appends(PG_FUNCTION_ARGS)
 		facts->waste[facts->next_root_lb >> facts->shift] += 1000000;
 		lsm_test_settle(&table);
 	}
-	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%d flushes, %d minor, %d major, written %.1f times, %d segments",
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%d flushes, %d minor, %d major, written %.1f times, %d segments of %.0f MB",
 											  flushes, table.jobs[LSM_JOB_MINOR],
 											  table.jobs[LSM_JOB_MAJOR],
-											  1 + table.major / (flushes * bytes),
-											  facts->nbase)));
+											  1 + table.major / sum, facts->nbase,
+											  facts->segment_bytes / LSM_MB)));
 }
 
 /* A queue: so many rows of each kind. */
