@@ -23,6 +23,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/twophase.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "common/hashfn.h"
@@ -33,12 +34,18 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/ipc.h"
+#include "storage/lock.h"
 #include "storage/shmem.h"
 #include "storage/smgr.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
-#define LSM_MAX_TABLES			2048
+/*
+ * Entries, of 1.3 kB.  Who uses a table has it locked, and a transaction may lock as many tables
+ * as the server has room for locks (pg_dump does): so there are as many entries as that.
+ */
+#define LSM_LEAST_TABLES		2048
+#define LSM_MOST_TABLES			(64 * 1024)
 
 /* Views that a backend keeps from one transaction to the next. */
 #define LSM_KEPT_VIEW_BYTES		((Size) 32 * 1024 * 1024)
@@ -67,10 +74,18 @@ static LsmTable **pinned_tables;
 static int	npinned;
 static int	maxpinned;
 
+static int
+lsm_table_entries(void)
+{
+	int64		locks = (int64) max_locks_per_xact * (MaxBackends + max_prepared_xacts);
+
+	return (int) Min(Max(locks, LSM_LEAST_TABLES), LSM_MOST_TABLES);
+}
+
 static Size
 lsm_shared_hash_size(void)
 {
-	return hash_estimate_size(LSM_MAX_TABLES, sizeof(LsmTableShared));
+	return hash_estimate_size(lsm_table_entries(), sizeof(LsmTableShared));
 }
 
 void
@@ -119,7 +134,7 @@ lsm_shmem_startup(void)
 	ctl.keysize = sizeof(LsmTableKey);
 	ctl.entrysize = sizeof(LsmTableShared);
 	lsm_stat_shmem_startup();
-	lsm_shared_tables = ShmemInitHash("lsm tables", LSM_MAX_TABLES, LSM_MAX_TABLES,
+	lsm_shared_tables = ShmemInitHash("lsm tables", lsm_table_entries(), lsm_table_entries(),
 									  &ctl, HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
 	LWLockRelease(AddinShmemInitLock);
 }
@@ -262,7 +277,8 @@ lsm_table_pin(const LsmTableKey *key)
 			ereport(ERROR,
 					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 					 errmsg("too many lsm tables are in use by running transactions"),
-					 errdetail("At most %d can be.", LSM_MAX_TABLES)));
+					 errdetail("At most %d can be.", lsm_table_entries()),
+					 errhint("You might need to increase max_locks_per_transaction.")));
 	}
 	if (!found)
 		lsm_table_init_shared(shared);

@@ -1,0 +1,58 @@
+# More tables than fit into small memory: a transaction may use as many lsm tables as it may
+# lock, as it does by way of a partitioned table, or pg_dump by one after the other.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use LsmNode;
+
+my $tables = 2100;
+my $node = LsmNode->new('main');
+$node->setup(conf => "autovacuum = off\nmax_connections = 20\nmax_locks_per_transaction = 400\n");
+
+sub psql
+{
+	return $node->safe_psql('postgres', $_[0]);
+}
+
+psql("CREATE TABLE heap (id int, v int) USING heap;
+	CREATE TABLE lsm (id int, v int) PARTITION BY RANGE (id);
+	SELECT format('CREATE TABLE lsm_%s PARTITION OF lsm FOR VALUES FROM (%s) TO (%s) USING lsm', i, i * 10, i * 10 + 10)
+	FROM generate_series(0, $tables - 1) i \\gexec
+	INSERT INTO heap SELECT i * 5, i FROM generate_series(0, 2 * $tables - 1) i;
+	INSERT INTO lsm SELECT * FROM heap");
+
+# all of them are used by one statement, by several sessions at a time
+my $sum = 'SELECT count(*), sum(v), min(id), max(id) FROM %s';
+my @sessions = map { $node->session('postgres') } 1 .. 3;
+$node->start_query($_, 'BEGIN; ' . sprintf($sum, 'lsm')) for @sessions;
+like(($node->finish_query($_))[0], qr/^4200\|8817900\|0\|20995$/m, 'a session reads all tables') for @sessions;
+$_->quit for @sessions;
+
+$node->same_ok('postgres', sprintf($sum, 'heap'), sprintf($sum, 'lsm'), 'a sum over all');
+psql('UPDATE heap SET v = v + 1; DELETE FROM heap WHERE id % 50 = 5');
+psql('BEGIN; UPDATE lsm SET v = v + 1; SAVEPOINT s; DELETE FROM lsm; ROLLBACK TO s; '
+	  . 'DELETE FROM lsm WHERE id % 50 = 5; COMMIT');
+$node->same_ok('postgres', 'SELECT * FROM heap ORDER BY id', 'SELECT * FROM lsm ORDER BY id', 'rows of all after changes');
+
+# a crash, and a database that is dumped in one transaction
+$node->crash_and_start;
+$node->same_ok('postgres', 'SELECT * FROM heap ORDER BY id', 'SELECT * FROM lsm ORDER BY id', 'after a crash');
+$node->command_ok(
+	[ 'pg_dump', '-d', $node->connstr('postgres'), '-t', 'lsm*', '-f', $node->basedir . '/dump' ], 'pg_dump of all');
+psql('CREATE DATABASE copy');
+$node->safe_psql('copy', 'CREATE EXTENSION lsm');
+$node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-1', '-d', $node->connstr('copy'), '-f', $node->basedir . '/dump' ],
+	'restored in one transaction');
+is($node->safe_psql('copy', 'SELECT count(*), sum(v), sum(id) FROM lsm'), psql('SELECT count(*), sum(v), sum(id) FROM heap'),
+	'the copy has the rows');
+is($node->safe_psql('copy', "SELECT count(*) FROM pg_class JOIN pg_am a ON a.oid = relam WHERE amname = 'lsm'"), $tables, 'of lsm tables');
+
+# counters are of those that were used last
+cmp_ok(psql('SELECT count(*) FROM lsm_stat_tables'), '<=', 4096, 'counters have their bound');
+
+$node->check_ok('postgres', 'of two tables', 'lsm_7', 'lsm_2099');
+$node->stop;
+done_testing();
