@@ -712,7 +712,7 @@ void
 lsm_index_make_room(Relation rel, LsmTable *table)
 {
 	CHECK_FOR_INTERRUPTS();
-	lsm_table_make_room(table->shared);
+	(void) lsm_table_make_room(table->shared);
 	if (lsm_memindex_arena_free() == 0)
 		lsm_flush_for_room(rel);
 }
@@ -1079,11 +1079,8 @@ lsm_rowlog_build_index(Relation rel, LsmTable *table)
 		{
 			uint32		node = lsm_memindex_reserve(index, row->root);
 
-			if (node == 0)
-			{
-				lsm_table_make_room(shared);
+			while (node == 0 && lsm_table_make_room(shared))
 				node = lsm_memindex_reserve(index, row->root);
-			}
 			if (node == 0)
 			{
 				hash_seq_term(&scan);

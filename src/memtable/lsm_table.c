@@ -565,20 +565,20 @@ lsm_table_xact_end(void)
 
 /*
  * Free memory of the arena: drop the index of some other table whose lock is
- * free.  It is built again when that table is used next.
+ * free.  It is built again when that table is used next.  False: there is none.  Others
+ * look for memory, too, so what is free now may be gone.
  */
-void
+bool
 lsm_table_make_room(LsmTableShared *keep)
 {
 	HASH_SEQ_STATUS scan;
 	LsmTableShared *shared;
+	bool		dropped = false;
 
 	LWLockAcquire(&lsm_shared->table_lock, LW_EXCLUSIVE);
 	hash_seq_init(&scan, lsm_shared_tables);
 	while ((shared = hash_seq_search(&scan)) != NULL)
 	{
-		bool		dropped = false;
-
 		if (shared == keep || (shared->index[0].nchunks == 0 && shared->index[1].nchunks == 0))
 			continue;
 		if (!LWLockConditionalAcquire(&shared->gen_lock, LW_EXCLUSIVE))
@@ -601,6 +601,7 @@ lsm_table_make_room(LsmTableShared *keep)
 		}
 	}
 	LWLockRelease(&lsm_shared->table_lock);
+	return dropped;
 }
 
 /*

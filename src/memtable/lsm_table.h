@@ -205,7 +205,7 @@ extern LsmTableShared *lsm_table_lookup(RelFileLocator locator, int32 backend);
 extern void lsm_table_release(LsmTableShared *shared);
 extern void lsm_table_reset_shared(LsmTableShared *shared);
 extern void lsm_table_adopt_meta(LsmTableShared *shared, const LsmMeta *meta);
-extern void lsm_table_make_room(LsmTableShared *keep);
+extern bool lsm_table_make_room(LsmTableShared *keep);
 extern bool lsm_table_in_use(Relation rel);
 extern void lsm_table_unpin(LsmTable *table);
 extern void lsm_table_give_counts(void);
