@@ -244,7 +244,7 @@ PROVE_TESTS = \
 	src/test/t/071_cold_adopt.pl \
 	src/test/t/072_cold_deletes.pl \
 	src/test/t/073_cold_quiet.pl \
-	src/test/t/074_store_ways.pl  \
+	src/test/t/074_store_ways.pl \
 	src/test/t/075_many_tables.pl
 
 REGRESS_OPTS = --load-extension=lsm

@@ -754,7 +754,8 @@ lsm_rewrite_begin(LsmRewrite *rewrite, Relation rel, Relation new_rel)
 {
 	HASHCTL		ctl;
 	LsmMerge   *merge;
-	LsmView    *view;
+	uint64		bytes;
+	uint64		segment_bytes;
 	uint32		pages;
 
 	memset(rewrite, 0, sizeof(*rewrite));
@@ -764,12 +765,13 @@ lsm_rewrite_begin(LsmRewrite *rewrite, Relation rel, Relation new_rel)
 	rewrite->new_table = lsm_table_open(new_rel);
 	rewrite->natts = RelationGetDescr(rel)->natts;
 
-	view = lsm_view_get(rel, rewrite->table);
-	pages = Max(Min(view->base_bytes, lsm_segment_bytes(view->base_bytes, false)) / BLCKSZ, 2);
+	bytes = lsm_view_get(rel, rewrite->table)->base_bytes;
+	segment_bytes = lsm_segment_bytes(bytes, false);
+	pages = Max(Min(bytes, segment_bytes) / BLCKSZ, 2);
 	merge = rewrite->merge = lsm_merge_create(rel, rewrite->table, LSM_OWNER_MAJOR, 0, 0, 2);
 	lsm_output_init(&merge->bottom, new_rel, rewrite->new_table, LSM_OWNER_MAJOR,
 					LSM_SEGKIND_INSERT, LSM_REWRITE_GENERATION, LSM_REWRITE_GENERATION, pages);
-	merge->bottom.segment_bytes = lsm_segment_bytes(view->base_bytes, false);
+	merge->bottom.segment_bytes = segment_bytes;
 	lsm_output_init(&merge->increment, new_rel, rewrite->new_table, LSM_OWNER_MAJOR,
 					LSM_SEGKIND_INCREMENT, LSM_REWRITE_GENERATION, LSM_REWRITE_GENERATION, 2);
 	lsm_rewrite_source(rewrite, &merge->bottom);

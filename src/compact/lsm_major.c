@@ -139,9 +139,9 @@ static bool *
 lsm_major_choose(LsmCompact *compact, const LsmManifestEntry *bases, int nbases)
 {
 	bool	   *chosen = palloc0(Max(nbases, 1) * sizeof(bool));
-	const LsmView *view = lsm_view_get(compact->rel, compact->table);
 	uint64		setting = lsm_segment_bytes(0, OidIsValid(lsm_cold_attached(compact->rel)));
-	uint64		small = lsm_pick_small(setting, compact->merge->bottom.segment_bytes, view->nbase);
+	uint64		small = lsm_pick_small(setting, compact->merge->bottom.segment_bytes,
+									   lsm_view_get(compact->rel, compact->table)->nbase);
 	int			run = 0;
 
 	for (int i = 0; i < nbases; i++)

@@ -359,7 +359,7 @@ lsm_merge_create(Relation rel, LsmTable *table, uint16 owner, uint32 gen_lo, uin
 				 uint32 expected_pages)
 {
 	LsmMerge   *merge = palloc0(sizeof(LsmMerge));
-	const LsmView *view = lsm_view_get(rel, table);
+	const LsmView *view;
 	int			natts = Max(RelationGetDescr(rel)->natts, 1);
 
 	merge->rel = rel;
@@ -368,6 +368,7 @@ lsm_merge_create(Relation rel, LsmTable *table, uint16 owner, uint32 gen_lo, uin
 	lsm_horizons(rel, &merge->horizons);
 	lsm_output_init(&merge->bottom, rel, table, owner, LSM_SEGKIND_INSERT, gen_lo, gen_hi,
 					expected_pages);
+	view = lsm_view_get(rel, table);
 	merge->bottom.break_lbs = lsm_lbs_break(&view->meta);
 	merge->bottom.segment_bytes = lsm_segment_bytes(view->base_bytes, false);
 	lsm_output_init(&merge->increment, rel, table, owner, LSM_SEGKIND_INCREMENT, gen_lo, gen_hi,

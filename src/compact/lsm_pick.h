@@ -138,7 +138,7 @@ lsm_pick_small(uint64 setting, uint64 segment_bytes, int nbase)
 	return segment_bytes / LSM_PICK_MANY_SHARE;
 }
 
-/* What a job may read at most (bytes), whatever lsm.segment_size. */
+/* What a job may read, about (bytes): at least four segments of the table, however large they are. */
 static inline uint64
 lsm_pick_job_bytes(uint64 setting, uint64 segment_bytes)
 {

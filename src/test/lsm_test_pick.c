@@ -105,7 +105,6 @@ lsm_test_set(LsmPickFacts *facts, const char *word)
 		{"trigger", .small = &facts->minor_trigger},
 		{"job", .large = &facts->job_bytes, .unit = LSM_MB},
 		{"segment", .large = &facts->segment_bytes, .unit = LSM_MB},
-		{"setting", .large = &facts->segment_setting, .unit = LSM_MB},
 		{"age", .large = &facts->freeze_age},
 		{"medium", .real = &facts->medium},
 		{"next", .large = &facts->next_xid},
@@ -873,8 +872,8 @@ lsm_test_pick_deletes(PG_FUNCTION_ARGS)
 
 /*
  * lsm_test_pick_appends(flushes, flush_mb, before): insert segments only, and reads of them.
- * So many segments are there before.  How often is a row written, those of before included,
- * how large do segments become, and how many are there?
+ * So many segments are there before.  How much is written again, how large do segments become,
+ * and how many are there?
  */
 Datum
 lsm_test_pick_appends(PG_FUNCTION_ARGS)
@@ -921,10 +920,11 @@ lsm_test_pick_appends(PG_FUNCTION_ARGS)
 		facts->waste[facts->next_root_lb >> facts->shift] += 1000000;
 		lsm_test_settle(&table);
 	}
-	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%d flushes, %d minor, %d major, written %.1f times, %d segments of %.0f MB",
-											  flushes, table.jobs[LSM_JOB_MINOR],
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%d flushes: %.1f GB, %d minor, %d major, %.1f GB written again, %d segments of %.0f MB",
+											  flushes, flushes * bytes / (1024 * LSM_MB),
+											  table.jobs[LSM_JOB_MINOR],
 											  table.jobs[LSM_JOB_MAJOR],
-											  1 + table.major / sum, facts->nbase,
+											  table.major / (1024 * LSM_MB), facts->nbase,
 											  facts->segment_bytes / LSM_MB)));
 }
 
