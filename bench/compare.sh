@@ -91,6 +91,12 @@ compare_median()
 	bench_median ${figures[$1,$2]}
 }
 
+# compare_geometric_mean RATIO...
+compare_geometric_mean()
+{
+	printf '%s\n' "$@" | awk '$1 > 0 { s += log($1); n++ } END { printf "%.3f", n ? exp(s / n) : 0 }'
+}
+
 # compare_verdict WHAT VALUE KIND LIMIT: KIND is "least" or "most".
 compare_verdict()
 {

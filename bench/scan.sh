@@ -17,12 +17,10 @@
 # All rows are in memory on both sides: shared_buffers has room for heap's, and the block cache,
 # which by default has not, for those of lsm at scale 1.
 #
-# Beside it, where Python has the module duckdb, is DuckDB: the same rows in a file of its
-# own format, the same queries by one thread, as ratios without floors.
+# Beside it, where Python has the module duckdb, is DuckDB (duckdb.sh).
 #
-# Environment: see lib.sh, and
+# Environment: see lib.sh, duckdb.sh, and
 #	  LINEITEM_FILE	rows to load instead of generated ones
-#	  DUCKDB_PYTHON	a Python with the module (python3)
 
 BENCH_CONF="lsm.block_cache_size = 256MB
 ${BENCH_CONF:-}"
@@ -30,6 +28,7 @@ ${BENCH_CONF:-}"
 . "$(dirname "$0")/lib.sh"
 . "$BENCH_SRC/compare.sh"
 . "$BENCH_SRC/cgroup.sh"
+. "$BENCH_SRC/duckdb.sh"
 
 scale=${1:-1}
 rounds=${2:-5}
@@ -130,35 +129,6 @@ duckdb_queries()
 	done
 }
 
-# duckdb_beside: what it does at rest, and the same figure of lsm over it.
-duckdb_beside()
-{
-	local python=${DUCKDB_PYTHON:-python3} name took answer
-
-	if ! "$python" -c 'import duckdb' 2>/dev/null; then
-		bench_say "SKIP  DuckDB: $python has no module duckdb"
-		return
-	fi
-	bench_section "DuckDB $("$python" -c 'import duckdb; print(duckdb.__version__)'), one thread"
-	mkdir "$BENCH_ROOT/duckdb"
-	duckdb_queries >"$BENCH_ROOT/duckdb/queries"
-	if ! "$python" "$BENCH_SRC/duckdb_scan.py" "$BENCH_ROOT/duckdb" "$file" "$(bench_lineitem_ddl lineitem heap | sed 's/) USING heap/)/')" \
-		"$rounds" <"$BENCH_ROOT/duckdb/queries" >"$BENCH_ROOT/duckdb/out"; then
-		bench_fail "DuckDB did not do the queries"
-		return
-	fi
-	while IFS=$'\t' read -r name took answer; do
-		case $name in
-			load) bench_say "      loaded in $took s" ;;
-			bytes) bench_say "      file of $(bench_calc %.1f "$took / 1e6") MB; table of lsm $(bench_calc %.1f "$(bench_sql scan_test "SELECT pg_table_size('lineitem')") / 1e6") MB" ;;
-			*)
-				printf '      %-20s %10s ms   lsm over DuckDB, rates: %s   (%s)\n' "$name" "$took" \
-					"$(bench_calc %.2f "$(compare_median "$name, at rest" test) * $took / 1000")" "${answer:0:60}"
-				;;
-		esac
-	done <"$BENCH_ROOT/duckdb/out"
-}
-
 bench_start
 file=$(realpath "${LINEITEM_FILE:-$(bench_lineitem_file "$scale")}")
 bench_say "rows:     $(wc -l <"$file"), rounds: $rounds"
@@ -171,7 +141,11 @@ for side in heap test; do
 	bench_sql "scan_$side" "VACUUM ANALYZE lineitem"
 done
 measure "at rest" 1
-duckdb_beside
+if duckdb_at_hand; then
+	bench_lineitem_ddl lineitem heap >"$BENCH_ROOT/schema"
+	duckdb_beside "$rounds" ", at rest" /s "$(bench_sql scan_test "SELECT pg_table_size('lineitem')")" \
+		"$BENCH_ROOT/schema" "lineitem=$file" < <(duckdb_queries)
+fi
 measure "cold" told run_cold 0 1 2 3 4 5 6 7
 compare_is_lsm test && bench_sql scan_test "ALTER TABLE lineitem SET (lsm.auto_compact = off)"
 for side in heap test; do

@@ -1,8 +1,8 @@
 #!/bin/bash
 #
 # tpch.sh [SCALE [ROUNDS]]		(1, 3)
-#	  The 22 queries of TPC-H, warm and without parallelism: lsm beside heap, with the
-#	  same indexes.
+#	  The 22 queries of TPC-H, warm and cold, without parallelism: lsm beside heap, with
+#	  the same indexes.
 #
 # Heap and the access method under test run in turn, heap first in one round and
 # last in the next; each figure is the median of the rounds, in milliseconds, of the
@@ -15,12 +15,18 @@
 # buffers for about as much data; lsm, which stores it in less than half, has 512 MB of
 # block cache, and 256 MB for blocks that the session has opened.
 #
-# Environment: see lib.sh, and
+# "Cold" is told only, once for each query and side: the server has just been started, and the
+# kernel has none of its files in its page cache.  Beside it, where Python has the module duckdb,
+# is DuckDB (duckdb.sh).
+#
+# Environment: see lib.sh, duckdb.sh, and
 #	  QUERIES		numbers of the queries to run (all)
 #	  WORKERS		max_parallel_workers_per_gather (0)
 
 . "$(dirname "$0")/lib.sh"
 . "$BENCH_SRC/compare.sh"
+. "$BENCH_SRC/cgroup.sh"
+. "$BENCH_SRC/duckdb.sh"
 
 scale=${1:-1}
 rounds=${2:-3}
@@ -34,20 +40,31 @@ query_file()
 	printf '%s/tpch/q%02d.sql\n' "$BENCH_SRC" "$1"
 }
 
-# run_query SIDE NUMBER: its answer in answer, milliseconds in took: of the second time in a
-# session.
+# run_query SIDE NUMBER TIMES: its answer in answer, milliseconds in took: of the last time in
+# a session.
 run_query()
 {
-	local file out
+	local file out i
 
 	file=$(query_file "$2")
-	if ! out=$(printf '%s\n' "SET max_parallel_workers_per_gather = $workers;" "\\i $file" '\timing on' "\\i $file" |
-		bench_psql "tpch_$1" -v scale="$scale"); then
+	if ! out=$({
+		printf '%s\n' "SET max_parallel_workers_per_gather = $workers;" '\timing on'
+		for ((i = 0; i < $3; i++)); do
+			printf '\\echo answer\n\\i %s\n' "$file"
+		done
+	} | bench_psql "tpch_$1" -v scale="$scale"); then
 		bench_fail "Q$2 on $(compare_am "$1") raised an error"
 		out='Time: 0 ms'
 	fi
-	answer=$(sed '/^Time: /d' <<<"$out")
+	answer=$(sed '1,/^answer$/d; /^answer$/,$d; /^Time: /d' <<<"$out")
 	took=$(sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' <<<"$out" | tail -n 1)
+}
+
+# answers_equal NUMBER ANSWER ANSWER
+answers_equal()
+{
+	[ "$2" = "$3" ] || bench_fail "Q$1: the answers differ"
+	[ -n "$2" ] || bench_say "      Q$1 has no rows at this scale"
 }
 
 measure_query()
@@ -57,15 +74,39 @@ measure_query()
 	for ((round = 0; round <= rounds; round++)); do
 		answers=()
 		for side in $(compare_sides "$round"); do
-			run_query "$side" "$1"
+			run_query "$side" "$1" 2
 			answers+=("$answer")
 			[ "$round" = 0 ] || compare_record "Q$1" "$side" "$round" "$took"
 		done
-		[ "${answers[0]}" = "${answers[1]}" ] || bench_fail "Q$1: the answers differ"
+		answers_equal "$1" "${answers[@]}"
 	done
-	[ -n "${answers[0]}" ] || bench_say "      Q$1 has no rows at this scale"
 	compare_judge "Q$1" ms most 1.1
 	ratios+=" $(bench_calc %.6g "$(compare_median "Q$1" test) / $(compare_median "Q$1" heap)")"
+}
+
+measure_cold()
+{
+	local side answers=()
+
+	for side in $(compare_sides "$1"); do
+		blkio_restart
+		run_query "$side" "$1" 1
+		answers+=("$answer")
+		compare_record "Q$1, cold" "$side" 1 "$took"
+	done
+	answers_equal "$1" "${answers[@]}"
+	compare_judge "Q$1, cold" ms told -
+	ratios+=" $(bench_calc %.6g "$(compare_median "Q$1, cold" test) / $(compare_median "Q$1, cold" heap)")"
+}
+
+# The queries on a line each, as duckdb_queries.py has them.
+duckdb_queries()
+{
+	local number
+
+	for number in $numbers; do
+		printf 'Q%d\t%s\n' "$number" "$(sed "/^--/d; s/:scale/$scale/" "$(query_file "$number")" | tr '\n\t' '  ')"
+	done
 }
 
 BENCH_CONF="random_page_cost = 1.1
@@ -94,8 +135,32 @@ ratios=
 for number in $numbers; do
 	measure_query "$number"
 done
+mean=$(compare_geometric_mean $ratios)
+
+bench_section "queries, cold"
+ratios=
+for number in $numbers; do
+	measure_cold "$number"
+done
+cold_mean=$(compare_geometric_mean $ratios)
+
+if duckdb_at_hand; then
+	bytes=0
+	names=()
+	for table in "${tables[@]}"; do
+		bytes=$((bytes + $(bench_sql tpch_test "SELECT pg_table_size('$table')")))
+		names+=("$table=${files[$table]}")
+	done
+	{
+		cat "$BENCH_SRC/tpch/schema.sql"
+		bench_lineitem_ddl lineitem heap
+		echo ';'
+	} >"$BENCH_ROOT/schema"
+	duckdb_beside "$rounds" "" ms "$bytes" "$BENCH_ROOT/schema" "${names[@]}" < <(duckdb_queries)
+fi
+
 compare_print_results
 bench_section "geometric mean"
-compare_verdict "$AM / heap" "$(tr ' ' '\n' <<<"$ratios" |
-	awk '$1 > 0 { s += log($1); n++ } END { printf "%.3f", exp(s / n) }')" most 0.7
+compare_verdict "$AM / heap" "$mean" most 0.7
+bench_say "      cold: $cold_mean"
 bench_finish

@@ -1,6 +1,8 @@
 --
 -- LsmBitmapScan in parallel plans: a heap table with the same rows tells what is right
 --
+-- thousands of plans, each of which a server with JIT would compile
+SET jit = off;
 -- rows loaded in bulk fill their LBs, and there would be too few for lossy pages
 SET lsm.debug_load_after = -1;
 CREATE TABLE bp (id int, k int, g int, a int[], t text) USING lsm WITH (autovacuum_enabled = off, parallel_workers = 2);

@@ -3,6 +3,8 @@
 -- and OR, exact and lossy pages, in each state of the table; a heap table with the same
 -- rows tells what is right
 --
+-- thousands of plans, each of which a server with JIT would compile
+SET jit = off;
 -- rows loaded in bulk fill their LBs, and there would be too few for lossy pages
 SET lsm.debug_load_after = -1;
 CREATE TABLE bm (id int, k int, h text, a int[], p point, r int4range, t text) USING lsm;

@@ -2,6 +2,8 @@
 -- One row set through many generations: every kind of change meets every place
 -- where its row may be (row log, increments, baseline)
 --
+-- thousands of plans, each of which a server with JIT would compile
+SET jit = off;
 CREATE TABLE ge (id int PRIMARY KEY, a int, b int, k int, t text) USING lsm;
 CREATE INDEX ge_k ON ge (k);
 CREATE TABLE ge_heap (id int PRIMARY KEY, a int, b int, k int, t text) USING heap;

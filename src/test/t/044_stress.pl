@@ -225,7 +225,7 @@ sub end_sessions
 		$session->{run}->finish;
 		foreach my $line (split /\n/, ${ $session->{out} } . ${ $session->{err} })
 		{
-			next if $crashed && $line =~ /closed the connection|connection to server|terminat|before or while/;
+			next if $crashed && $line =~ /closed the connection|connection to (?:the )?server|terminat|before or while/;
 			$said .= "$session->{name}: $line\n";
 		}
 	}

@@ -1,9 +1,10 @@
-"""Queries of scan.sh by DuckDB, on a file of its own format, with one thread.
+"""Queries of the benches by DuckDB, on a file of its own format, with one thread.
 
-usage: duckdb_scan.py DIRECTORY LINEITEM_FILE DDL ROUNDS <QUERIES
+usage: duckdb_queries.py DIRECTORY SCHEMA ROUNDS TABLE=FILE... <QUERIES
 
-QUERIES has a name and a query on each line, with a tab between them.  Printed are, with
-tabs as well: "load" and its seconds, to the end of a checkpoint; "bytes" and the size of
+SCHEMA is a file of statements that make the tables, FILEs have their rows, with '|' between
+columns.  QUERIES has a name and a query on each line, with a tab between them.  Printed are,
+with tabs as well: "load" and its seconds, to the end of a checkpoint; "bytes" and the size of
 the file; then each name, the median milliseconds of the second run of a query in a
 connection of its own, and what it answers.
 """
@@ -22,12 +23,15 @@ def connect(name):
     return connection
 
 
-def load(name, rows, ddl):
-    """Load the table; seconds it took."""
+def load(name, schema, tables):
+    """Load the tables; seconds it took."""
     connection = connect(name)
-    connection.execute(ddl)
+    with open(schema, encoding="utf-8") as file:
+        connection.execute(file.read())
     start = time.monotonic()
-    connection.execute(f"COPY lineitem FROM '{rows}' (DELIMITER '|', HEADER false)")
+    for table in tables:
+        table, rows = table.split("=", 1)
+        connection.execute(f"COPY {table} FROM '{rows}' (DELIMITER '|', HEADER false)")
     connection.execute("CHECKPOINT")
     taken = time.monotonic() - start
     connection.close()
@@ -46,9 +50,9 @@ def run(name, query):
 
 
 def main():
-    directory, rows, ddl, rounds = sys.argv[1:]
-    name = os.path.join(directory, "lineitem.duckdb")
-    print("load", f"{load(name, rows, ddl):.2f}", sep="\t")
+    directory, schema, rounds, *tables = sys.argv[1:]
+    name = os.path.join(directory, "bench.duckdb")
+    print("load", f"{load(name, schema, tables):.2f}", sep="\t")
     print("bytes", os.path.getsize(name), sep="\t")
     for line in sys.stdin:
         label, query = line.rstrip("\n").split("\t")
@@ -57,7 +61,7 @@ def main():
             taken, answer = run(name, query)
             times.append(taken)
         text = ";".join("|".join(str(value) for value in row) for row in answer)
-        print(label, f"{statistics.median(times):.2f}", text, sep="\t")
+        print(label, f"{statistics.median(times):.2f}", text[:200], sep="\t")
 
 
 main()
