@@ -56,7 +56,7 @@ run_query()
 		bench_fail "Q$2 on $(compare_am "$1") raised an error"
 		out='Time: 0 ms'
 	fi
-	answer=$(sed '1,/^answer$/d; /^answer$/,$d; /^Time: /d' <<<"$out")
+	answer=$(awk '/^answer$/ { rows = ""; next } !/^Time: / { rows = rows $0 "\n" } END { printf "%s", rows }' <<<"$out")
 	took=$(sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' <<<"$out" | tail -n 1)
 }
 
