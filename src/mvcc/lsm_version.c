@@ -56,15 +56,6 @@ lsm_record_head(const LsmRecord *record, LsmTid tid, LsmRowHead *head)
 	}
 }
 
-static int
-lsm_xid_cmp(const void *a, const void *b)
-{
-	uint64		x = *(const uint64 *) a;
-	uint64		y = *(const uint64 *) b;
-
-	return x < y ? -1 : x > y;
-}
-
 /*
  * Add what the manifest knows about a stored record's transaction: it comes
  * before clog (I8).
@@ -72,9 +63,7 @@ lsm_xid_cmp(const void *a, const void *b)
 void
 lsm_head_resolve(const LsmManifestEntry *entry, LsmSegmentReader *reader, LsmRowHead *head)
 {
-	uint64	   *xids;
-	uint64	   *found;
-	uint32		n;
+	int64		found;
 
 	if (head->xid == 0 || (head->info & (LSM_REC_COMMITTED | LSM_REC_ABORTED)))
 	{
@@ -87,11 +76,10 @@ lsm_head_resolve(const LsmManifestEntry *entry, LsmSegmentReader *reader, LsmRow
 		head->xid = 0;
 		return;
 	}
-	xids = lsm_segment_unresolved(reader, &n);
-	found = bsearch(&head->xid, xids, n, sizeof(uint64), lsm_xid_cmp);
-	if (found == NULL)
+	found = lsm_segment_find_unresolved(reader, head->xid);
+	if (found < 0)
 		return;
-	switch (lsm_entry_outcome(entry, found - xids))
+	switch (lsm_entry_outcome(entry, (uint32) found))
 	{
 		case LSM_OUTCOME_COMMITTED:
 			head->info |= LSM_REC_COMMITTED;

@@ -291,6 +291,9 @@ extern LsmTid *lsm_segment_read_dead(LsmSegmentReader *reader, uint64 *n);
 extern bool lsm_segment_has_dead(LsmSegmentReader *reader, LsmTid root);
 extern uint64 *lsm_segment_unresolved(LsmSegmentReader *reader, uint32 *n);
 
+/* Which of the unresolved xids that is; -1: none. */
+extern int64 lsm_segment_find_unresolved(LsmSegmentReader *reader, uint64 xid);
+
 /*
  * Zone map of the group of blocks that blockno is in, for column attnum
  * (1-based): false if there is none.  has_value false: all null.  Only for

@@ -1008,6 +1008,28 @@ lsm_segment_unresolved(LsmSegmentReader *reader, uint32 *n)
 	return result;
 }
 
+int64
+lsm_segment_find_unresolved(LsmSegmentReader *reader, uint64 xid)
+{
+	uint32		lo = 0;
+	uint32		hi = reader->props.unresolved;
+
+	while (lo < hi)
+	{
+		uint32		mid = lo + (hi - lo) / 2;
+		uint64		found;
+
+		memcpy(&found, reader->unresolved + mid, sizeof(found));
+		if (found == xid)
+			return mid;
+		if (found < xid)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return -1;
+}
+
 /* ---------------------------------------------------------------------
  * Zones and types
  * --------------------------------------------------------------------- */
