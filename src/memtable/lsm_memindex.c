@@ -50,12 +50,13 @@ typedef struct LsmArena
 	uint32		free_chunk;		/* first free chunk, numbered from 1; 0: none */
 	uint32		nfree;
 	uint32		nchunks;
+	pg_atomic_uint32 turn;		/* of lsm_memindex_arena_sample() */
 } LsmArena;
 
 typedef struct LsmChunkHead
 {
 	uint32		next;			/* next chunk of the same index or free list */
-	uint32		pad;
+	LsmMemIndex *index;			/* that has it, or had it last; NULL: none yet */
 } LsmChunkHead;
 
 typedef struct LsmNode
@@ -97,9 +98,13 @@ lsm_memindex_arena_init(void *place, Size size, bool fresh)
 	arena->nchunks = (size - LSM_ARENA_HEAD) / LSM_CHUNK_BYTES;
 	arena->nfree = arena->nchunks;
 	arena->free_chunk = 0;
+	pg_atomic_init_u32(&arena->turn, 0);
 	for (uint32 chunk = arena->nchunks; chunk > 0; chunk--)
 	{
-		((LsmChunkHead *) lsm_chunk_ptr(chunk))->next = arena->free_chunk;
+		LsmChunkHead *head = (LsmChunkHead *) lsm_chunk_ptr(chunk);
+
+		head->next = arena->free_chunk;
+		head->index = NULL;
 		arena->free_chunk = chunk;
 	}
 }
@@ -116,10 +121,35 @@ lsm_memindex_arena_free(void)
 	return arena->nfree;
 }
 
+/*
+ * Indexes that may have memory: those of chunks at equal distances all over the arena, each
+ * time others.  What is found has had the chunk, but need not have it any more; the same may
+ * be found more than once.  Their number, at most max.
+ */
+int
+lsm_memindex_arena_sample(LsmMemIndex **indexes, int max)
+{
+	uint32		turn = pg_atomic_fetch_add_u32(&arena->turn, 1);
+	uint32		distance = Max(arena->nchunks / max, 1);
+	int			n = 0;
+
+	for (int i = 0; i < max; i++)
+	{
+		uint32		chunk = (turn + i * distance) % arena->nchunks + 1;
+		LsmMemIndex *index = ((LsmChunkHead *) lsm_chunk_ptr(chunk))->index;
+
+		if (index != NULL)
+			indexes[n++] = index;
+	}
+	return n;
+}
+
+/* owner: for whoever finds the index by a chunk. */
 void
-lsm_memindex_init(LsmMemIndex *index)
+lsm_memindex_init(LsmMemIndex *index, void *owner)
 {
 	memset(index, 0, sizeof(LsmMemIndex));
+	index->owner = owner;
 	SpinLockInit(&index->mutex);
 	pg_atomic_init_u32(&index->entries, 0);
 	pg_atomic_init_u32(&index->inserts, 0);
@@ -177,6 +207,7 @@ lsm_memindex_alloc(LsmMemIndex *index, uint32 bytes)
 		if (chunk == 0)
 			return 0;
 		((LsmChunkHead *) lsm_chunk_ptr(chunk))->next = 0;
+		((LsmChunkHead *) lsm_chunk_ptr(chunk))->index = index;
 		if (index->last_chunk != 0)
 			((LsmChunkHead *) lsm_chunk_ptr(index->last_chunk))->next = chunk;
 		else

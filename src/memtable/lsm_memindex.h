@@ -26,6 +26,7 @@
 typedef struct LsmMemIndex
 {
 	slock_t		mutex;
+	void	   *owner;			/* fixed */
 	uint32		state;
 	uint32		generation;
 	uint32		first_chunk;	/* chunks are linked through their heads */
@@ -49,8 +50,9 @@ extern Size lsm_memindex_arena_size(int memtable_size_kb);
 extern void lsm_memindex_arena_init(void *arena, Size size, bool fresh);
 extern uint32 lsm_memindex_arena_chunks(void);
 extern uint32 lsm_memindex_arena_free(void);
+extern int	lsm_memindex_arena_sample(LsmMemIndex **indexes, int max);
 
-extern void lsm_memindex_init(LsmMemIndex *index);
+extern void lsm_memindex_init(LsmMemIndex *index, void *owner);
 extern void lsm_memindex_reset(LsmMemIndex *index, uint32 state, uint32 generation);
 extern LsmTid lsm_memindex_find(LsmMemIndex *index, LsmTid root);
 extern bool lsm_memindex_lacks(LsmMemIndex *index, LsmTid root);

@@ -54,6 +54,9 @@
 StaticAssertDecl(sizeof(LsmTableKey) == sizeof(RelFileLocator) + sizeof(int32),
 				 "hash keys have no padding");
 
+/* Of so many chunks of the arena the owners are looked at when memory is wanted. */
+#define LSM_ROOM_SAMPLE			16
+
 typedef struct LsmShared
 {
 	LWLock		table_lock;
@@ -223,8 +226,8 @@ lsm_table_init_shared(LsmTableShared *shared)
 	LWLockInitialize(&shared->edit_lock, lsm_tranche("lsm_manifest"));
 	LWLockInitialize(&shared->gen_lock, lsm_tranche("lsm_generation"));
 	SpinLockInit(&shared->mutex);
-	lsm_memindex_init(&shared->index[0]);
-	lsm_memindex_init(&shared->index[1]);
+	lsm_memindex_init(&shared->index[0], shared);
+	lsm_memindex_init(&shared->index[1], shared);
 	for (int i = 0; i < LSM_SPECULATIVE_BUCKETS; i++)
 		pg_atomic_init_u32(&shared->speculative[i], 0);
 	memset(shared->claims, 0, sizeof(shared->claims));
@@ -563,42 +566,69 @@ lsm_table_xact_end(void)
 	}
 }
 
+static inline uint32
+lsm_table_index_chunks(const LsmTableShared *shared)
+{
+	return shared->index[0].nchunks + shared->index[1].nchunks;
+}
+
+/* Drop the indexes of a table whose lock is free; false: it is not, or there are none. */
+static bool
+lsm_table_drop_indexes(LsmTableShared *shared)
+{
+	bool		dropped = false;
+
+	if (!LWLockConditionalAcquire(&shared->gen_lock, LW_EXCLUSIVE))
+		return false;
+	for (int i = 0; i < 2; i++)
+	{
+		if (shared->index[i].nchunks > 0)
+		{
+			lsm_table_change(shared);
+			lsm_memindex_reset(&shared->index[i], LSM_INDEX_ABSENT, 0);
+			lsm_table_changed(shared);
+			dropped = true;
+		}
+	}
+	LWLockRelease(&shared->gen_lock);
+	return dropped;
+}
+
 /*
- * Free memory of the arena: drop the index of some other table whose lock is
- * free.  It is built again when that table is used next.  False: there is none.  Others
- * look for memory, too, so what is free now may be gone.
+ * Free memory of the arena: drop the indexes of some other table whose lock is
+ * free.  They are built again when that table is used next, which costs the less the smaller
+ * they are: so of some tables, each time others, the one with the least memory goes.  False:
+ * there is none.  Others look for memory, too, so what is free now may be gone.
  */
 bool
 lsm_table_make_room(LsmTableShared *keep)
 {
-	HASH_SEQ_STATUS scan;
-	LsmTableShared *shared;
+	uint32		rounds = lsm_memindex_arena_chunks() / LSM_ROOM_SAMPLE + 1;
 	bool		dropped = false;
 
-	LWLockAcquire(&lsm_shared->table_lock, LW_EXCLUSIVE);
-	hash_seq_init(&scan, lsm_shared_tables);
-	while ((shared = hash_seq_search(&scan)) != NULL)
+	/* no entry comes to be another table's meanwhile */
+	LWLockAcquire(&lsm_shared->table_lock, LW_SHARED);
+	for (uint32 round = 0; round < rounds && !dropped; round++)
 	{
-		if (shared == keep || (shared->index[0].nchunks == 0 && shared->index[1].nchunks == 0))
-			continue;
-		if (!LWLockConditionalAcquire(&shared->gen_lock, LW_EXCLUSIVE))
-			continue;
-		for (int i = 0; i < 2; i++)
+		LsmMemIndex *indexes[LSM_ROOM_SAMPLE];
+		LsmTableShared *least = NULL;
+		int			n = lsm_memindex_arena_sample(indexes, LSM_ROOM_SAMPLE);
+
+		for (int i = 0; i < n; i++)
 		{
-			if (shared->index[i].nchunks > 0)
-			{
-				lsm_table_change(shared);
-				lsm_memindex_reset(&shared->index[i], LSM_INDEX_ABSENT, 0);
-				lsm_table_changed(shared);
-				dropped = true;
-			}
+			LsmTableShared *shared = indexes[i]->owner;
+			uint32		chunks = lsm_table_index_chunks(shared);
+
+			if (shared != keep && chunks > 0 &&
+				(least == NULL || chunks < lsm_table_index_chunks(least)))
+				least = shared;
 		}
-		LWLockRelease(&shared->gen_lock);
-		if (dropped)
-		{
-			hash_seq_term(&scan);
-			break;
-		}
+		if (least == NULL)
+			continue;
+		dropped = lsm_table_drop_indexes(least);
+		for (int i = 0; i < n && !dropped; i++)
+			if (indexes[i]->owner != keep && indexes[i]->owner != least)
+				dropped = lsm_table_drop_indexes(indexes[i]->owner);
 	}
 	LWLockRelease(&lsm_shared->table_lock);
 	return dropped;
