@@ -137,6 +137,7 @@ ISOLATION = \
 	fk-orphan \
 	flush-lock-timeout \
 	flush-race \
+	frozen \
 	index-build-race \
 	index-build-snapshot \
 	large-flush \

@@ -92,6 +92,12 @@ lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid
 	uint64		xid = U64FromFullTransactionId(GetCurrentFullTransactionId());
 	LsmNewRecord *records = palloc(nslots * sizeof(LsmNewRecord));
 
+	/*
+	 * REFRESH MATERIALIZED VIEW, COPY FREEZE: the file is the transaction's own, and goes if that
+	 * does not commit; else snapshots from before it are to see the rows, too.
+	 */
+	if (options & TABLE_INSERT_FROZEN)
+		xid = 0;
 	(void) lsm_floor();
 	lsm_rowlog_keep_bounds(rel, table);
 	for (int i = 0; i < nslots; i++)

@@ -231,7 +231,7 @@ lsm_check_row_page(LsmCheck *check, LsmRowRange *range, BlockNumber lb, char *co
 				 (ItemIdGetLength(item) < SizeOfLsmRecord || LSM_TID_IS_VERSION(record->root) ||
 				  (record->prev != 0 && !LSM_TID_IS_VERSION(record->prev))))
 			lsm_check_problem(check, "record (%u,%u) of the row log has wrong links", lb, offset);
-		else if (record->xid == 0)
+		else if (record->xid == 0 && kind != LSM_REC_INSERT)
 			lsm_check_problem(check, "record (%u,%u) of the row log has no xid", lb, offset);
 		else if (kind != LSM_REC_INSERT)
 			lsm_check_not_visible(check, record->root, kind, vm);
