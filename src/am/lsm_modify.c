@@ -97,7 +97,7 @@ lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid
 	 * does not commit; else snapshots from before it are to see the rows, too.
 	 */
 	if (options & TABLE_INSERT_FROZEN)
-		xid = 0;
+		xid = cid = 0;
 	(void) lsm_floor();
 	lsm_rowlog_keep_bounds(rel, table);
 	for (int i = 0; i < nslots; i++)

@@ -50,7 +50,7 @@ typedef struct LsmArena
 	uint32		free_chunk;		/* first free chunk, numbered from 1; 0: none */
 	uint32		nfree;
 	uint32		nchunks;
-	pg_atomic_uint32 turn;		/* of lsm_memindex_arena_sample() */
+	pg_atomic_uint32 turn;		/* of lsm_memindex_arena_turn() */
 } LsmArena;
 
 typedef struct LsmChunkHead
@@ -121,27 +121,40 @@ lsm_memindex_arena_free(void)
 	return arena->nfree;
 }
 
+/* Where who looks for memory begins: each time elsewhere. */
+uint32
+lsm_memindex_arena_turn(void)
+{
+	return pg_atomic_fetch_add_u32(&arena->turn, 1) % arena->nchunks;
+}
+
 /*
- * Indexes that may have memory: those of chunks at equal distances all over the arena, each
- * time others.  What is found has had the chunk, but need not have it any more; the same may
- * be found more than once.  Their number, at most max.
+ * Indexes that may have memory: those of chunks at equal distances all over the arena.  Rounds
+ * from 0 to before lsm_memindex_arena_rounds(max) come to all chunks.  What is found has had the
+ * chunk, but need not have it any more; the same may be found more than once.  Their number, at
+ * most max.
  */
 int
-lsm_memindex_arena_sample(LsmMemIndex **indexes, int max)
+lsm_memindex_arena_sample(uint32 turn, uint32 round, LsmMemIndex **indexes, int max)
 {
-	uint32		turn = pg_atomic_fetch_add_u32(&arena->turn, 1);
-	uint32		distance = Max(arena->nchunks / max, 1);
+	uint32		distance = lsm_memindex_arena_rounds(max);
 	int			n = 0;
 
 	for (int i = 0; i < max; i++)
 	{
-		uint32		chunk = (turn + i * distance) % arena->nchunks + 1;
+		uint32		chunk = (turn + round + i * distance) % arena->nchunks + 1;
 		LsmMemIndex *index = ((LsmChunkHead *) lsm_chunk_ptr(chunk))->index;
 
 		if (index != NULL)
 			indexes[n++] = index;
 	}
 	return n;
+}
+
+uint32
+lsm_memindex_arena_rounds(int max)
+{
+	return (arena->nchunks + max - 1) / max;
 }
 
 /* owner: for whoever finds the index by a chunk. */

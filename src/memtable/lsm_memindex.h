@@ -50,7 +50,9 @@ extern Size lsm_memindex_arena_size(int memtable_size_kb);
 extern void lsm_memindex_arena_init(void *arena, Size size, bool fresh);
 extern uint32 lsm_memindex_arena_chunks(void);
 extern uint32 lsm_memindex_arena_free(void);
-extern int	lsm_memindex_arena_sample(LsmMemIndex **indexes, int max);
+extern uint32 lsm_memindex_arena_turn(void);
+extern uint32 lsm_memindex_arena_rounds(int max);
+extern int	lsm_memindex_arena_sample(uint32 turn, uint32 round, LsmMemIndex **indexes, int max);
 
 extern void lsm_memindex_init(LsmMemIndex *index, void *owner);
 extern void lsm_memindex_reset(LsmMemIndex *index, uint32 state, uint32 generation);

@@ -603,7 +603,8 @@ lsm_table_drop_indexes(LsmTableShared *shared)
 bool
 lsm_table_make_room(LsmTableShared *keep)
 {
-	uint32		rounds = lsm_memindex_arena_chunks() / LSM_ROOM_SAMPLE + 1;
+	uint32		turn = lsm_memindex_arena_turn();
+	uint32		rounds = lsm_memindex_arena_rounds(LSM_ROOM_SAMPLE);
 	bool		dropped = false;
 
 	/* no entry comes to be another table's meanwhile */
@@ -612,7 +613,7 @@ lsm_table_make_room(LsmTableShared *keep)
 	{
 		LsmMemIndex *indexes[LSM_ROOM_SAMPLE];
 		LsmTableShared *least = NULL;
-		int			n = lsm_memindex_arena_sample(indexes, LSM_ROOM_SAMPLE);
+		int			n = lsm_memindex_arena_sample(turn, round, indexes, LSM_ROOM_SAMPLE);
 
 		for (int i = 0; i < n; i++)
 		{
