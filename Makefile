@@ -152,6 +152,7 @@ ISOLATION = \
 	load \
 	load-serializable \
 	lock-chain \
+	lock-key-share \
 	lock-nowait \
 	lock-strengths \
 	lock-update \

@@ -212,8 +212,8 @@ lsm_change_acquire(LsmChange *change, ItemPointer tid, CommandId cid, LockTupleM
 {
 	for (;;)
 	{
-		lsm_row_judge(change->rel, change->table, lsm_tid_from_pointer(tid), cid, mode, old,
-					  &change->judgement);
+		lsm_row_judge(change->rel, change->table, lsm_tid_from_pointer(tid), cid, mode, false,
+					  old, &change->judgement);
 		if (change->judgement.result != TM_BeingModified || !wait)
 			return change->judgement.result;
 		lsm_change_queue(change, mode);
@@ -475,6 +475,24 @@ lsm_update_compare(Relation rel, TupleTableSlot *old, TupleTableSlot *new, LsmUp
 }
 
 /*
+ * How strong the record of an update is: as the change is, or as the lock that our
+ * transaction has on the row, which ends with it.  Who has waited for that must not
+ * find an update that a weaker lock would have let through (compute_new_xmax_infomask()
+ * in heapam.c).
+ */
+static LockTupleMode
+lsm_update_strength(const LsmChange *change, const LsmUpdatePlan *plan)
+{
+	const LsmJudgement *judgement = &change->judgement;
+	LockTupleMode strength = plan->mode;
+
+	for (int i = 0; i < judgement->nlockers; i++)
+		if (TransactionIdIsCurrentTransactionId((TransactionId) judgement->lockers[i].xid))
+			strength = Max(strength, LSM_REC_STRENGTH(judgement->lockers[i].strength));
+	return strength;
+}
+
+/*
  * Make the UPDATE record: a DELTA of all columns that differ from the full
  * version below, where that is smaller than the whole row.
  */
@@ -509,7 +527,7 @@ lsm_update_form(LsmChange *change, const LsmUpdatePlan *plan, TupleTableSlot *sl
 	full_len = heap_compute_data_size(tupdesc, slot->tts_values, slot->tts_isnull);
 
 	lsm_change_head(change, &head, cid, LSM_REC_UPDATE |
-					(plan->mode << LSM_REC_STRENGTH_SHIFT));
+					(lsm_update_strength(change, plan) << LSM_REC_STRENGTH_SHIFT));
 	if (delta || delta_len < full_len)
 		head.base = judgement->full_tid;
 	lsm_record_form(change->rel, change->table, &head, slot->tts_values, slot->tts_isnull,
@@ -562,7 +580,8 @@ lsm_update_moving(LsmChange *change, const LsmUpdatePlan *plan, TupleTableSlot *
 	int			n = 0;
 	bool		done;
 
-	lsm_change_head(change, &head, cid, LSM_REC_MOVED | (plan->mode << LSM_REC_STRENGTH_SHIFT));
+	lsm_change_head(change, &head, cid, LSM_REC_MOVED |
+					(lsm_update_strength(change, plan) << LSM_REC_STRENGTH_SHIFT));
 	lsm_insert_form(change->rel, change->table, slot, head.xid, cid, 0, &change->large, &insert);
 	lsm_record_form(change->rel, change->table, &head, NULL, NULL, NULL, NULL, &versions[n]);
 	n++;
@@ -612,7 +631,7 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 		{
 			/* the version's columns first: they decide the lock mode */
 			lsm_row_judge(rel, change->table, lsm_tid_from_pointer(otid), cid,
-						  LockTupleNoKeyExclusive, old, &change->judgement);
+						  LockTupleNoKeyExclusive, false, old, &change->judgement);
 			if (change->judgement.target != LSM_INVALID_TID)
 			{
 				lsm_update_compare(rel, old, slot, &plan);
@@ -696,7 +715,7 @@ lsm_lock_successors(LsmChange *change, LsmTid next, CommandId cid, LockTupleMode
 
 		CHECK_FOR_INTERRUPTS();
 		lsm_tid_to_pointer(next, &tid);
-		lsm_row_judge(change->rel, change->table, next, cid, mode, NULL, judgement);
+		lsm_row_judge(change->rel, change->table, next, cid, mode, false, NULL, judgement);
 		result = TM_Ok;
 		if (judgement->target == LSM_INVALID_TID)
 			break;				/* the update that made it has been rolled back */
@@ -727,8 +746,9 @@ lsm_lock_successors(LsmChange *change, LsmTid next, CommandId cid, LockTupleMode
 
 /*
  * The version to be locked, or the one before it, has been found to be outdated.
- * With TUPLE_LOCK_FLAG_FIND_LAST_VERSION: go on with the next one.  True: tid has
- * been set to it.
+ * With TUPLE_LOCK_FLAG_FIND_LAST_VERSION: go on with the next one, until there is none
+ * after it, whatever lock is wanted: what lies between may never have been the row for
+ * anybody.  True: tid has been set to it.
  *
  * Versions between the first and the last are passed as under SnapshotDirty in
  * heap: what our own transaction did to them does not stop us, whichever command
@@ -807,7 +827,8 @@ lsm_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot 
 	tmfd->traversed = false;
 	for (;;)
 	{
-		lsm_row_judge(rel, change->table, lsm_tid_from_pointer(tid), cid, mode, slot, judgement);
+		lsm_row_judge(rel, change->table, lsm_tid_from_pointer(tid), cid, mode, tmfd->traversed,
+					  slot, judgement);
 		result = judgement->result;
 
 		if (result == TM_BeingModified)

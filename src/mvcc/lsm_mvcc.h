@@ -229,9 +229,8 @@ typedef struct LsmJudgement
 extern void lsm_vm_update(Relation rel, LsmTable *table);
 
 extern void lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
-						  LockTupleMode mode, TupleTableSlot *slot, LsmJudgement *judgement);
-
-/* (root, offset) of a successor of a moved row. */
+						  LockTupleMode mode, bool last, TupleTableSlot *slot,
+						  LsmJudgement *judgement);
 extern bool lsm_lock_modes_conflict(LockTupleMode a, LockTupleMode b);
 
 #endif							/* LSM_MVCC_H */

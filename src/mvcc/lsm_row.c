@@ -585,16 +585,18 @@ lsm_judge_result(LsmJudgement *judgement, const LsmNewer *next, const LsmNewer *
 /*
  * Judge a change with that strength (or a lock of it) of the version with that
  * name, as HeapTupleSatisfiesUpdate and the rules of row locks do; the version
- * goes into slot unless it is NULL.  Takes no lock that outlasts the call: under
+ * goes into slot unless it is NULL.  last: any newer version stands in the way,
+ * also one that a lock of that strength goes together with.  Takes no lock that outlasts the call: under
  * the row's stripe, lsm_versions_unchanged(&judgement->iter) says whether it still
  * holds.
  */
 void
 lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
-			  LockTupleMode mode, TupleTableSlot *slot, LsmJudgement *judgement)
+			  LockTupleMode mode, bool last, TupleTableSlot *slot, LsmJudgement *judgement)
 {
 	LsmVersionIter *iter = &judgement->iter;
 	LsmVersion *version;
+	LockTupleMode change_mode = last ? LockTupleExclusive : mode;	/* against changes */
 
 	do
 	{
@@ -671,7 +673,7 @@ lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
 					lsm_newer_set(&next, head, state);
 					if (next.kind == LSM_REC_MOVED)
 						moved_to = next.name;
-					if (lsm_lock_modes_conflict(mode, lsm_record_strength(head)))
+					if (lsm_lock_modes_conflict(change_mode, lsm_record_strength(head)))
 					{
 						if (state == LSM_XID_RUNNING)
 							lsm_newer_set(&running, head, state);
@@ -731,7 +733,8 @@ lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
 			}
 			return;
 		}
-		lsm_judge_result(judgement, &next, &running, &committed, moved_to, locker, mode, cid);
+		lsm_judge_result(judgement, &next, &running, &committed, moved_to, locker,
+						 change_mode, cid);
 		judgement->unseen_result = judgement->result;
 		if (invisible)
 			judgement->result = TM_Invisible;
