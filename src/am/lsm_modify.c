@@ -184,12 +184,14 @@ typedef struct LsmChange
 
 /*
  * Queue up for a row behind others that wait for it, as heap does: the tuple
- * lock is on the root, so that it holds across versions.
+ * lock is on the root, so that it holds across versions.  Who has the row already,
+ * as it has locked it or made the version, does not: the others wait for its end.
  */
 static void
 lsm_change_queue(LsmChange *change, LockTupleMode mode)
 {
-	if (change->have_tuple_lock || change->judgement.own_any_lock)
+	if (change->have_tuple_lock || change->judgement.own_any_lock ||
+		TransactionIdIsCurrentTransactionId(change->judgement.target_xid))
 		return;
 	lsm_tid_to_pointer(change->judgement.root, &change->root);
 	change->tuple_lock = lsm_tuple_lock_modes[mode];

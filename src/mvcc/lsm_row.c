@@ -586,9 +586,9 @@ lsm_judge_result(LsmJudgement *judgement, const LsmNewer *next, const LsmNewer *
  * Judge a change with that strength (or a lock of it) of the version with that
  * name, as HeapTupleSatisfiesUpdate and the rules of row locks do; the version
  * goes into slot unless it is NULL.  last: any newer version stands in the way,
- * also one that a lock of that strength goes together with.  Takes no lock that outlasts the call: under
- * the row's stripe, lsm_versions_unchanged(&judgement->iter) says whether it still
- * holds.
+ * also one that a lock of that strength goes together with.  Takes no lock that
+ * outlasts the call: under the row's stripe,
+ * lsm_versions_unchanged(&judgement->iter) says whether it still holds.
  */
 void
 lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
