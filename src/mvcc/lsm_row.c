@@ -195,6 +195,9 @@ lsm_row_read(LsmVersionIter *iter, const LsmRowHead *head, Snapshot snapshot, bo
 /*
  * Fetch the version of a row that snapshot sees into slot (may be NULL).  False:
  * it sees none; *all_dead then says whether that is certain for everybody.
+ *
+ * A serializable reader is in conflict with who wrote the oldest of the records that it
+ * does not see, and with nobody who came after him (I10).
  */
 bool
 lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
@@ -212,6 +215,7 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 	{
 		uint64		xmax = 0;
 		uint32		cmax = 0;
+		uint64		replacer = 0;
 
 		if (snapshot->snapshot_type == SNAPSHOT_DIRTY)
 		{
@@ -263,13 +267,14 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 				case LSM_EFFECT_NONE:
 					if (head->info & LSM_REC_ABORTED)
 						continue;
-					if (ssi)
-						lsm_check_conflict_out(rel, snapshot, head->xid);
+					if (ssi && lsm_xid_state(head) != LSM_XID_ABORTED)
+						replacer = head->xid;
 					xmax = head->xid;
 					cmax = head->cid;
 					live = true;
 					continue;
 				case LSM_EFFECT_GONE:
+					lsm_check_conflict_out(rel, snapshot, replacer);
 					if (all_dead != NULL && !live && lsm_xid_state(head) == LSM_XID_COMMITTED)
 						*all_dead = lsm_xid_removable(rel, head->xid);
 					lsm_versions_end(&iter);
@@ -277,12 +282,15 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 				case LSM_EFFECT_SEEN:
 					break;
 			}
+			lsm_check_conflict_out(rel, snapshot, replacer);
 			if (!lsm_row_read(&iter, head, snapshot, &locked))
 				break;
 			if (lsm_row_store(&iter, version, slot, lsm_version_name(head), xmax, cmax))
 				return true;
 			break;
 		}
+		if (version == NULL && !iter.stale)
+			lsm_check_conflict_out(rel, snapshot, replacer);
 		lsm_versions_end(&iter);
 	} while (iter.stale);
 	if (all_dead != NULL)
@@ -389,6 +397,7 @@ lsm_row_fetch_named(Relation rel, LsmTable *table, LsmTid tid, Snapshot snapshot
 	{
 		uint64		xmax = 0;
 		uint32		cmax = 0;
+		uint64		replacer = 0;
 
 		if (!lsm_find_root(rel, table, tid, &root))
 			return false;
@@ -413,11 +422,14 @@ lsm_row_fetch_named(Relation rel, LsmTable *table, LsmTid tid, Snapshot snapshot
 			{
 				/* newer than the one we look for: does it hide that one? */
 				if (!any && lsm_record_effect(rel, head, snapshot) != LSM_EFFECT_NONE)
+				{
+					lsm_check_conflict_out(rel, snapshot, replacer);
 					break;
+				}
 				if (state != LSM_XID_ABORTED)
 				{
 					if (ssi)
-						lsm_check_conflict_out(rel, snapshot, head->xid);
+						replacer = head->xid;
 					xmax = head->xid;
 					cmax = head->cid;
 				}
@@ -431,6 +443,7 @@ lsm_row_fetch_named(Relation rel, LsmTable *table, LsmTid tid, Snapshot snapshot
 					lsm_check_conflict_out(rel, snapshot, head->xid);
 				break;
 			}
+			lsm_check_conflict_out(rel, snapshot, replacer);
 			if (!lsm_row_read(&iter, head, snapshot, &locked))
 				break;
 			if (lsm_row_store(&iter, version, slot, tid, xmax, cmax))
