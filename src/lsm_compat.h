@@ -710,6 +710,13 @@ lsm_compat_index_vacuum_info(IndexVacuumInfo *info, Relation index, Relation rel
 	info->strategy = strategy;
 }
 
+/* The next xid, for who holds XidGenLock (access/transam.h). */
+#if PG_VERSION_NUM >= 170000
+#define lsm_compat_next_full_xid()	(TransamVariables->nextXid)
+#else
+#define lsm_compat_next_full_xid()	(ShmemVariableCache->nextXid)
+#endif
+
 /* Returns whether relfrozenxid has changed: it never goes back. */
 static inline bool
 lsm_compat_update_relstats(Relation rel, BlockNumber pages, double rows, BlockNumber visible,

@@ -244,7 +244,8 @@ lsm_flush_page(LsmFlush *flush, LsmRowRange *range, uint32 n)
 static void
 lsm_flush_lost(LsmFlush *flush, LsmRowRange *range)
 {
-	/* they may be torn, where checksums tell */
+	/* they may be torn, where checksums tell, or not be there */
+	lsm_space_ensure(flush->rel, range->pages.start + range->pages.npages);
 	lsm_load_begin_pages(flush->rel, flush->table, range, true);
 	lsm_flush_older_rows(flush, LSM_TID(lsm_range_end_lb(range), 0));
 	if (!flush->rel->rd_rel->relhasindex)
@@ -267,6 +268,27 @@ lsm_flush_has_range(LsmFlush *flush, const LsmRowRange *range)
 	return false;
 }
 
+/*
+ * Give back free ranges that are more than the row log keeps.  loaded: those that a load has
+ * had, too, which readers may not look into any more.
+ */
+static void
+lsm_flush_drop_ranges(LsmEdit *edit, bool loaded)
+{
+	LsmMeta    *meta = &edit->meta;
+
+	for (uint32 i = meta->nranges; i > 0 && meta->nranges > LSM_KEEP_RANGES; i--)
+	{
+		if (meta->ranges[i - 1].kind != LSM_RANGE_FREE ||
+			(!loaded && (meta->ranges[i - 1].flags & LSM_RANGE_UNLOGGED)))
+			continue;
+		lsm_load_clean_range(edit, &meta->ranges[i - 1]);
+		lsm_edit_free_extent(edit, meta->ranges[i - 1].pages);
+		meta->ranges[i - 1] = meta->ranges[meta->nranges - 1];
+		meta->nranges--;
+	}
+}
+
 /* One edit: the new segments come in, the generation's ranges are free. */
 static void
 lsm_flush_swap(LsmFlush *flush, LsmJobStats *stats)
@@ -281,6 +303,7 @@ lsm_flush_swap(LsmFlush *flush, LsmJobStats *stats)
 	meta = &edit->meta;
 	Assert(meta->flushing == flush->generation);
 	lsm_merge_publish(flush->merge, edit, stats);
+	lsm_flush_drop_ranges(edit, true);
 	for (uint32 i = 0; i < meta->nranges; i++)
 	{
 		LsmRowRange *range = &meta->ranges[i];
@@ -295,17 +318,10 @@ lsm_flush_swap(LsmFlush *flush, LsmJobStats *stats)
 		range->kind = LSM_RANGE_FREE;
 		range->generation = 0;
 		range->lb = 0;
-		range->flags = 0;
+		range->flags &= LSM_RANGE_UNLOGGED;	/* see lsm_load_clean_range() */
 		range->lifetime = 0;
 	}
-	for (uint32 i = meta->nranges; i > 0 && meta->nranges > LSM_KEEP_RANGES; i--)
-	{
-		if (meta->ranges[i - 1].kind != LSM_RANGE_FREE)
-			continue;
-		lsm_edit_free_extent(edit, meta->ranges[i - 1].pages);
-		meta->ranges[i - 1] = meta->ranges[meta->nranges - 1];
-		meta->nranges--;
-	}
+	lsm_flush_drop_ranges(edit, false);
 	lsm_edit_retire_values(edit, flush->generation);
 	if (!leftover)
 		meta->leftover_xid = 0;

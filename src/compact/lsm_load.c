@@ -57,6 +57,16 @@
 int			lsm_debug_load_after = 1024;
 
 /* What a transaction has inserted into one table. */
+/*
+ * What tells a range of a load.  Not its LBs alone: where all that was loaded has been rolled
+ * back with a subtransaction and flushed, another load may have them by now.
+ */
+typedef struct LsmLoadRange
+{
+	BlockNumber lb;
+	uint32		generation;
+} LsmLoadRange;
+
 typedef struct LsmLoad
 {
 	struct LsmLoad *next;
@@ -66,9 +76,10 @@ typedef struct LsmLoad
 	uint64		bytes;
 	uint64		rows;
 	LsmOwnPages pages;			/* that are being filled */
-	int			nranges;		/* all that it has had, by first LB */
+	uint64		told_xid;		/* the last under which it has written */
+	int			nranges;		/* all that it has had */
 	int			maxranges;
-	BlockNumber *lbs;
+	LsmLoadRange *ranges;
 } LsmLoad;
 
 static LsmLoad *loads;			/* of this transaction, in its memory */
@@ -167,6 +178,22 @@ lsm_load_begin_pages(Relation rel, LsmTable *table, const LsmRowRange *range, bo
 	}
 }
 
+/*
+ * A free range is to be used for something else than a load, or to be given back.  If a load
+ * has had it, a crash may leave pages of it torn, as no record has what was written there: so
+ * make them empty.  No reader looks into a free range.
+ */
+void
+lsm_load_clean_range(LsmEdit *edit, LsmRowRange *range)
+{
+	Assert(range->kind == LSM_RANGE_FREE && range->generation == 0);
+	if (!(range->flags & LSM_RANGE_UNLOGGED))
+		return;
+	lsm_space_ensure(edit->rel, range->pages.start + range->pages.npages);
+	lsm_load_begin_pages(edit->rel, edit->table, range, true);
+	range->flags = 0;
+}
+
 /* So many pages have room for the rows of one LB, if they are like those so far. */
 static uint32
 lsm_load_lb_pages(LsmLoad *load)
@@ -191,16 +218,17 @@ lsm_load_new_range(Relation rel, LsmTable *table, LsmLoad *load)
 	if (load->nranges >= load->maxranges)
 	{
 		load->maxranges = Max(load->maxranges * 2, 16);
-		if (load->lbs == NULL)
-			load->lbs = MemoryContextAlloc(TopTransactionContext,
-										   load->maxranges * sizeof(BlockNumber));
+		if (load->ranges == NULL)
+			load->ranges = MemoryContextAlloc(TopTransactionContext,
+											  load->maxranges * sizeof(LsmLoadRange));
 		else
-			load->lbs = repalloc_huge(load->lbs, load->maxranges * sizeof(BlockNumber));
+			load->ranges = repalloc_huge(load->ranges, load->maxranges * sizeof(LsmLoadRange));
 	}
 	if (load->incarnation != table->shared->incarnation)
 		load->nranges = 0;		/* the table has been emptied since */
 	load->incarnation = table->shared->incarnation;
-	load->lbs[load->nranges++] = range.lb;
+	load->ranges[load->nranges].lb = range.lb;
+	load->ranges[load->nranges++].generation = range.generation;
 	LSM_STOP("load-range");
 
 	lsm_load_begin_pages(rel, table, &range, false);
@@ -215,6 +243,22 @@ lsm_load_new_range(Relation rel, LsmTable *table, LsmLoad *load)
 	load->pages.recent = InvalidBuffer;
 	load->pages.before = 0;
 	load->pages.later = load->pages.needed = false;
+}
+
+/*
+ * Rows are about to be written without WAL under an xid that no record may have had: then
+ * recovery would give it to somebody else, while segments have rows of it.  (Those of a
+ * subtransaction, of which the server tells in groups of 64.)
+ */
+static void
+lsm_load_tell_xid(LsmLoad *load)
+{
+	uint64		xid = U64FromFullTransactionId(GetCurrentFullTransactionIdIfAny());
+
+	if (xid == load->told_xid)
+		return;
+	(void) lsm_wal_nothing();
+	load->told_xid = xid;
 }
 
 int
@@ -236,6 +280,8 @@ lsm_load_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n)
 		{
 			if (load->pages.needed)
 				lsm_load_new_range(rel, table, load);
+			if (load->pages.unlogged)
+				lsm_load_tell_xid(load);
 			done += lsm_rowlog_insert(rel, table, records + done, n - done, &load->pages, false);
 		} while (done < n && load->pages.needed);
 	}
@@ -245,22 +291,26 @@ lsm_load_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n)
 /* ---- sealing ---- */
 
 static int
-lsm_load_lb_cmp(const void *a, const void *b)
+lsm_load_range_cmp(const void *a, const void *b)
 {
-	BlockNumber x = *(const BlockNumber *) a;
-	BlockNumber y = *(const BlockNumber *) b;
+	const LsmLoadRange *x = a;
+	const LsmLoadRange *y = b;
 
-	return x < y ? -1 : x > y;
+	if (x->lb != y->lb)
+		return x->lb < y->lb ? -1 : 1;
+	return x->generation < y->generation ? -1 : x->generation > y->generation;
 }
 
-/* Is a range one of the load's that is not in WAL?  Its LBs are sorted. */
+/* Is a range one of the load's that is not in WAL?  Those are sorted. */
 static bool
 lsm_load_has_range(LsmLoad *load, const LsmRowRange *range)
 {
+	LsmLoadRange key = {range->lb, range->generation};
+
 	return range->kind == LSM_RANGE_ROOT && (range->flags & LSM_RANGE_UNLOGGED) &&
 		range->lifetime == lsm_table_lifetime() &&
-		bsearch(&range->lb, load->lbs, load->nranges, sizeof(BlockNumber),
-				lsm_load_lb_cmp) != NULL;
+		bsearch(&key, load->ranges, load->nranges, sizeof(LsmLoadRange),
+				lsm_load_range_cmp) != NULL;
 }
 
 /* Pages of a load that are not in WAL. */
@@ -348,7 +398,7 @@ lsm_load_seal_table(Relation rel, LsmLoad *load)
 	uint32		pages;
 
 	/* what comes next goes to other pages */
-	qsort(load->lbs, load->nranges, sizeof(BlockNumber), lsm_load_lb_cmp);
+	qsort(load->ranges, load->nranges, sizeof(LsmLoadRange), lsm_load_range_cmp);
 	while ((pages = lsm_load_unlogged_pages(load, &lsm_view_get(rel, table)->meta)) > 0)
 	{
 		LSM_STOP("load-seal");

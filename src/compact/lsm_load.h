@@ -29,5 +29,6 @@ extern void lsm_load_xact_end(void);
 /* Make the pages of a range empty, in WAL too. */
 extern void lsm_load_begin_pages(Relation rel, LsmTable *table, const LsmRowRange *range,
 								 bool flushing);
+extern void lsm_load_clean_range(LsmEdit *edit, LsmRowRange *range);
 
 #endif							/* LSM_LOAD_H */

@@ -34,6 +34,7 @@
 
 #include "lsm_blockcache.h"
 #include "lsm_compact.h"
+#include "lsm_load.h"
 #include "lsm_manifest.h"
 #include "lsm_stop.h"
 #include "lsm_wal.h"
@@ -450,6 +451,7 @@ lsm_relocate_release(Relation rel, LsmTable *table)
 	{
 		if (meta->ranges[i - 1].kind != LSM_RANGE_FREE)
 			continue;
+		lsm_load_clean_range(edit, &meta->ranges[i - 1]);
 		lsm_edit_free_extent(edit, meta->ranges[i - 1].pages);
 		meta->ranges[i - 1] = meta->ranges[--meta->nranges];
 	}

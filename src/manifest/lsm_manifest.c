@@ -1115,13 +1115,21 @@ lsm_edit_commit(LsmEdit *edit)
 
 	LWLockAcquire(&shared->gen_lock, LW_EXCLUSIVE);
 
-	/* who has read the old manifest, before this, has a snapshot from before this */
-	if (edit->retires)
-		edit->meta.retired_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
 	buffer = ReadBufferExtended(edit->rel, MAIN_FORKNUM, LSM_META_BLOCK, RBM_ZERO_AND_LOCK, NULL);
 	page = BufferGetPage(buffer);
 
 	START_CRIT_SECTION();
+
+	/*
+	 * Who reads the old manifest has a snapshot from before that xid.  Race: readers do not wait
+	 * for gen_lock, and standbys not for us; so nobody gets the xid, and can have ended with
+	 * it, before the new manifest is there.
+	 */
+	if (edit->retires)
+	{
+		LWLockAcquire(XidGenLock, LW_SHARED);
+		edit->meta.retired_xid = U64FromFullTransactionId(lsm_compat_next_full_xid());
+	}
 	lsm_page_init(page, LSM_PAGE_META, edit->meta.incarnation, 0, 0);
 	lsm_page_set_content(page, &edit->meta, LSM_META_BYTES(&edit->meta));
 	MarkBufferDirty(buffer);
@@ -1141,6 +1149,8 @@ lsm_edit_commit(LsmEdit *edit)
 		PageSetLSN(page, lsn);
 	}
 	lsm_table_adopt_meta(shared, &edit->meta);
+	if (edit->retires)
+		LWLockRelease(XidGenLock);
 	END_CRIT_SECTION();
 
 	UnlockReleaseBuffer(buffer);

@@ -107,7 +107,8 @@ typedef struct LsmExtent
 
 /*
  * Flags of a range.  The pages of an unlogged one are a bulk load's: not in WAL, so
- * good only in the server's lifetime in which they are written (lsm_load.c).
+ * good only in the server's lifetime in which they are written (lsm_load.c).  A free range
+ * keeps the mark until its pages have been made empty.
  */
 #define LSM_RANGE_UNLOGGED		0x0001
 #define LSM_RANGE_LB_PAGES_SHIFT 8	/* above it: pages of an LB, less one */

@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "lsm_load.h"
 #include "lsm_manifest.h"
 #include "lsm_stop.h"
 #include "lsm_wal.h"
@@ -261,7 +262,10 @@ lsm_space_new_range(Relation rel, LsmTable *table, int kind)
 		range->pages = lsm_space_take(edit, npages, npages);
 	}
 	else
+	{
 		lsm_space_ensure(rel, range->pages.start + range->pages.npages);
+		lsm_load_clean_range(edit, range);
+	}
 
 	range->kind = range_kind;
 	range->generation = meta->generation;

@@ -58,6 +58,7 @@
 #include "catalog/storage.h"
 #include "catalog/storage_xlog.h"
 #include "lsm_compact.h"
+#include "lsm_load.h"
 #include "lsm_manifest.h"
 #include "lsm_stop.h"
 #include "lsm_vmpage.h"
@@ -274,6 +275,7 @@ lsm_truncate_release(Relation rel, LsmTable *table, BlockNumber from)
 	{
 		if (meta->ranges[i - 1].kind != LSM_RANGE_FREE || meta->ranges[i - 1].pages.start < from)
 			continue;
+		lsm_load_clean_range(edit, &meta->ranges[i - 1]);
 		lsm_edit_free_extent(edit, meta->ranges[i - 1].pages);
 		meta->ranges[i - 1] = meta->ranges[--meta->nranges];
 	}

@@ -312,8 +312,17 @@ lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatc
 	if (scratch == NULL)
 		scratch = MemoryContextAlloc(TopMemoryContext, LSM_SCRATCH_BYTES);
 
-	/* gen_lock is held: nobody sets the bit now */
-	clears = BufferIsValid(vm) && lsm_vm_page_test(BufferGetPage(vm), vm_lb);
+	/*
+	 * gen_lock is held: nobody sets the bit now.  But who has cleared it may not have logged
+	 * that yet, which our record must not come before; he has the page locked until then.
+	 */
+	clears = false;
+	if (BufferIsValid(vm))
+	{
+		LockBuffer(vm, BUFFER_LOCK_SHARE);
+		clears = lsm_vm_page_test(BufferGetPage(vm), vm_lb);
+		LockBuffer(vm, BUFFER_LOCK_UNLOCK);
+	}
 	if (clears)
 		LockBuffer(vm, BUFFER_LOCK_EXCLUSIVE);
 

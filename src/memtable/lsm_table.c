@@ -311,6 +311,43 @@ lsm_table_repin(LsmTable *table)
 	return false;
 }
 
+/*
+ * The same for redo, with gen_lock exclusively.  Race: if there is no entry, a reader might make
+ * one, and look at the file, before redo has changed it, and be told of nothing: so nobody
+ * makes an entry until lsm_table_redo_done().  No other entry may be asked for meanwhile.
+ */
+LsmTableShared *
+lsm_table_redo_begin(RelFileLocator locator)
+{
+	LsmTableKey key = {locator, -1};
+	LsmTableShared *shared;
+
+	if (lsm_shared == NULL)
+		return NULL;
+	LWLockAcquire(&lsm_shared->table_lock, LW_SHARED);
+	shared = hash_search(lsm_shared_tables, &key, HASH_FIND, NULL);
+	if (shared == NULL)
+		return NULL;
+	pg_atomic_fetch_add_u32(&shared->pins, 1);
+	LWLockRelease(&lsm_shared->table_lock);
+
+	/* exclusive, because the index may have to be dropped */
+	LWLockAcquire(&shared->gen_lock, LW_EXCLUSIVE);
+	return shared;
+}
+
+void
+lsm_table_redo_done(LsmTableShared *shared)
+{
+	if (shared != NULL)
+	{
+		LWLockRelease(&shared->gen_lock);
+		lsm_table_release(shared);
+	}
+	else if (lsm_shared != NULL)
+		LWLockRelease(&lsm_shared->table_lock);
+}
+
 /* The entry of a table if there is one, pinned; for redo. */
 LsmTableShared *
 lsm_table_lookup(RelFileLocator locator, int32 backend)
@@ -403,10 +440,12 @@ lsm_table_verify(Relation rel, LsmTable *table)
 {
 	LsmTableShared *shared = table->shared;
 	LsmMeta    *meta;
+	BlockNumber vm_lbs;
 
 	LWLockAcquire(&shared->gen_lock, LW_SHARED);
 	meta = lsm_meta_peek(rel);
-	if (!lsm_table_agrees(shared, meta))
+	vm_lbs = lsm_vm_size(rel);
+	if (!lsm_table_agrees(shared, meta) || shared->vm_lbs < vm_lbs)
 	{
 		LWLockRelease(&shared->gen_lock);
 		LWLockAcquire(&shared->gen_lock, LW_EXCLUSIVE);
@@ -417,6 +456,9 @@ lsm_table_verify(Relation rel, LsmTable *table)
 			lsm_table_adopt_meta(shared, meta);
 			shared->vm_lbs = lsm_vm_size(rel);
 		}
+
+		/* bits are set without an edit */
+		shared->vm_lbs = Max(shared->vm_lbs, vm_lbs);
 	}
 	table->verified = RecoveryInProgress() ? 0 : pg_atomic_read_u64(&shared->epoch);
 	LWLockRelease(&shared->gen_lock);

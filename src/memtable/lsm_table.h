@@ -201,6 +201,8 @@ extern LsmTable *lsm_table_open(Relation rel);
 extern void lsm_table_change(LsmTableShared *shared);
 extern void lsm_table_changed(LsmTableShared *shared);
 extern void lsm_table_forget(RelFileLocator locator, int32 backend);
+extern LsmTableShared *lsm_table_redo_begin(RelFileLocator locator);
+extern void lsm_table_redo_done(LsmTableShared *shared);
 extern LsmTableShared *lsm_table_lookup(RelFileLocator locator, int32 backend);
 extern void lsm_table_release(LsmTableShared *shared);
 extern void lsm_table_reset_shared(LsmTableShared *shared);

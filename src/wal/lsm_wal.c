@@ -14,7 +14,9 @@
 #include "access/bufmask.h"
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
+#include "access/xloginsert.h"
 #include "access/xlogutils.h"
+#include "catalog/pg_control.h"
 #include "lsm_logical.h"
 #include "lsm_manifest.h"
 #include "lsm_mvcc.h"
@@ -23,6 +25,16 @@
 #include "lsm_walpack.h"
 #include "storage/bufmgr.h"
 #include "storage/standby.h"
+
+XLogRecPtr
+lsm_wal_nothing(void)
+{
+	char		nothing = 0;
+
+	XLogBeginInsert();
+	XLogRegisterData(&nothing, sizeof(nothing));
+	return XLogInsert(RM_XLOG_ID, XLOG_NOOP);
+}
 
 static void
 lsm_redo_check_version(uint8 version)
@@ -59,9 +71,7 @@ lsm_redo_meta(XLogReaderState *record)
 	XLogRecGetBlockTag(record, 0, &locator, &fork, &block);
 	lsm_redo_conflict(xlrec->conflict_xid, locator);
 
-	shared = lsm_table_lookup(locator, -1);
-	if (shared != NULL)
-		LWLockAcquire(&shared->gen_lock, LW_EXCLUSIVE);
+	shared = lsm_table_redo_begin(locator);
 	data = XLogRecGetBlockData(record, 0, &len);
 	meta = (LsmMeta *) data;
 	buffer = XLogInitBufferForRedo(record, 0);
@@ -84,11 +94,7 @@ lsm_redo_meta(XLogReaderState *record)
 		lsm_table_adopt_meta(shared, meta);
 	}
 	UnlockReleaseBuffer(buffer);
-	if (shared != NULL)
-	{
-		LWLockRelease(&shared->gen_lock);
-		lsm_table_release(shared);
-	}
+	lsm_table_redo_done(shared);
 }
 
 /* Put the records of one block reference on its page. */
@@ -205,23 +211,15 @@ lsm_redo_append(XLogReaderState *record)
 	lsm_redo_check_version(lsm_append_version(XLogRecGetData(record)));
 	lsm_append_unpack(XLogRecGetData(record), XLogRecGetDataLen(record), &append);
 	XLogRecGetBlockTag(record, 0, &locator, &fork, &block);
-	shared = lsm_table_lookup(locator, -1);
-
-	/* exclusive, because the index may have to be dropped */
-	if (shared != NULL)
-		LWLockAcquire(&shared->gen_lock, LW_EXCLUSIVE);
+	shared = lsm_table_redo_begin(locator);
 	for (int i = 0; i < append.npages; i++)
 		lsm_redo_append_page(record, i, &append);
 	if (append.clears)
 		lsm_redo_clear_visible(record, append.npages, append.vm_lb);
-	if (shared != NULL)
-	{
-		if (shared->known && shared->incarnation == append.incarnation)
-			for (int i = 0; i < append.npages; i++)
-				lsm_redo_append_index(record, i, shared, &append);
-		LWLockRelease(&shared->gen_lock);
-		lsm_table_release(shared);
-	}
+	if (shared != NULL && shared->known && shared->incarnation == append.incarnation)
+		for (int i = 0; i < append.npages; i++)
+			lsm_redo_append_index(record, i, shared, &append);
+	lsm_table_redo_done(shared);
 }
 
 static void

@@ -136,6 +136,12 @@ typedef struct xl_lsm_logical_tuple
 	uint8		reserved[3];
 } xl_lsm_logical_tuple;
 
+/*
+ * Log a record of nothing but the current xid, if there is one.  Returns its end.  (The insert
+ * position may be behind a page header: who wants all WAL flushed needs a record of his own.)
+ */
+extern XLogRecPtr lsm_wal_nothing(void);
+
 extern void lsm_wal_register(void);
 
 #endif							/* LSM_WAL_H */
