@@ -83,3 +83,140 @@ DROP TABLE ce, ce_heap;
 DROP FUNCTION ce_query(text);
 DROP FUNCTION ce_queries();
 DROP FUNCTION ce_both(text);
+
+--
+-- The same tables in two schemas: a query of each has the same result, or error
+--
+CREATE SCHEMA ce_lsm;
+CREATE SCHEMA ce_heap;
+CREATE FUNCTION ce_do(command text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	am text;
+BEGIN
+	FOREACH am IN ARRAY ARRAY['heap', 'lsm'] LOOP
+		PERFORM set_config('search_path', 'ce_' || am || ', public', true);
+		PERFORM set_config('default_table_access_method', am, true);
+		EXECUTE command;
+	END LOOP;
+	PERFORM set_config('search_path', 'public', true);
+	PERFORM set_config('default_table_access_method', 'heap', true);
+END $$;
+CREATE FUNCTION ce_in(am text, query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	result text;
+BEGIN
+	PERFORM set_config('search_path', 'ce_' || am || ', public', true);
+	EXECUTE query INTO result;
+	PERFORM set_config('search_path', 'public', true);
+	RETURN result;
+EXCEPTION WHEN OTHERS THEN
+	RETURN SQLERRM;
+END $$;
+CREATE FUNCTION ce_compare(VARIADIC queries text[]) RETURNS TABLE (query text, result text, same bool) LANGUAGE sql AS $$
+	SELECT q, r, r IS NOT DISTINCT FROM ce_in('heap', q)
+	FROM unnest(queries) WITH ORDINALITY x(q, n), ce_in('lsm', q) r ORDER BY n;
+$$;
+
+-- an operator that returns null
+SELECT ce_do('CREATE TABLE js (id int, d jsonb) WITH (autovacuum_enabled = off)');
+SELECT ce_do($$INSERT INTO js SELECT i, CASE WHEN i % 2 = 0 THEN '{"a": 5}' ELSE '{"a": "x"}' END::jsonb FROM generate_series(1, 1500) i$$);
+SELECT count(*) AS flush FROM lsm_flush('ce_lsm.js');
+SELECT * FROM ce_compare(
+	$$SELECT count(*) FROM js WHERE d @@ '$.a > 1'$$,
+	$$SELECT count(*) FROM js WHERE d @? 'strict $.b'$$,
+	$$SELECT count(*) FILTER (WHERE d @@ '$.a > 1') FROM js$$,
+	$$SELECT count(*) FROM js WHERE d @@ ANY ('{$.a > 1, $.a == 7}'::jsonpath[])$$,
+	$$SELECT string_agg(id::text, ' ') FROM js WHERE d @@ '$.a > 1' AND id < 10$$);
+
+-- conditions are looked at in the planner's order, whether all go by column or not
+SELECT ce_do('CREATE TABLE pat (id int, active bool, p text) WITH (autovacuum_enabled = off)');
+SELECT ce_do($$INSERT INTO pat SELECT i, i > 500, CASE WHEN i <= 500 THEN '(' ELSE 'a' END FROM generate_series(1, 1500) i$$);
+SELECT count(*) AS flush FROM lsm_flush('ce_lsm.pat');
+SELECT count(*) AS major FROM lsm_major_compact('ce_lsm.pat');
+SELECT * FROM ce_compare(
+	$$SELECT count(*) FROM pat WHERE 'a1' ~ p AND active$$,
+	$$SELECT sum(length(p)) FROM pat WHERE 'a1' ~ p AND active$$,
+	$$SELECT count(p) FROM (SELECT p FROM pat WHERE active IS TRUE AND 'a1' ~ p OFFSET 0) q$$,
+	$$SELECT count(p) FROM (SELECT p FROM pat WHERE active IS TRUE AND p <> '(' AND 'a1' ~ p OFFSET 0) q$$,
+	$$SELECT count(p) FROM (SELECT p FROM pat WHERE active IS TRUE AND p LIKE 'a\' OFFSET 0) q$$,
+	$$SELECT count(p) FROM (SELECT p FROM pat WHERE active IS FALSE AND p LIKE 'a\' OFFSET 0) q$$,
+	$$SELECT count(p) FROM (SELECT p FROM pat WHERE active IS TRUE AND p LIKE 'a%' OFFSET 0) q$$,
+	$$SELECT count(p) FROM (SELECT p FROM pat WHERE active IS FALSE AND 'a1' ~ p OFFSET 0) q$$);
+
+-- FILTER is not asked about what a changed row was
+BEGIN;
+SELECT ce_do($$UPDATE pat SET p = 'b' WHERE id = 500$$);
+SELECT * FROM ce_compare(
+	$$SELECT count(*) FILTER (WHERE 'a1' ~ p) FROM pat WHERE id > 499$$,
+	$$SELECT string_agg(q::text, ' ' ORDER BY active) FROM (SELECT active, count(*) FILTER (WHERE 'a1' ~ p), count(p), count(*) FROM pat WHERE id > 499 GROUP BY active) q$$,
+	$$SELECT count(*) FILTER (WHERE 'a1' ~ p) FROM pat WHERE id > 498$$);
+ROLLBACK;
+
+-- what a lossy bitmap stands for comes first
+SELECT ce_do('CREATE INDEX pat_id ON pat USING brin (id) WITH (pages_per_range = 1)');
+SET enable_seqscan = off;
+SELECT ce_do($$UPDATE pat SET p = '[' WHERE id = 400$$);
+SELECT * FROM ce_compare(
+	$$SELECT string_agg(id::text || p, ' ') FROM pat WHERE id BETWEEN 501 AND 504 AND 'a1' ~ p$$,
+	$$SELECT string_agg(id::text || p, ' ') FROM pat WHERE id BETWEEN 500 AND 504 AND 'a1' ~ p$$);
+RESET enable_seqscan;
+
+-- strings without a collation that is known
+SELECT ce_do('CREATE TABLE coll (id int, s text COLLATE "C", b bytea, c char(8) COLLATE "C") WITH (autovacuum_enabled = off)');
+SELECT ce_do($$INSERT INTO coll SELECT i, 'x' || i, ('y' || i)::bytea, 'z' || i FROM generate_series(1, 1500) i$$);
+SELECT count(*) AS flush FROM lsm_flush('ce_lsm.coll');
+SELECT * FROM ce_compare(
+	$$SELECT id FROM coll WHERE s = (SELECT 'x5'::text COLLATE "POSIX")$$,
+	$$SELECT count(*) FROM coll WHERE s <> (SELECT 'x5'::text COLLATE "POSIX")$$,
+	$$SELECT count(*) FROM coll WHERE s < (SELECT 'a'::text COLLATE "POSIX")$$,
+	$$SELECT count(*) FROM coll WHERE s = ANY (ARRAY[(SELECT 'x5'::text COLLATE "POSIX")])$$,
+	$$SELECT count(*) FROM coll WHERE c = (SELECT 'z5'::bpchar COLLATE "POSIX")$$,
+	$$SELECT count(*) FILTER (WHERE s = (SELECT 'x5'::text COLLATE "POSIX")) FROM coll$$,
+	$$SELECT count(*) FROM coll WHERE id < 0 AND s = (SELECT 'x5'::text COLLATE "POSIX")$$,
+	$$SELECT count(*) FROM coll WHERE s = (SELECT 'x5'::text)$$,
+	$$SELECT count(*) FROM coll WHERE b = (SELECT 'y5'::bytea)$$,
+	$$SELECT count(*) FROM coll WHERE b < (SELECT 'y5'::bytea)$$);
+
+-- a subquery that no row asks for is not run
+CREATE SEQUENCE ce_asked;
+SELECT ce_do('CREATE TABLE none (x int)');
+SELECT ce_do('CREATE TABLE num (id int, v int, s text) WITH (autovacuum_enabled = off)');
+SELECT * FROM ce_compare(
+	$$SELECT count(*) FROM num WHERE id = (SELECT nextval('ce_asked')::int)$$,
+	$$SELECT string_agg(s, '') FROM num WHERE id = (SELECT nextval('ce_asked')::int)$$);
+SELECT is_called FROM ce_asked;
+CREATE FUNCTION ce_subqueries() RETURNS TABLE (query text, result text, same bool) LANGUAGE sql AS $$
+	SELECT * FROM ce_compare(
+		$q$SELECT count(*) FROM num WHERE id < 0 AND v = (SELECT 1 / count(*)::int FROM none)$q$,
+		$q$SELECT string_agg(s, '') FROM num WHERE id < 0 AND v = (SELECT 1 / count(*)::int FROM none)$q$,
+		$q$SELECT count(*) FROM num WHERE id = (SELECT x FROM none) AND v = (SELECT 1 / count(*)::int FROM none)$q$,
+		$q$SELECT count(*) FROM num WHERE id < 0 AND s LIKE (SELECT 's' || 1 / count(*)::int FROM none)$q$,
+		$q$SELECT count(*) FROM num WHERE s LIKE 't%' AND s <> (SELECT 's' || 1 / count(*)::int FROM none)$q$,
+		$q$SELECT count(*) FILTER (WHERE v = (SELECT 1 / count(*)::int FROM none)) FROM num WHERE id < 0$q$,
+		$q$SELECT count(*) FILTER (WHERE id < 0 AND v = (SELECT 1 / count(*)::int FROM none)) FROM num$q$,
+		$q$SELECT count(*) FROM num WHERE id < 1000 AND v = (SELECT 1 / count(*)::int FROM none)$q$,
+		$q$SELECT count(*) FILTER (WHERE id < 1000 AND v = (SELECT 1 / count(*)::int FROM none)) FROM num$q$,
+		$q$SELECT count(*) FROM num WHERE id > (SELECT 1) AND v < (SELECT 9) AND s <> (SELECT 's4')$q$,
+		$q$SELECT string_agg(s, ' ' ORDER BY id) FROM num WHERE id > (SELECT 1) AND v < 9 AND v > (SELECT 3) AND s <> (SELECT 's4') AND v < (SELECT 8)$q$,
+		$q$SELECT string_agg(q::text, ' ') FROM (SELECT x, (SELECT count(*) FROM num WHERE v < (SELECT x + 3) AND v > (SELECT x)), (SELECT count(*) FILTER (WHERE v < (SELECT x + 3) AND v > (SELECT x)) FROM num) FROM generate_series(0, 9, 3) x) q$q$);
+$$;
+SELECT ce_do($$INSERT INTO num SELECT i, i, 's' || i FROM generate_series(1, 10) i$$);
+SELECT * FROM ce_subqueries();
+SELECT count(*) AS flush FROM lsm_flush('ce_lsm.num');
+SELECT bool_and(same) AS same FROM ce_subqueries();
+SELECT ce_do($$INSERT INTO num SELECT i, i, 's' || i FROM generate_series(11, 3000) i$$);
+SELECT count(*) AS flush FROM lsm_flush('ce_lsm.num');
+SELECT count(*) AS major FROM lsm_major_compact('ce_lsm.num');
+SELECT bool_and(same) AS same FROM ce_subqueries();
+SELECT ce_do($$UPDATE num SET v = v + 1 WHERE id % 50 = 6$$);
+SELECT bool_and(same) AS same FROM ce_subqueries();
+SELECT * FROM ce_compare($$SELECT count(*) FROM num WHERE id <= 3000 AND v = (SELECT max(x) FROM none) AND s = (SELECT 's' || 1 / count(*)::int FROM none)$$);
+
+SET client_min_messages = warning;
+DROP SCHEMA ce_lsm, ce_heap CASCADE;
+RESET client_min_messages;
+DROP SEQUENCE ce_asked;
+DROP FUNCTION ce_do(text);
+DROP FUNCTION ce_in(text, text);
+DROP FUNCTION ce_compare(text[]);
+DROP FUNCTION ce_subqueries();

@@ -80,7 +80,7 @@ lsm_aggnode_begin_quals(LsmAggState *node)
 	lsm_columnscan_init(&node->cscan, ps, node->css.ss.ss_currentRelation, nconditions);
 	node->cscan.whole = true;
 	foreach(cell, conditions)
-		if (!lsm_columnscan_add(&node->cscan, lfirst(cell), INDEX_VAR))
+		if (!lsm_columnscan_add(&node->cscan, lfirst(cell), INDEX_VAR, false))
 		elog(ERROR, "a condition of LsmAgg is not one by column");
 
 	/*

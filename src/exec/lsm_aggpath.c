@@ -14,7 +14,8 @@
  *	  its number in the conditions (the plan's qual, for which the server then has
  *	  INDEX_VAR); the aggregates come after them.  The scan tuple is one row of them,
  *	  of which only the aggregates and the columns that rows are grouped by are set.
- *	  After the conditions of the scan, the qual has those of HAVING.
+ *	  After the conditions of the scan, in the order of a sequential scan's, the qual has
+ *	  those of HAVING.
  *
  * COSTS
  *	  Those of an LsmScan without its rows, and for each row that is left
@@ -189,7 +190,8 @@ lsm_aggpath_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path, List
 	RelOptInfo *input = list_nth(best_path->custom_private, LSM_AGGPATH_INPUT);
 	List	   *keys = list_nth(best_path->custom_private, LSM_AGGPATH_KEYS);
 	List	   *having = list_nth(best_path->custom_private, LSM_AGGPATH_HAVING);
-	List	   *conditions = extract_actual_clauses(input->baserestrictinfo, false);
+	List	   *conditions =
+		extract_actual_clauses(lsm_scanpath_order(root, input->baserestrictinfo), false);
 	RangeTblEntry *rte = planner_rt_fetch(input->relid, root);
 	Relation	table = table_open(rte->relid, NoLock);
 	int			natts = RelationGetNumberOfAttributes(table);

@@ -784,7 +784,7 @@ lsm_aggregates_make_room(LsmAggregates *aggregates, int rows)
 	MemoryContextSwitchTo(caller);
 }
 
-/* Rows of the mask that the filter lets pass, in aggregate->use. */
+/* Rows of the mask that are given to it, and its filter lets pass, in aggregate->use. */
 static void
 lsm_aggregate_filter(LsmAggregates *aggregates, LsmAggregate *aggregate,
 					 const LsmAggregateRows *rows)
@@ -798,6 +798,11 @@ lsm_aggregate_filter(LsmAggregates *aggregates, LsmAggregate *aggregate,
 	}
 	aggregate->use = aggregate->use_memory;
 	memcpy(aggregate->use, rows->mask, rows->rows);
+
+	/* they have other values now, and the block's may raise an error */
+	if (bms_is_member(aggregate->number, rows->touched))
+		for (int row = 0; row < rows->rows; row++)
+			aggregate->use[row] &= !rows->kept[row];
 	for (int i = 0; i < aggregate->nfilters; i++)
 	{
 		LsmPredicate *predicate = aggregate->filters[i];
@@ -842,13 +847,7 @@ lsm_aggregates_begin_block(LsmAggregates *aggregates, LsmAggregateRows *rows)
 		const LsmNumbers *numbers;
 
 		aggregate->use = NULL;
-		if (bms_is_member(i, rows->touched))
-		{
-			lsm_aggregate_filter(aggregates, aggregate, rows);
-			for (int row = 0; row < rows->rows; row++)
-				aggregate->use[row] &= !rows->kept[row];
-		}
-		else if (aggregate->nfilters > 0)
+		if (aggregate->nfilters > 0 || bms_is_member(i, rows->touched))
 			lsm_aggregate_filter(aggregates, aggregate, rows);
 		aggregate->summed = aggregate->use == NULL && lsm_aggregate_sum_all(aggregate, rows);
 		if (aggregate->expression == NULL || aggregate->summed ||

@@ -42,11 +42,11 @@ lsm_columnscan_has_default(LsmColumnScan *cscan, AttrNumber attnum)
 
 /* Add a condition; false: it is none that is looked at by column. */
 bool
-lsm_columnscan_add(LsmColumnScan *cscan, Expr *clause, Index varno)
+lsm_columnscan_add(LsmColumnScan *cscan, Expr *clause, Index varno, bool behind)
 {
 	LsmPredicate *predicate = lsm_predicate_make(clause, varno);
 
-	if (predicate == NULL)
+	if (predicate == NULL || (behind && predicate->may_fail))
 		return false;
 	if (lsm_columnscan_has_default(cscan, predicate->condition.attnum))
 		predicate->zones = false;
@@ -192,15 +192,55 @@ lsm_columnscan_has_zones(LsmColumnScan *cscan)
 	return false;
 }
 
-/* A table of one block is read rather than prepared for. */
+/*
+ * The next condition whose value is to be computed before the zones of a segment are asked,
+ * or NULL: the last one that waits for a value which zones need, or one before it, if no
+ * condition that has its value rules the segment out before it comes to that.
+ */
+static LsmPredicate *
+lsm_columnscan_next_waiting(LsmColumnScan *cscan, const LsmManifestEntry *entry)
+{
+	const LsmBounds *bounds;
+	LsmPredicate *first = NULL;
+	int			last = -1;
+
+	for (int i = 0; i < cscan->npredicates; i++)
+		if (cscan->predicates[i]->waits && cscan->predicates[i]->zones)
+			last = i;
+	if (last < 0)
+		return NULL;
+	bounds = lsm_segment_bounds_get(cscan->rel, ((LsmScan) cscan->scan)->table, entry);
+	for (int i = 0; i <= last && first == NULL; i++)
+	{
+		if (cscan->predicates[i]->waits)
+			first = cscan->predicates[i];
+		else if (!lsm_predicate_may_match_any(cscan->predicates[i], bounds))
+			return NULL;
+	}
+	return first;
+}
+
+/* Have what conditions compare with.  A table of one block is read rather than prepared for. */
 static bool
 lsm_columnscan_prepare_unit(void *arg, const LsmManifestEntry *entry)
 {
 	LsmColumnScan *cscan = arg;
+	LsmPredicate *waiting;
 
-	if (cscan->prepare == NULL || (cscan->batch.units == 0 && entry->blocks == 1))
+	if (cscan->prepare != NULL)
+	{
+		if (cscan->batch.units == 0 && entry->blocks == 1)
+			return false;
+		lsm_columnscan_prepare(cscan);
+		return true;
+	}
+	waiting = lsm_columnscan_next_waiting(cscan, entry);
+	if (waiting == NULL)
 		return false;
-	lsm_columnscan_prepare(cscan);
+	lsm_columnscan_asked(cscan);
+	lsm_predicate_compute(waiting);
+	lsm_predicates_join(cscan->predicates, cscan->npredicates);
+	lsm_columnscan_asks(cscan);
 	return true;
 }
 
@@ -417,6 +457,9 @@ lsm_columnscan_examine(LsmColumnScan *cscan)
 	cscan->recheck = (scan->entry.flags & LSM_SEGFLAG_VALUES) != 0;
 	for (int i = 0; i < cscan->npredicates; i++)
 	{
+		/* what a bitmap stands for comes before all conditions */
+		if (cscan->predicates[i]->may_fail && cscan->wanted_qual != NULL && cscan->batch.recheck)
+			cscan->recheck = true;
 		attnum = cscan->predicates[i]->condition.attnum;
 		if ((attnum > natts || !complete) && lsm_columnscan_has_default(cscan, attnum))
 			cscan->recheck = true;
@@ -462,17 +505,6 @@ lsm_columnscan_count_taken(LsmColumnScan *cscan, int rows)
 }
 
 /*
- * May it raise an error for some value?  Then it is looked at only for rows that the snapshot
- * sees.  Comparisons by number or by bytes never do.
- */
-static inline bool
-lsm_columnscan_may_fail(const LsmPredicate *predicate)
-{
-	return predicate->condition.kind == LSM_COND_TEST &&
-		predicate->condition.order == LSM_NUMBER_NONE && !predicate->bytes;
-}
-
-/*
  * Is it looked at for changed rows, too?  One that may fail only if no condition before it is
  * left to be looked at later: that could rule the row out.
  */
@@ -481,18 +513,21 @@ lsm_columnscan_goes_first(LsmColumnScan *cscan, int predicate)
 {
 	if (!lsm_columnscan_untouched(cscan, predicate))
 		return false;
-	for (int i = 0; i < predicate && lsm_columnscan_may_fail(cscan->predicates[predicate]); i++)
+	for (int i = 0; i < predicate && cscan->predicates[predicate]->may_fail; i++)
 		if (!lsm_columnscan_untouched(cscan, i))
 			return false;
 	return true;
 }
 
-/* Apply, of those that go first, the ones that may fail, or the others. */
+/*
+ * Apply, of those that go first, the ones that may fail, or the others.  The former are
+ * looked at only for rows that the snapshot sees.
+ */
 static int
 lsm_columnscan_apply_first(LsmColumnScan *cscan, bool may_fail, int left)
 {
 	for (int i = 0; i < cscan->npredicates && left > 0; i++)
-		if (lsm_columnscan_may_fail(cscan->predicates[i]) == may_fail &&
+		if (cscan->predicates[i]->may_fail == may_fail &&
 			!cscan->predicates[i]->joined && lsm_columnscan_goes_first(cscan, i))
 			left = lsm_columnscan_apply(cscan, cscan->predicates[i]);
 	return left;
@@ -586,8 +621,7 @@ lsm_columnscan_select_changed(LsmColumnScan *cscan)
 		lsm_columnscan_count_taken(cscan, changed - batch->nchanged);
 	}
 	for (int i = 0; i < cscan->npredicates; i++)
-		may_fail |= lsm_columnscan_may_fail(cscan->predicates[i]) &&
-			lsm_columnscan_goes_first(cscan, i);
+		may_fail |= cscan->predicates[i]->may_fail && lsm_columnscan_goes_first(cscan, i);
 	if (may_fail && batch->nchanged > 0)
 		return lsm_columnscan_select_there(cscan, left);
 	return lsm_columnscan_apply_first(cscan, true, left);
@@ -740,12 +774,30 @@ lsm_columnscan_next_unit(LsmColumnScan *cscan)
 
 /* ---- rows one by one ---- */
 
-/* Does the row in the slot meet the conditions? */
+/* Does the row in the slot meet what a bitmap stands for, if that has to be checked? */
+bool
+lsm_columnscan_in_bitmap(LsmColumnScan *cscan, TupleTableSlot *slot)
+{
+	ExprContext *econtext = cscan->ps->ps_ExprContext;
+
+	if (cscan->wanted_qual == NULL || !cscan->batch.recheck)
+		return true;
+	ResetExprContext(econtext);
+	econtext->ecxt_scantuple = slot;
+	if (ExecQual(cscan->wanted_qual, econtext))
+		return true;
+	InstrCountFiltered2(cscan->ps, 1);
+	return false;
+}
+
+/* The same, and the conditions. */
 bool
 lsm_columnscan_passes(LsmColumnScan *cscan, TupleTableSlot *slot)
 {
 	ExprContext *econtext = cscan->ps->ps_ExprContext;
 
+	if (!lsm_columnscan_in_bitmap(cscan, slot))
+		return false;
 	if (cscan->npredicates == 0)
 		return true;
 	ResetExprContext(econtext);
@@ -816,7 +868,8 @@ lsm_columnscan_store(LsmColumnScan *cscan, int row, LsmTid root, TupleTableSlot 
 	LsmScanRow	one = {.root = root,.at = row};
 
 	lsm_scan_store((LsmScan) cscan->scan, &one, slot);
-	return !cscan->recheck || lsm_columnscan_passes(cscan, slot);
+	return cscan->recheck ? lsm_columnscan_passes(cscan, slot) :
+		lsm_columnscan_in_bitmap(cscan, slot);
 }
 
 bool

@@ -75,6 +75,7 @@ struct LsmColumnScan
 	LsmScanShared *shared;
 	TableScanDesc scan;
 	LsmWanted  *wanted;			/* of a bitmap scan, or NULL */
+	ExprState  *wanted_qual;	/* what the bitmap stands for */
 	LsmWantedShare *wanted_share;	/* of a parallel one */
 	dsa_area   *dsa;			/* where its bitmap is */
 	LsmBatchScan batch;
@@ -115,13 +116,14 @@ struct LsmColumnScan
 
 /*
  * Begin to make one: conditions are added, then it is finished; the clauses' Vars
- * have that varno and the numbers of the table's columns.
+ * have that varno and the numbers of the table's columns.  One may be added in front of others
+ * that come before it in the qual (behind), if it raises no errors.
  */
 extern void lsm_columnscan_init(LsmColumnScan *cscan, PlanState *ps, Relation rel, int max);
-extern bool lsm_columnscan_add(LsmColumnScan *cscan, Expr *clause, Index varno);
+extern bool lsm_columnscan_add(LsmColumnScan *cscan, Expr *clause, Index varno, bool behind);
 extern void lsm_columnscan_ask(LsmColumnScan *cscan, Node *expr, Index varno);
 
-/* Running: start (which evaluates conditions' values), units, end or rescan. */
+/* Running: start (which evaluates conditions' values but for subqueries), units, end or rescan. */
 extern void lsm_columnscan_start(LsmColumnScan *cscan);
 extern void lsm_columnscan_want(LsmColumnScan *cscan, PlanState *bitmap);
 extern bool lsm_columnscan_next_unit(LsmColumnScan *cscan);
@@ -142,6 +144,7 @@ extern void lsm_columnscan_fetch_kept(LsmColumnScan *cscan, int number, TupleTab
 /* Store a row of the block as a whole; false: it does not meet the conditions. */
 extern bool lsm_columnscan_store(LsmColumnScan *cscan, int row, LsmTid root,
 								 TupleTableSlot *slot);
+extern bool lsm_columnscan_in_bitmap(LsmColumnScan *cscan, TupleTableSlot *slot);
 extern bool lsm_columnscan_passes(LsmColumnScan *cscan, TupleTableSlot *slot);
 
 /* After a stop: the next row of the scan, in either direction, whatever the conditions. */

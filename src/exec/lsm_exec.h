@@ -42,6 +42,7 @@ typedef struct LsmScanCost
 extern void lsm_scanpath_install(void);
 extern Index lsm_scanpath_level(List *restrictions);
 extern bool lsm_scanpath_may_lead(RestrictInfo *restriction, Index level);
+extern List *lsm_scanpath_order(PlannerInfo *root, List *restrictions);
 extern double lsm_scanpath_correlation(PlannerInfo *root, RelOptInfo *rel, AttrNumber attnum);
 extern CustomPath *lsm_scanpath_make(PlannerInfo *root, RelOptInfo *rel, const LsmScanCost *cost,
 									 Relids required_outer, int workers);

@@ -149,6 +149,27 @@ lsm_predicate_string_pair(Oid coltype, Oid valtype)
 		(coltype == BPCHAROID) == (valtype == BPCHAROID);
 }
 
+/*
+ * Are strings compared by a collation that is not known?  The server raises an error where it
+ * comes to do that.
+ */
+static bool
+lsm_predicate_lacks_collation(const LsmPredicate *predicate)
+{
+	return !OidIsValid(predicate->collation) && OidIsValid(get_typcollation(predicate->coltype));
+}
+
+/*
+ * May the operator's function raise an error for some value?  Comparisons by number or by
+ * bytes do without it.
+ */
+static bool
+lsm_predicate_call_may_fail(const LsmPredicate *predicate)
+{
+	return !get_func_leakproof(predicate->function.fn_oid) ||
+		lsm_predicate_lacks_collation(predicate);
+}
+
 static bool
 lsm_predicate_deterministic(Oid collation)
 {
@@ -202,8 +223,7 @@ lsm_predicate_classify_prefix(LsmPredicate *predicate)
 	LsmPrefix	prefix;
 
 	/* newer servers raise an error where the collation is not known */
-	if (predicate->array || predicate->swapped ||
-		(predicate->coltype != BYTEAOID && !OidIsValid(predicate->collation)) ||
+	if (predicate->array || predicate->swapped || lsm_predicate_lacks_collation(predicate) ||
 		!lsm_predicate_deterministic(predicate->collation))
 		return;
 	predicate->strategy = LSM_STRATEGY_PREFIX;
@@ -212,6 +232,7 @@ lsm_predicate_classify_prefix(LsmPredicate *predicate)
 	{
 		lsm_predicate_get_prefix(predicate->function.fn_oid, pattern->constvalue, &prefix);
 		predicate->zones = prefix.len > 0;
+		predicate->may_fail = prefix.fails;
 	}
 }
 
@@ -231,15 +252,20 @@ lsm_predicate_classify(LsmPredicate *predicate, Oid opno)
 	condition->outside = predicate->all;
 	if (lsm_predicate_is_prefix(predicate->function.fn_oid, coltype))
 	{
+		predicate->may_fail = lsm_predicate_call_may_fail(predicate);
 		lsm_predicate_classify_prefix(predicate);
 		return;
 	}
 	if (predicate->strategy == 0 ||
 		(predicate->array && predicate->strategy !=
 		 (predicate->all ? LSM_STRATEGY_NE : BTEqualStrategyNumber)))
+	{
+		predicate->may_fail = lsm_predicate_call_may_fail(predicate);
 		return;
+	}
 	predicate->bytes = lsm_predicate_string_pair(coltype, predicate->valtype) &&
 		(predicate->strategy == BTEqualStrategyNumber || predicate->strategy == LSM_STRATEGY_NE) &&
+		!lsm_predicate_lacks_collation(predicate) &&
 		lsm_predicate_deterministic(predicate->collation);
 	if (lsm_predicate_pair(coltype, predicate->valtype) &&
 		lsm_predicate_order(coltype) != LSM_NUMBER_NONE)
@@ -260,9 +286,12 @@ lsm_predicate_classify(LsmPredicate *predicate, Oid opno)
 		predicate->zones = predicate->strategy == BTEqualStrategyNumber;
 	else
 		predicate->zones = lsm_predicate_string_pair(coltype, predicate->valtype) &&
+			!lsm_predicate_lacks_collation(predicate) &&
 			(!OidIsValid(predicate->collation) ||
 			 lsm_compat_collate_is_c(predicate->collation)) &&
 			predicate->strategy != LSM_STRATEGY_NE;
+	if (condition->kind == LSM_COND_TEST && !predicate->bytes)
+		predicate->may_fail = lsm_predicate_call_may_fail(predicate);
 }
 
 static LsmPredicate *
@@ -393,6 +422,16 @@ lsm_predicate_make(Expr *clause, Index varno)
 
 /* ---- values ---- */
 
+static bool
+lsm_predicate_params_walker(Node *node, Bitmapset **params)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC)
+		*params = bms_add_member(*params, ((Param *) node)->paramid);
+	return expression_tree_walker(node, lsm_predicate_params_walker, params);
+}
+
 void
 lsm_predicate_init(LsmPredicate *predicate, PlanState *parent)
 {
@@ -402,6 +441,7 @@ lsm_predicate_init(LsmPredicate *predicate, PlanState *parent)
 	if (predicate->expr == NULL)
 		return;
 	predicate->state = ExecInitExpr(predicate->expr, parent);
+	(void) lsm_predicate_params_walker((Node *) predicate->expr, &predicate->params);
 	predicate->context = AllocSetContextCreate(CurrentMemoryContext, "lsm predicate",
 											   ALLOCSET_SMALL_SIZES);
 }
@@ -716,9 +756,33 @@ lsm_predicate_start_near(LsmPredicate *predicate)
 	}
 }
 
-/* Evaluate what the column is compared with. */
+/* Is one of its parameters the value of a subquery that has not run? */
+static bool
+lsm_predicate_asks_subquery(const LsmPredicate *predicate)
+{
+	int			param = -1;
+
+	while ((param = bms_next_member(predicate->params, param)) >= 0)
+		if (predicate->econtext->ecxt_param_exec_vals[param].execPlan != NULL)
+			return true;
+	return false;
+}
+
 void
 lsm_predicate_start(LsmPredicate *predicate, ExprContext *econtext)
+{
+	predicate->never = false;
+	predicate->zone.uid = 0;
+	predicate->segment = 0;
+	predicate->econtext = econtext;
+	predicate->waits = lsm_predicate_asks_subquery(predicate);
+	if (predicate->expr != NULL && !predicate->waits)
+		lsm_predicate_compute(predicate);
+}
+
+/* Evaluate what the column is compared with. */
+void
+lsm_predicate_compute(LsmPredicate *predicate)
 {
 	LsmCondition *condition = &predicate->condition;
 	MemoryContext caller;
@@ -727,14 +791,10 @@ lsm_predicate_start(LsmPredicate *predicate, ExprContext *econtext)
 	int16		typlen;
 	bool		typbyval;
 
-	predicate->never = false;
-	predicate->zone.uid = 0;
-	predicate->segment = 0;
-	if (predicate->expr == NULL)
-		return;
 	MemoryContextReset(predicate->context);
 	memset(predicate->scaled, 0, sizeof(predicate->scaled));
-	value = ExecEvalExprSwitchContext(predicate->state, econtext, &isnull);
+	value = ExecEvalExprSwitchContext(predicate->state, predicate->econtext, &isnull);
+	predicate->waits = false;
 	if (isnull)
 	{
 		predicate->never = true;
@@ -816,6 +876,22 @@ lsm_predicate_search(LsmPredicate *predicate, Datum value,
 	return lo;
 }
 
+/* Call the operator's function.  It may return null, which is not true. */
+static bool
+lsm_predicate_call(LsmPredicate *predicate, Datum left, Datum right)
+{
+	LOCAL_FCINFO(call, 2);
+	Datum		result;
+
+	InitFunctionCallInfoData(*call, &predicate->function, 2, predicate->collation, NULL, NULL);
+	call->args[0].value = left;
+	call->args[0].isnull = false;
+	call->args[1].value = right;
+	call->args[1].isnull = false;
+	result = FunctionCallInvoke(call);
+	return !call->isnull && DatumGetBool(result);
+}
+
 static bool
 lsm_predicate_test_one(LsmPredicate *predicate, Datum column, Datum value)
 {
@@ -830,10 +906,8 @@ lsm_predicate_test_one(LsmPredicate *predicate, Datum column, Datum value)
 			return true;
 	}
 	if (predicate->swapped)
-		return DatumGetBool(FunctionCall2Coll(&predicate->function, predicate->collation,
-											  value, column));
-	return DatumGetBool(FunctionCall2Coll(&predicate->function, predicate->collation,
-										  column, value));
+		return lsm_predicate_call(predicate, value, column);
+	return lsm_predicate_call(predicate, column, value);
 }
 
 static bool
@@ -863,7 +937,8 @@ lsm_predicate_is_range(const LsmPredicate *predicate)
 {
 	const LsmCondition *condition = &predicate->condition;
 
-	return !predicate->never && condition->kind == LSM_COND_RANGE && !condition->outside;
+	return !predicate->waits && !predicate->never && condition->kind == LSM_COND_RANGE &&
+		!condition->outside;
 }
 
 void
@@ -900,6 +975,12 @@ lsm_predicate_select(LsmPredicate *predicate, LsmBlock *block, uint8 *mask)
 	MemoryContext caller;
 	int			left;
 
+	if (predicate->waits)
+	{
+		if (memchr(mask, 1, lsm_block_rows(block)) == NULL)
+			return 0;
+		lsm_predicate_compute(predicate);
+	}
 	if (predicate->never)
 	{
 		memset(mask, 0, lsm_block_rows(block));
@@ -1031,7 +1112,7 @@ lsm_predicate_may_match(LsmPredicate *predicate, LsmSegmentReader *reader, uint3
 {
 	if (predicate->never)
 		return false;
-	if (!predicate->zones ||
+	if (!predicate->zones || predicate->waits ||
 		lsm_segment_column_type(reader, predicate->condition.attnum) != predicate->coltype)
 		return true;
 	if (!lsm_segment_is_zone(reader, blockno, &predicate->zone))
@@ -1047,7 +1128,7 @@ lsm_predicate_may_match_any(LsmPredicate *predicate, const LsmBounds *bounds)
 {
 	if (predicate->never)
 		return false;
-	if (!predicate->zones || bounds == NULL ||
+	if (!predicate->zones || predicate->waits || bounds == NULL ||
 		lsm_bounds_column_type(bounds, predicate->condition.attnum) != predicate->coltype)
 		return true;
 	if (predicate->segment != lsm_bounds_uid(bounds))
@@ -1125,7 +1206,7 @@ lsm_predicate_must_match(LsmPredicate *predicate, LsmSegmentReader *reader, uint
 	LsmZone		zone;
 	bool		settled;
 
-	if (predicate->never || !predicate->zones ||
+	if (predicate->never || !predicate->zones || predicate->waits ||
 		lsm_segment_column_type(reader, attnum) != predicate->coltype)
 		return false;
 	caller = MemoryContextSwitchTo(predicate->scratch);

@@ -30,6 +30,7 @@ typedef struct LsmPrefix
 	const char *bytes;
 	Size		len;			/* 0: in any way */
 	bool		all;			/* all that begin so do */
+	bool		fails;			/* a string that gets to its end is an error */
 } LsmPrefix;
 
 typedef struct LsmPredicate
@@ -45,13 +46,19 @@ typedef struct LsmPredicate
 								 * operator */
 	bool		near;			/* a time that zone maps know a range for only */
 	bool		swapped;		/* the column is the right argument */
+	bool		may_fail;		/* it may raise an error for some value */
 	Oid			collation;
 	FmgrInfo	function;		/* of the operator */
 	FmgrInfo	compare;		/* of zones' bounds; fn_oid 0: none */
 	Expr	   *expr;			/* what the column is compared with, or NULL */
 	Oid			valtype;
 	ExprState  *state;
+	Bitmapset  *params;			/* of the plan, in expr */
 	/* set by lsm_predicate_start() */
+	ExprContext *econtext;
+	bool		waits;			/* its value is that of a subquery that has
+								 * not run yet */
+	/* set when the value has been computed */
 	bool		never;			/* no row meets it */
 	bool		joined;			/* another one's condition has it in also */
 	Datum		value;
@@ -81,9 +88,14 @@ typedef struct LsmPredicate
  */
 extern LsmPredicate *lsm_predicate_make(Expr *clause, Index varno);
 
-/* Prepare the expression, then, at each scan, evaluate it. */
+/*
+ * Prepare the expression, then, at each scan, evaluate it.  Subqueries are not run for that
+ * before the first row comes to the condition, or the caller wants the value; until then
+ * zone maps tell nothing.
+ */
 extern void lsm_predicate_init(LsmPredicate *predicate, PlanState *parent);
 extern void lsm_predicate_start(LsmPredicate *predicate, ExprContext *econtext);
+extern void lsm_predicate_compute(LsmPredicate *predicate);
 
 /*
  * Of predicates that have been started, let ranges of one column be looked at together:

@@ -40,6 +40,7 @@ lsm_predicate_get_prefix(Oid function, Datum value, LsmPrefix *prefix)
 	Size		i = 0;
 
 	prefix->bytes = fixed;
+	prefix->fails = false;
 	if (function == F_STARTS_WITH)
 	{
 		memcpy(fixed, bytes, len);
@@ -56,6 +57,8 @@ lsm_predicate_get_prefix(Oid function, Datum value, LsmPrefix *prefix)
 			fixed[n++] = bytes[i++];
 	}
 	prefix->len = n;
+	for (Size end = len; end > 0 && bytes[end - 1] == '\\'; end--)
+		prefix->fails = !prefix->fails;
 	prefix->all = i < len;
 	for (; i < len; i++)
 		prefix->all &= bytes[i] == '%';

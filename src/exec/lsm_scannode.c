@@ -10,7 +10,8 @@
  *
  * The plan has all conditions in its qual, so that it is shown, and its parameters
  * and dependencies found, as a sequential scan's; custom_private says which of them
- * are looked at by column.  The node's own qual has the others, from the first block
+ * are looked at by column, unless they may raise an error and come behind one that is
+ * not.  The node's own qual has the others, from the first block
  * on whose columns are looked at: until then it has all, and a short statement over a
  * small table of changed rows never pays for preparing columns.
  * LsmBitmapScan is the same of the rows that a bitmap tells of.  It runs the bitmap's
@@ -54,7 +55,6 @@ typedef struct LsmScanState
 	int			ncolumns;
 	LsmScanColumn *columns;
 	bool		requalified;	/* qual is another than ExecScan() knows */
-	ExprState  *bitmap_qual;	/* what the bitmap stands for, or NULL */
 	bool		by_row;			/* it was turned around */
 	bool		done;
 	int			room;			/* of roots */
@@ -92,7 +92,7 @@ lsm_scannode_prepare(LsmColumnScan *cscan)
 	foreach(cell, plan->scan.plan.qual)
 	{
 		if (list_member_int(plan->custom_private, number++) &&
-			lsm_columnscan_add(cscan, lfirst(cell), plan->scan.scanrelid))
+			lsm_columnscan_add(cscan, lfirst(cell), plan->scan.scanrelid, rest != NIL))
 			batch = lappend(batch, lfirst(cell));
 		else
 			rest = lappend(rest, lfirst(cell));
@@ -148,7 +148,7 @@ lsm_scannode_begin(CustomScanState *css, EState *estate, int eflags)
 		outerPlanState(css) = ExecInitNode(outerPlan(plan), estate, eflags);
 		lsm_columnscan_ask(&node->cscan, (Node *) plan->custom_exprs, plan->scan.scanrelid);
 		lsm_scannode_columns(node);
-		node->bitmap_qual = ExecInitQual(plan->custom_exprs, ps);
+		node->cscan.wanted_qual = ExecInitQual(plan->custom_exprs, ps);
 	}
 }
 
@@ -232,29 +232,14 @@ lsm_scannode_next(LsmScanState *node, TupleTableSlot *slot)
 		if (cscan->simple)
 		{
 			lsm_scannode_store(node, row, slot);
-			return true;
+			if (lsm_columnscan_in_bitmap(cscan, slot))
+				return true;
 		}
-		if (lsm_columnscan_store(cscan, row, node->roots[row], slot))
+		else if (lsm_columnscan_store(cscan, row, node->roots[row], slot))
 			return true;
+		CHECK_FOR_INTERRUPTS();
 	}
 	return lsm_columnscan_fetch(cscan, slot, -1, &scan->current);
-}
-
-/* Does a row meet the condition that the bitmap stands for, if it is to be checked? */
-static bool
-lsm_scannode_in_bitmap(LsmScanState *node, TupleTableSlot *slot)
-{
-	ExprContext *econtext = node->css.ss.ps.ps_ExprContext;
-
-	if (node->bitmap_qual == NULL || !node->cscan.batch.recheck)
-		return true;
-	ResetExprContext(econtext);
-	econtext->ecxt_scantuple = slot;
-	if (ExecQual(node->bitmap_qual, econtext))
-		return true;
-	InstrCountFiltered2(&node->css.ss.ps, 1);
-	ExecClearTuple(slot);
-	return false;
 }
 
 /* Row by row, in any direction. */
@@ -298,12 +283,8 @@ lsm_scannode_access(ScanState *ss)
 		return lsm_scannode_next_row(node, direction, slot);
 	while (!node->done && !node->requalified)
 	{
-		while (lsm_scannode_next(node, slot))
-		{
-			if (lsm_scannode_in_bitmap(node, slot))
-				return slot;
-			CHECK_FOR_INTERRUPTS();
-		}
+		if (lsm_scannode_next(node, slot))
+			return slot;
 		if (!lsm_columnscan_next_unit(&node->cscan))
 			node->done = true;
 		else if (node->cscan.nselected > 0)
@@ -320,7 +301,7 @@ lsm_scannode_recheck(ScanState *ss, TupleTableSlot *slot)
 	LsmColumnScan *cscan = &node->cscan;
 
 	ss->ps.ps_ExprContext->ecxt_scantuple = slot;
-	if (node->bitmap_qual != NULL && !ExecQual(node->bitmap_qual, ss->ps.ps_ExprContext))
+	if (cscan->wanted_qual != NULL && !ExecQual(cscan->wanted_qual, ss->ps.ps_ExprContext))
 		return false;
 	return cscan->npredicates == 0 || ExecQual(cscan->qual, ss->ps.ps_ExprContext);
 }

@@ -28,6 +28,11 @@
  *	  not come before one of a security barrier: only those are taken that are of the
  *	  lowest level there is, or leakproof.
  *
+ * ERRORS
+ *	  A condition that may raise an error must not come before one that could rule the
+ *	  row out: it is looked at by column only if all are that precede it in the qual.
+ *	  The executor sees to that; here it is known for the costs.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -90,6 +95,44 @@ lsm_scanpath_may_lead(RestrictInfo *restriction, Index level)
 {
 	return !restriction->pseudoconstant &&
 		(restriction->security_level <= level || restriction->leakproof);
+}
+
+/* Does the server's planner put a restriction before another one, however they are listed? */
+static bool
+lsm_scanpath_precedes(PlannerInfo *root, RestrictInfo *a, RestrictInfo *b)
+{
+	RestrictInfo *both[2] = {a, b};
+	Index		levels[2];
+	QualCost	costs[2];
+
+	for (int i = 0; i < 2; i++)
+	{
+		cost_qual_eval_node(&costs[i], (Node *) both[i], root);
+		levels[i] = both[i]->security_level;
+		/* one that is leakproof may come early, unless it costs a lot */
+		if (both[i]->leakproof && costs[i].per_tuple < 10 * cpu_operator_cost)
+			levels[i] = 0;
+	}
+	return levels[0] < levels[1] ||
+		(levels[0] == levels[1] && costs[0].per_tuple < costs[1].per_tuple);
+}
+
+/* Restrictions in the order in which a scan's qual has them (see order_qual_clauses()). */
+List *
+lsm_scanpath_order(PlannerInfo *root, List *restrictions)
+{
+	List	   *ordered = NIL;
+	ListCell   *cell;
+
+	foreach(cell, restrictions)
+	{
+		int			at = list_length(ordered);
+
+		while (at > 0 && lsm_scanpath_precedes(root, lfirst(cell), list_nth(ordered, at - 1)))
+			at--;
+		ordered = list_insert_nth(ordered, at, lfirst(cell));
+	}
+	return ordered;
 }
 
 static bool
@@ -221,11 +264,12 @@ lsm_scanpath_conditions(PlannerInfo *root, RelOptInfo *rel, List *restrictions, 
 {
 	Index		level = lsm_scanpath_level(restrictions);
 	List	  **columns = palloc0(Max(rel->max_attr, 1) * sizeof(List *));
+	bool		behind = false;
 	ListCell   *cell;
 
 	memset(cost, 0, sizeof(*cost));
 	cost->read = 1;
-	foreach(cell, restrictions)
+	foreach(cell, lsm_scanpath_order(root, restrictions))
 	{
 		RestrictInfo *restriction = lfirst_node(RestrictInfo, cell);
 		LsmPredicate *predicate = NULL;
@@ -234,8 +278,9 @@ lsm_scanpath_conditions(PlannerInfo *root, RelOptInfo *rel, List *restrictions, 
 		if (lsm_scanpath_may_lead(restriction, level))
 			predicate = lsm_predicate_make(restriction->clause, rel->relid);
 		cost_qual_eval_node(&one, (Node *) restriction, root);
-		if (predicate == NULL)
+		if (predicate == NULL || (behind && predicate->may_fail))
 		{
+			behind |= !restriction->pseudoconstant;
 			cost->rest.startup += one.startup;
 			cost->rest.per_tuple += one.per_tuple;
 			cost->nrest++;
