@@ -141,6 +141,13 @@ SELECT lsm_test_pick('base*16:0-9:3:1000');
 SELECT lsm_test_pick('base*16:0-9:4:1000');
 SELECT lsm_test_pick('base:0-9:64:1 base*17:10-19:3:1000 base:500-999:64:1');
 SELECT lsm_test_pick('medium=2 base*17:0-9:3:1000');
+-- not those between which there are blocks without rows
+SELECT lsm_test_pick('base*20:0-9:3:1000:apart');
+SELECT lsm_test_pick('base*15:0-9:3:1000 base:200-209:3:1000:apart base*14:210-219:3:1000');
+SELECT lsm_test_pick('base*15:0-9:3:1000 base:200-209:3:1000:apart base*15:210-219:3:1000');
+-- a job that came to nothing keeps no other from being done
+SELECT lsm_test_pick('misplaced=3 base*16:0-9:3:1000');
+SELECT lsm_test_pick('spent=8 misplaced=3 base*16:0-9:3:1000');
 -- in a table of many segments, of less than a quarter of one
 SELECT lsm_test_pick('base*1024:0-9:6:1000');
 SELECT lsm_test_pick('base*1025:0-9:6:1000');

@@ -269,7 +269,9 @@ lsm_stat_read_manifest(Relation rel, LsmStatSizes *sizes)
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
 		if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED &&
-			error->sqlerrcode != ERRCODE_UNDEFINED_FILE)
+			error->sqlerrcode != ERRCODE_UNDEFINED_FILE &&
+			error->sqlerrcode != ERRCODE_IO_ERROR &&
+			error->sqlerrcode != ERRCODE_INSUFFICIENT_PRIVILEGE)
 			ReThrowError(error);
 		FreeErrorData(error);
 		good = false;

@@ -80,6 +80,8 @@ typedef struct LsmDeadRoots
 	uint64		limit;			/* what parallel workers have room for; 0:
 								 * none */
 	List	   *uids;			/* of the lists that they come from: uint64 * */
+	uint64	   *lists;			/* uids of all that this VACUUM takes, sorted */
+	int			nlists;
 } LsmDeadRoots;
 
 static int
@@ -98,6 +100,45 @@ lsm_dead_callback(ItemPointer itemptr, void *state)
 	LsmTid		root = lsm_tid_from_pointer(itemptr);
 
 	return bsearch(&root, dead->roots, dead->n, sizeof(LsmTid), lsm_tid_cmp) != NULL;
+}
+
+static inline bool
+lsm_entry_is_dead_list(const LsmManifestEntry *entry)
+{
+	return entry->type == LSM_ENTRY_SEGMENT && entry->kind == LSM_SEGKIND_DEAD;
+}
+
+static int
+lsm_uid_cmp(const void *a, const void *b)
+{
+	uint64		x = *(const uint64 *) a;
+	uint64		y = *(const uint64 *) b;
+
+	return x < y ? -1 : x > y;
+}
+
+/*
+ * The lists that this VACUUM takes.  Others may come all the time, and each would have it scan
+ * the indexes once more: they are left to the next one.
+ */
+static void
+lsm_dead_note_lists(Relation rel, LsmTable *table, LsmDeadRoots *dead)
+{
+	LsmView    *view = lsm_view_get(rel, table);
+
+	dead->lists = MemoryContextAllocHuge(CurrentMemoryContext,
+										 Max(view->nentries, 1) * sizeof(uint64));
+	dead->nlists = 0;
+	for (int i = 0; i < view->nentries; i++)
+		if (lsm_entry_is_dead_list(&view->entries[i]))
+			dead->lists[dead->nlists++] = view->entries[i].uid;
+	qsort(dead->lists, dead->nlists, sizeof(uint64), lsm_uid_cmp);
+}
+
+static bool
+lsm_dead_is_known(const LsmDeadRoots *dead, uint64 uid)
+{
+	return bsearch(&uid, dead->lists, dead->nlists, sizeof(uint64), lsm_uid_cmp) != NULL;
 }
 
 /*
@@ -122,7 +163,7 @@ restart:
 		LsmTid	   *roots;
 		uint64	   *uid;
 
-		if (entry->type != LSM_ENTRY_SEGMENT || entry->kind != LSM_SEGKIND_DEAD)
+		if (!lsm_entry_is_dead_list(entry) || !lsm_dead_is_known(dead, entry->uid))
 			continue;
 		if (dead->n > 0 && dead->n + entry->dead > dead->max)
 			continue;
@@ -505,7 +546,7 @@ lsm_vacuum_compact_worth(LsmVacuum *vacuum)
 
 		CHECK_FOR_INTERRUPTS();
 		lsm_resolve_segments(vacuum->rel);
-		done = !lsm_pick_job(vacuum->rel, &decision) || decision.kind == LSM_JOB_RESOLVE ||
+		done = !lsm_pick_job(vacuum->rel, 0, &decision) || decision.kind == LSM_JOB_RESOLVE ||
 			decision.kind == LSM_JOB_MOVE || (decision.cold && vacuum->store_failed);
 		if (done)
 		{
@@ -654,6 +695,7 @@ static void
 lsm_vacuum_indexes(LsmVacuum *vacuum)
 {
 	lsm_vacuum_begin_indexes(vacuum);
+	lsm_dead_note_lists(vacuum->rel, vacuum->table, &vacuum->dead);
 	while (vacuum->cleanup)
 	{
 		lsm_compat_vacuum_delay();

@@ -324,10 +324,14 @@ lsm_compact_row(LsmCompact *compact, LsmTid root, bool has_bottom, bool bottom_k
 bool
 lsm_compact_in_rowlog(LsmCompact *compact, LsmTid root)
 {
-	for (int i = 0; i < compact->nranges; i++)
-		if (LSM_TID_LB(root) >= compact->ranges[i].lb &&
-			LSM_TID_LB(root) < lsm_range_end_lb(&compact->ranges[i]))
+	for (uint32 i = 0; compact->meta != NULL && i < compact->meta->nranges; i++)
+	{
+		const LsmRowRange *range = &compact->meta->ranges[i];
+
+		if (range->kind == LSM_RANGE_ROOT && LSM_TID_LB(root) >= range->lb &&
+			LSM_TID_LB(root) < lsm_range_end_lb(range))
 			return true;
+	}
 	return false;
 }
 

@@ -148,6 +148,7 @@ typedef struct LsmOutput
 	uint32		gen_lo;
 	uint32		gen_hi;
 	uint32		expected_pages;
+	uint32		last_pages;		/* of the segment before, 0: there is none */
 	uint64		segment_bytes;	/* that end a segment */
 	uint32		break_lbs;		/* so many LBs without rows end a segment; 0:
 								 * none do */
@@ -283,10 +284,7 @@ typedef struct LsmCompact
 	LsmMerge   *merge;
 	int			ncursors;
 	LsmCursor  *cursors;		/* newest segment first */
-	int			nranges;		/* root ranges of the row log at the beginning */
-	LsmRowRange *ranges;
-	uint32		nfree_lbs;		/* the same for LBs that new rows may have */
-	LsmFreeLbs	free_lbs[LSM_MAX_FREE_LBS];
+	const LsmMeta *meta;		/* major: at the beginning */
 
 	/*
 	 * minor: base segments below, and how many bytes of them one increment is

@@ -296,6 +296,7 @@ lsm_flush_swap(LsmFlush *flush, LsmJobStats *stats)
 	LsmEdit    *edit;
 	LsmMeta    *meta;
 	bool		leftover = false;
+	bool		older = false;	/* and from an earlier flush */
 
 	lsm_progress_phase(LSM_PHASE_SWAPPING);
 	LSM_STOP("flush-before-swap");
@@ -313,6 +314,7 @@ lsm_flush_swap(LsmFlush *flush, LsmJobStats *stats)
 		if (range->kind == LSM_RANGE_ROOT && !lsm_flush_has_range(flush, range))
 		{
 			leftover = true;
+			older = older || range->generation < flush->generation;
 			continue;
 		}
 		range->kind = LSM_RANGE_FREE;
@@ -325,7 +327,7 @@ lsm_flush_swap(LsmFlush *flush, LsmJobStats *stats)
 	lsm_edit_retire_values(edit, flush->generation);
 	if (!leftover)
 		meta->leftover_xid = 0;
-	else if (meta->leftover_xid == 0)
+	else if (!older || meta->leftover_xid == 0)
 		meta->leftover_xid = meta->flushing_xid;
 	meta->flushing = 0;
 	meta->flushing_xid = 0;

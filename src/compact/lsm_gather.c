@@ -14,6 +14,7 @@
 #include "lsm_cold.h"
 #include "lsm_cold_move.h"
 #include "lsm_compact.h"
+#include "lsm_lbs.h"
 #include "lsm_options.h"
 #include "lsm_pick.h"
 #include "miscadmin.h"
@@ -104,7 +105,16 @@ lsm_gather_view(const LsmView *view, const LsmHorizons *horizons, LsmPickFacts *
 	facts->base = MemoryContextAllocHuge(CurrentMemoryContext,
 										 Max(view->nbase, 1) * sizeof(LsmPickSegment));
 	for (int i = 0; i < view->nbase; i++)
+	{
 		lsm_gather_segment(view->base[i], horizons, &facts->base[i]);
+
+		/* this counts for small ones only */
+		if (i > 0 && view->base[i]->stored_bytes < facts->segment_bytes / 4 &&
+			view->base[i - 1]->stored_bytes < facts->segment_bytes / 4)
+			facts->base[i].apart = lsm_lbs_apart(&view->meta, lsm_lbs_break(&view->meta),
+												 view->base[i - 1]->last_tid,
+												 view->base[i]->first_tid);
+	}
 	facts->nincrements = view->nincrements;
 	facts->increments = MemoryContextAllocHuge(CurrentMemoryContext,
 											   Max(view->nincrements, 1) * sizeof(LsmPickSegment));
@@ -251,11 +261,12 @@ lsm_pick_gather(Relation rel, LsmPickFacts *facts)
 }
 
 bool
-lsm_pick_job(Relation rel, LsmPickDecision *decision)
+lsm_pick_job(Relation rel, int spent, LsmPickDecision *decision)
 {
 	LsmPickFacts facts;
 
 	lsm_pick_gather(rel, &facts);
+	facts.spent = spent;
 	lsm_pick(&facts, decision);
 	pfree(facts.base);
 	pfree(facts.increments);

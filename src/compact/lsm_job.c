@@ -219,7 +219,7 @@ lsm_job_ask(Relation rel)
 
 	if (watched || lsm_compaction_workers == 0 || RelationUsesLocalBuffers(rel))
 		return;
-	if (lsm_pick_job(rel, &decision))
+	if (lsm_pick_job(rel, 0, &decision))
 		lsm_worker_request(rel);
 	else if (lsm_pick_later(rel))
 		lsm_worker_request_later(rel, LSM_JOB_LATER_S);

@@ -27,6 +27,7 @@
 #include "lsm_cold.h"
 #include "lsm_cold_move.h"
 #include "lsm_compact.h"
+#include "lsm_lbs.h"
 #include "lsm_pick.h"
 #include "lsm_sharedcache.h"
 #include "lsm_stop.h"
@@ -110,24 +111,11 @@ lsm_base_needs_rewrite(LsmCompact *compact, const LsmManifestEntry *entry)
 	return aborted && entry->max_xid < compact->merge->horizons.settled;
 }
 
-/*
- * Did a range that a flush had left in the row log, or LBs that new rows have or may
- * have one day, lie between two neighbours in the baseline?  Such rows will come
- * between them as a segment (I13).
- */
 static bool
-lsm_compact_range_between(LsmCompact *compact, LsmTid left, LsmTid right)
+lsm_compact_apart(LsmCompact *compact, const LsmManifestEntry *left, const LsmManifestEntry *right)
 {
-	if (LSM_TID_LB(right) - LSM_TID_LB(left) > compact->merge->bottom.break_lbs)
-		return true;
-	for (uint32 i = 0; i < compact->nfree_lbs; i++)
-		if (LSM_TID(compact->free_lbs[i].lb, 0) > left &&
-			LSM_TID(compact->free_lbs[i].lb, 0) < right)
-			return true;
-	for (int i = 0; i < compact->nranges; i++)
-		if (LSM_TID(compact->ranges[i].lb, 0) > left && LSM_TID(compact->ranges[i].lb, 0) < right)
-			return true;
-	return false;
+	return lsm_lbs_apart(compact->meta, compact->merge->bottom.break_lbs, left->last_tid,
+						 right->first_tid);
 }
 
 /*
@@ -148,7 +136,7 @@ lsm_major_choose(LsmCompact *compact, const LsmManifestEntry *bases, int nbases)
 	{
 		if (lsm_base_needs_rewrite(compact, &bases[i]))
 			chosen[i] = true;
-		if (i > 0 && lsm_compact_range_between(compact, bases[i - 1].last_tid, bases[i].first_tid))
+		if (i > 0 && lsm_compact_apart(compact, &bases[i - 1], &bases[i]))
 			run = 0;			/* they cannot become one */
 		run = bases[i].stored_bytes < small ? run + 1 : 0;
 		if (run == LSM_SMALL_RUN)
@@ -504,8 +492,7 @@ lsm_major_merge(LsmCompact *compact, LsmMajorSweep *sweep, LsmMajorPart *part,
 		if (!chosen[i])
 			continue;
 		if (previous != i - 1 ||
-			lsm_compact_range_between(compact, part->bases[i - 1].last_tid,
-									  part->bases[i].first_tid))
+			lsm_compact_apart(compact, &part->bases[i - 1], &part->bases[i]))
 			lsm_merge_break(compact->merge);
 		previous = i;
 		lsm_major_segment(compact, &part->bases[i]);
@@ -532,7 +519,6 @@ lsm_major_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStat
 	LsmMajorSweep *sweep = arg;
 	LsmMajorPart part;
 	LsmCompact	compact;
-	LsmMeta    *meta = &part.meta;
 
 	if (!lsm_major_claim(rel, table, owner, sweep, &part))
 	{
@@ -543,12 +529,7 @@ lsm_major_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStat
 	if (OidIsValid(lsm_cold_attached(rel)))
 		compact.merge->bottom.segment_bytes =
 			lsm_segment_bytes(lsm_view_get(rel, table)->base_bytes, true);
-	compact.ranges = palloc(Max(meta->nranges, 1) * sizeof(LsmRowRange));
-	for (uint32 i = 0; i < meta->nranges; i++)
-		if (meta->ranges[i].kind == LSM_RANGE_ROOT)
-			compact.ranges[compact.nranges++] = meta->ranges[i];
-	memcpy(compact.free_lbs, meta->free_lbs, sizeof(compact.free_lbs));
-	compact.nfree_lbs = meta->nfree_lbs;
+	compact.meta = &part.meta;
 	lsm_major_merge(&compact, sweep, &part, stats);
 	LSM_STOP("major-part");
 }

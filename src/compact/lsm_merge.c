@@ -76,6 +76,19 @@ lsm_output_init(LsmOutput *output, Relation rel, LsmTable *table, uint16 owner,
 	output->segment_bytes = (uint64) lsm_segment_size * 1024;
 }
 
+/*
+ * The pages that the next segment is given at first.  What it does not use it keeps until the job
+ * is done: segments that are cut short must not each have the room of a whole one.
+ */
+static uint32
+lsm_output_expects(const LsmOutput *output)
+{
+	uint32		like_last = output->last_pages + output->last_pages / 4 + 2;
+
+	return output->last_pages == 0 ? output->expected_pages :
+		Min(output->expected_pages, Max(like_last, output->expected_pages / 8));
+}
+
 static void
 lsm_output_open(LsmOutput *output)
 {
@@ -86,7 +99,7 @@ lsm_output_open(LsmOutput *output)
 		return;
 	lsm_options_get(output->rel, &table_options);
 	output->sink = lsm_pagesink_create(output->rel, output->table, output->owner,
-									   output->expected_pages);
+									   lsm_output_expects(output));
 	lsm_pagesink_keep(output->sink, output->keep);
 	options.kind = output->kind;
 	options.uid = lsm_pagesink_uid(output->sink);
@@ -173,6 +186,7 @@ lsm_output_close(LsmOutput *output)
 	}
 	output->rows += stats.versions;
 	output->bytes += stats.stored_bytes;
+	output->last_pages = (uint32) (stats.stored_bytes / BLCKSZ) + 1;
 	output->entries = lappend(output->entries, entry);
 }
 

@@ -58,9 +58,11 @@ lsm_pace_job(void)
 {
 	uint64		bytes = lsm_bytes_to_pace;
 	TimestampTz until;
-	int			limit = lsm_compaction_rate_limit;
+	int			limit;
 
 	lsm_bytes_to_pace = 0;		/* no recursion */
+	lsm_pace_reload();
+	limit = lsm_compaction_rate_limit;
 	if (limit == 0)
 		return;
 	until = lsm_worker_take_time(limit, (int64) (bytes * (1000000.0 / 1024) / limit));

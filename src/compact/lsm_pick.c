@@ -68,6 +68,9 @@
 /* Increments over each other, in triggers, that are merged whatever their sizes. */
 #define LSM_PICK_DEEP			2
 
+/* Increments over each other that are looked at for like ones. */
+#define LSM_PICK_DEPTH			128
+
 /* Small neighbours that are made one. */
 #define LSM_PICK_SMALL_RUN		16
 #define LSM_PICK_SMALL_MOST		2.0 /* the most that it is worth */
@@ -293,22 +296,24 @@ typedef struct LsmPickWindow
 /*
  * The longest window of increments of like size: each older one is at most
  * LSM_PICK_LIKE times the mean of those before it.  A deep stack of unlike ones
- * is merged where that costs least.
+ * is merged where that costs least.  Of a very deep one the newest are looked at: after each
+ * job it is chosen anew.
  */
 static bool
 lsm_pick_window(const LsmPickFacts *facts, const double *run_bytes, const LsmPickStack *stack,
 				LsmPickWindow *window)
 {
 	int			trigger = facts->minor_trigger;
+	int			depth = Min(stack->depth, Max(LSM_PICK_DEPTH, LSM_PICK_DEEP * trigger));
 	double		least = 0;
 
 	window->at = window->n = 0;
-	for (int i = 0; i < stack->depth; i++)
+	for (int i = 0; i < depth; i++)
 	{
 		double		sum = run_bytes[stack->segments[i]];
 		int			n = 1;
 
-		while (i + n < stack->depth &&
+		while (i + n < depth &&
 			   run_bytes[stack->segments[i + n]] <= LSM_PICK_LIKE * sum / n)
 			sum += run_bytes[stack->segments[i + n++]];
 		if (n > window->n)
@@ -319,9 +324,9 @@ lsm_pick_window(const LsmPickFacts *facts, const double *run_bytes, const LsmPic
 	}
 	if (window->n >= trigger)
 		return true;
-	if (stack->depth < LSM_PICK_DEEP * trigger)
+	if (depth < LSM_PICK_DEEP * trigger)
 		return false;
-	for (int i = 0; i + trigger <= stack->depth; i++)
+	for (int i = 0; i + trigger <= depth; i++)
 	{
 		double		sum = 0;
 
@@ -778,17 +783,22 @@ lsm_pick_score_small(LsmPickMajor *major)
 
 	for (int i = 0; i <= facts->nbase; i++)
 	{
-		if (i < facts->nbase && facts->base[i].bytes < small && !major->cells[i].busy)
+		bool		goes_on = i < facts->nbase && facts->base[i].bytes < small &&
+			!major->cells[i].busy;
+
+		if (!goes_on || facts->base[i].apart)
+		{
+			for (int j = i - run; j < i; j++)
+				lsm_pick_cell_raise(&major->cells[j], LSM_PICK_SMALL,
+									lsm_pick_small_score(facts, run, bytes));
+			bytes = 0;
+			run = 0;
+		}
+		if (goes_on)
 		{
 			bytes += facts->base[i].bytes;
 			run++;
-			continue;
 		}
-		for (int j = i - run; j < i; j++)
-			lsm_pick_cell_raise(&major->cells[j], LSM_PICK_SMALL,
-								lsm_pick_small_score(facts, run, bytes));
-		bytes = 0;
-		run = 0;
 	}
 }
 
@@ -867,6 +877,12 @@ lsm_pick_major(const LsmPickFacts *facts, LsmPickDecision *decision)
 
 /* ---- all of it ---- */
 
+static bool
+lsm_pick_is_spent(const LsmPickFacts *facts, LsmJobKind kind)
+{
+	return (facts->spent & (1 << kind)) != 0;
+}
+
 void
 lsm_pick(const LsmPickFacts *facts, LsmPickDecision *decision)
 {
@@ -878,29 +894,34 @@ lsm_pick(const LsmPickFacts *facts, LsmPickDecision *decision)
 	Assert(facts->segment_bytes >= facts->segment_setting);
 
 	lsm_pick_flush(facts, decision);
+	if (lsm_pick_is_spent(facts, decision->kind))
+		lsm_pick_none(decision);
 	if (decision->kind != LSM_JOB_NONE)
 		return;
-	if (facts->compact)
+	if (facts->compact && !lsm_pick_is_spent(facts, LSM_JOB_MINOR))
 		lsm_pick_minor(facts, decision);
 	lsm_pick_none(&major);
-	if (facts->compact)
+	if (facts->compact && !lsm_pick_is_spent(facts, LSM_JOB_MAJOR))
 		lsm_pick_major(facts, &major);
 	if (major.kind != LSM_JOB_NONE &&
 		(decision->kind == LSM_JOB_NONE || major.score > decision->score))
 		*decision = major;
-	if (decision->kind == LSM_JOB_NONE && facts->nresolvable > 0)
+	if (decision->kind == LSM_JOB_NONE && facts->nresolvable > 0 &&
+		!lsm_pick_is_spent(facts, LSM_JOB_RESOLVE))
 	{
 		lsm_pick_none(decision);
 		decision->kind = LSM_JOB_RESOLVE;
 		lsm_pick_raise(decision, LSM_PICK_OUTCOMES, 1);
 	}
-	if (decision->kind == LSM_JOB_NONE && facts->nmisplaced > 0)
+	if (decision->kind == LSM_JOB_NONE && facts->nmisplaced > 0 &&
+		!lsm_pick_is_spent(facts, LSM_JOB_MOVE))
 	{
 		lsm_pick_none(decision);
 		decision->kind = LSM_JOB_MOVE;
 		lsm_pick_raise(decision, LSM_PICK_PLACE, 1);
 	}
-	if (decision->kind == LSM_JOB_NONE && facts->nretired > 0)
+	if (decision->kind == LSM_JOB_NONE && facts->nretired > 0 &&
+		!lsm_pick_is_spent(facts, LSM_JOB_RESOLVE))
 	{
 		lsm_pick_none(decision);
 		decision->kind = LSM_JOB_RESOLVE;

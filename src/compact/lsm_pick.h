@@ -33,6 +33,8 @@ typedef struct LsmPickSegment
 	bool		aborted;		/* base: has rows of rolled-back transactions,
 								 * and all others are settled */
 	bool		cold;			/* base: its blocks lie in a store */
+	bool		apart;			/* base: it cannot become one with a small one
+								 * before it */
 } LsmPickSegment;
 
 /* A key range that a major compaction is working on. */
@@ -46,6 +48,7 @@ typedef struct LsmPickFacts
 {
 	/* bounds */
 	bool		compact;		/* false: flush only, as the owner wishes */
+	int			spent;			/* kinds, as bits, that have just come to nothing */
 	int			minor_trigger;	/* lsm.minor_compact_trigger */
 	uint64		job_bytes;		/* a compaction reads at most so many */
 	uint64		segment_setting;	/* lsm.segment_size, or lsm.cold_segment_size */
@@ -199,7 +202,7 @@ extern void lsm_pick_gather(Relation rel, LsmPickFacts *facts);
  * What should be done with the table now?  False: nothing.  Needs AccessShareLock
  * on it, and takes LWLocks only; memory is the caller's context's.
  */
-extern bool lsm_pick_job(Relation rel, LsmPickDecision *decision);
+extern bool lsm_pick_job(Relation rel, int spent, LsmPickDecision *decision);
 
 /* May something be worth it in a while, though nobody writes to the table? */
 extern bool lsm_pick_later(Relation rel);

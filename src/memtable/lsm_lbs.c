@@ -269,3 +269,23 @@ lsm_lbs_left(const LsmMeta *meta)
 {
 	return LSM_FIRST_VERSION_LB - meta->next_root_lb + lsm_lbs_sum(meta->free_lbs, meta->nfree_lbs);
 }
+
+/*
+ * Will two neighbours in the baseline stay two?  They do if so many LBs without rows lie between
+ * them, or a root range of the row log, or LBs that new rows may have one day: such rows
+ * will come between them as a segment (I13).
+ */
+bool
+lsm_lbs_apart(const LsmMeta *meta, uint32 break_lbs, LsmTid left, LsmTid right)
+{
+	if (LSM_TID_LB(right) - LSM_TID_LB(left) > break_lbs)
+		return true;
+	for (uint32 i = 0; i < meta->nfree_lbs; i++)
+		if (LSM_TID(meta->free_lbs[i].lb, 0) > left && LSM_TID(meta->free_lbs[i].lb, 0) < right)
+			return true;
+	for (uint32 i = 0; i < meta->nranges; i++)
+		if (meta->ranges[i].kind == LSM_RANGE_ROOT && LSM_TID(meta->ranges[i].lb, 0) > left &&
+			LSM_TID(meta->ranges[i].lb, 0) < right)
+			return true;
+	return false;
+}

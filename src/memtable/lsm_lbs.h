@@ -22,6 +22,7 @@ lsm_lbs_break(const LsmMeta *meta)
 	return Max((meta->next_root_lb - meta->first_root_lb) / 64, LSM_LBS_LEAST_RUN);
 }
 
+extern bool lsm_lbs_apart(const LsmMeta *meta, uint32 break_lbs, LsmTid left, LsmTid right);
 extern void lsm_lbs_reuse(Relation rel, LsmTable *table);
 extern uint64 lsm_lbs_left(const LsmMeta *meta);
 

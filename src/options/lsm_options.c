@@ -330,7 +330,8 @@ lsm_options_split(const char *label, bool raise)
 			given = lappend(given, makeDefElem(item, (Node *) makeString(equals + 1), -1));
 		}
 		else
-			given = lappend(given, makeDefElem(item, NULL, -1));
+			/* as WITH (lsm.name) has it */
+			given = lappend(given, makeDefElem(item, (Node *) makeString("true"), -1));
 	}
 	return given;
 }

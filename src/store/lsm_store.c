@@ -30,6 +30,7 @@
 char	   *lsm_store_allowed_endpoints;
 
 LsmStoreAsked lsm_store_asked;
+void		(*lsm_store_idle) (void) = NULL;
 uint64		lsm_store_failures;
 
 static List *lsm_stores;		/* in TopMemoryContext */

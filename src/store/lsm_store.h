@@ -39,6 +39,9 @@ typedef struct LsmStore LsmStore;
  */
 extern LsmStore *lsm_store_open(Oid serverid, Oid userid);
 
+/* Called while a request is waited for, if set, wherever interrupts are heeded; may raise an error. */
+extern void (*lsm_store_idle) (void);
+
 extern const char *lsm_store_name(const LsmStore *store);
 
 /*

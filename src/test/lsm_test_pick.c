@@ -102,6 +102,8 @@ lsm_test_set(LsmPickFacts *facts, const char *word)
 {
 	LsmTestName names[] = {
 		{"compact", .flag = &facts->compact},
+		{"spent", .small = &facts->spent},
+		{"misplaced", .small = &facts->nmisplaced},
 		{"trigger", .small = &facts->minor_trigger},
 		{"job", .large = &facts->job_bytes, .unit = LSM_MB},
 		{"segment", .large = &facts->segment_bytes, .unit = LSM_MB},
@@ -185,6 +187,8 @@ lsm_test_word(LsmPickFacts *facts, const char *word)
 				segment->stuck_xid = xid;
 			else if (strcmp(word + end, ":cold") == 0)
 				segment->cold = true;
+			else if (strcmp(word + end, ":apart") == 0)
+				segment->apart = true;
 		}
 	}
 	else if (sscanf(word, "inc:%lf-%lf:%lf:%lf:%u-%u%n", &first, &last, &mb, &versions, &lo, &hi,
@@ -218,7 +222,7 @@ lsm_test_word(LsmPickFacts *facts, const char *word)
 static text *
 lsm_test_decision(const LsmPickDecision *decision)
 {
-	static const char *const kinds[] = {"none", "flush", "minor", "major", "resolve"};
+	static const char *const kinds[] = {"none", "flush", "minor", "major", "resolve", "move"};
 	StringInfoData buf;
 
 	initStringInfo(&buf);
@@ -262,7 +266,7 @@ lsm_test_pick_table(PG_FUNCTION_ARGS)
 	Relation	rel = relation_open(PG_GETARG_OID(0), AccessShareLock);
 	LsmPickDecision decision;
 
-	(void) lsm_pick_job(rel, &decision);
+	(void) lsm_pick_job(rel, 0, &decision);
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_TEXT_P(lsm_test_decision(&decision));
 }

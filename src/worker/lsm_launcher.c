@@ -491,6 +491,7 @@ lsm_launcher_main(Datum arg)
 
 			/* they may have to be sooner than was planned */
 			lsm_list_at = 0;
+			lsm_request_settings_changed();
 		}
 		MemoryContextSwitchTo(lsm_round_context);
 		MemoryContextReset(lsm_round_context);

@@ -50,6 +50,7 @@ typedef struct LsmRequest
 {
 	LsmRequestKey key;			/* hash key */
 	bool		asked;			/* by a backend, or to be tried again */
+	bool		served;			/* a worker has taken it */
 	bool		no_turn;		/* waits for a major of another table to end */
 	int			again_s;		/* present wait until it is looked at unasked */
 	int			gave_way;		/* times in a row */
@@ -111,25 +112,39 @@ lsm_backoff_ms(int n, int limit_s)
 
 /* ---- entries; the lock is held exclusively ---- */
 
+/* What an entry is worth; 4: it must stay. */
+static int
+lsm_request_worth(const LsmRequest *request, TimestampTz now)
+{
+	if (request->served)
+		return 4;
+	if (request->status.waiting && (request->status.failures > 0 || request->gave_way > 0) &&
+		request->status.due > now)
+		return 3;
+	return request->asked ? 4 : request->status.waiting ? 2 : request->status.error_at != 0 ? 1 : 0;
+}
+
 /*
- * Throw out an entry: one that nobody waits for, without an error if there is
- * such, else one that is only to be looked at again.
+ * Throw out an entry: one that nobody waits for, without an error if there is such, else one
+ * that is only to be looked at again, else the one that waits longest after it could not be
+ * served: tables that fail, or are locked, must not keep others waiting, however many they are.
  */
 static bool
 lsm_request_evict(void)
 {
+	TimestampTz now = GetCurrentTimestamp();
 	HASH_SEQ_STATUS scan;
 	LsmRequest *request;
 	LsmRequest *victim = NULL;
-	int			worth = 3;
+	int			worth = 4;
 
 	hash_seq_init(&scan, lsm_requests);
 	while ((request = hash_seq_search(&scan)) != NULL)
 	{
-		int			its = request->asked ? 3 : request->status.waiting ? 2 :
-		request->status.error_at != 0 ? 1 : 0;
+		int			its = lsm_request_worth(request, now);
 
-		if (its < worth)
+		if (its < worth ||
+			(its == worth && its == 3 && request->status.due > victim->status.due))
 		{
 			worth = its;
 			victim = request;
@@ -256,6 +271,7 @@ lsm_request_take(Oid dbid)
 	if (first != NULL)
 	{
 		first->asked = first->no_turn = first->status.waiting = false;
+		first->served = true;
 		relid = first->key.relid;
 	}
 	LWLockRelease(&lsm_workers->lock);
@@ -272,8 +288,15 @@ lsm_request_put_back(Oid dbid, Oid relid)
 	request = lsm_request_get(dbid, relid, true);
 	if (request == NULL)
 		lsm_workers->overflow = true;
-	else if (!request->status.waiting)
-		lsm_request_set(request, true, 1000);
+	else
+	{
+		request->served = false;
+		if (!request->status.waiting)
+		{
+			lsm_request_set(request, true, 1000);
+			lsm_launcher_wake();
+		}
+	}
 	LWLockRelease(&lsm_workers->lock);
 }
 
@@ -312,6 +335,7 @@ lsm_request_end(Oid dbid, Oid relid, LsmAttempt outcome, const ErrorData *error)
 		LWLockRelease(&lsm_workers->lock);
 		return;
 	}
+	request->served = false;
 	status = &request->status;
 	status->failures = outcome == LSM_ATTEMPT_FAILED ? status->failures + 1 : 0;
 	request->gave_way = outcome == LSM_ATTEMPT_GAVE_WAY ? request->gave_way + 1 : 0;
@@ -480,21 +504,37 @@ lsm_slot_attach(int n, LsmWorkerSlot *slot)
 	return mine;
 }
 
-/* A worker runs no major any more; others may.  The lock is held exclusively. */
+/* Those that wait for a turn may try.  The lock is held exclusively. */
 static void
-lsm_slot_pass_turn(LsmWorkerSlot *slot)
+lsm_request_retry_turns(void)
 {
 	HASH_SEQ_STATUS scan;
 	LsmRequest *request;
 
-	if (!slot->major)
-		return;
-	slot->major = false;
 	hash_seq_init(&scan, lsm_requests);
 	while ((request = hash_seq_search(&scan)) != NULL)
 		if (request->no_turn)
 			lsm_request_set(request, true, 0);
 	lsm_launcher_wake();
+}
+
+/* The settings have changed: there may be more turns. */
+void
+lsm_request_settings_changed(void)
+{
+	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
+	lsm_request_retry_turns();
+	LWLockRelease(&lsm_workers->lock);
+}
+
+/* A worker runs no major any more; others may.  The lock is held exclusively. */
+static void
+lsm_slot_pass_turn(LsmWorkerSlot *slot)
+{
+	if (!slot->major)
+		return;
+	slot->major = false;
+	lsm_request_retry_turns();
 }
 
 void

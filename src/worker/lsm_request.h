@@ -86,6 +86,7 @@ typedef struct LsmDemand
 
 extern struct HTAB *lsm_request_demands(TimestampTz now);
 extern bool lsm_request_take_overflow(void);
+extern void lsm_request_settings_changed(void);
 extern void lsm_request_drop_databases(bool (*exists) (Oid dbid));
 
 /* ---- workers ---- */

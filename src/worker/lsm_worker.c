@@ -252,11 +252,9 @@ lsm_worker_step(Oid relid, LsmAttempt *outcome)
 	}
 	snprintf(lsm_worker_activity, sizeof(lsm_worker_activity), "lsm: choosing a job for %s.%s",
 			 get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel));
-	(void) lsm_pick_job(rel, &decision);
+	(void) lsm_pick_job(rel, lsm_worker_spent, &decision);
 	job = decision.kind;
 	*outcome = lsm_pick_later(rel) ? LSM_ATTEMPT_LATER : LSM_ATTEMPT_DONE;
-	if ((lsm_worker_spent & (1 << job)) != 0)
-		job = LSM_JOB_NONE;
 	if ((job == LSM_JOB_MAJOR || job == LSM_JOB_MOVE) && !lsm_slot_begin_major(lsm_my_slot))
 	{
 		*outcome = LSM_ATTEMPT_NO_TURN;
@@ -527,6 +525,7 @@ lsm_worker_init_settings(void)
 	SetConfigOption("zero_damaged_pages", "false", PGC_SUSET, PGC_S_OVERRIDE);
 	SetConfigOption("default_transaction_isolation", "read committed", PGC_SUSET,
 					PGC_S_OVERRIDE);
+	SetConfigOption("default_transaction_read_only", "false", PGC_SUSET, PGC_S_OVERRIDE);
 	if (synchronous_commit > SYNCHRONOUS_COMMIT_LOCAL_FLUSH)
 		SetConfigOption("synchronous_commit", "local", PGC_SUSET, PGC_S_OVERRIDE);
 }
@@ -543,6 +542,7 @@ lsm_worker_connect(Oid dbid)
 	lsm_worker_context = AllocSetContextCreate(TopMemoryContext, "lsm worker",
 											   ALLOCSET_DEFAULT_SIZES);
 	lsm_stop_idle = lsm_job_check;
+	lsm_store_idle = lsm_job_check;
 	timer = RegisterTimeout(USER_TIMEOUT, lsm_worker_timer);
 	enable_timeout_every(timer, TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
 															LSM_WORKER_POLL_MS),
