@@ -710,7 +710,7 @@ lsm_compat_index_vacuum_info(IndexVacuumInfo *info, Relation index, Relation rel
 	info->strategy = strategy;
 }
 
-/* The next xid, for who holds XidGenLock (access/transam.h). */
+/* The next xid, for redo, and for who holds XidGenLock (access/transam.h). */
 #if PG_VERSION_NUM >= 170000
 #define lsm_compat_next_full_xid()	(TransamVariables->nextXid)
 #else

@@ -180,7 +180,7 @@ lsm_init_settings(void)
 	DefineCustomIntVariable("lsm.memtable_size",
 							"Sets the shared memory for the indexes of memtables.",
 							"It holds an entry for each row with changes that are not yet flushed, of all tables together.",
-							&lsm_memtable_size, 64 * 1024, 4 * 1024, MAX_KILOBYTES,
+							&lsm_memtable_size, 64 * 1024, 4 * 1024, LSM_MAX_MEMTABLE_KB,
 							PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.segment_size",
 							"Sets the stored size at which compaction ends a segment and begins another.",

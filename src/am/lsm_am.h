@@ -56,7 +56,7 @@ typedef struct LsmScanRow
 typedef enum LsmChangeState
 {
 	LSM_CHANGE_OPEN,			/* not known yet */
-	LSM_CHANGE_PLACES,			/* nor by the memtable: increments are next */
+	LSM_CHANGE_PLACES,			/* nor by the memtable: increments are next, then the bottom */
 	LSM_CHANGE_FULL,			/* the record copied is the row */
 	LSM_CHANGE_DELTA,			/* and the bottom below it */
 	LSM_CHANGE_PLACE_FULL,		/* the record at a place is the row */

@@ -118,6 +118,8 @@ lsm_index_choose(Relation rel, LsmTable *table, LsmTid root, uint64 horizon, boo
 			}
 		}
 		lsm_versions_end(&iter);
+		if (iter.stale)
+			ExecClearTuple(slot);
 	} while (iter.stale);
 	if (choice->index)
 		lsm_slot_set_name(slot, root);

@@ -97,7 +97,10 @@ lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid
 	 * does not commit; else snapshots from before it are to see the rows, too.
 	 */
 	if (options & TABLE_INSERT_FROZEN)
+	{
 		xid = cid = 0;
+		table->frozen_by = lsm_xact_number;
+	}
 	(void) lsm_floor();
 	lsm_rowlog_keep_bounds(rel, table);
 	for (int i = 0; i < nslots; i++)
@@ -166,6 +169,8 @@ lsm_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token, bool 
 						cid);
 	if (succeeded)
 		lsm_logical_insert(rel, &slot, 1, 0);
+	else
+		pgstat_count_heap_delete(rel);
 }
 
 /* ---- changes of existing rows ---- */
@@ -352,9 +357,19 @@ lsm_change_create(Relation rel)
 	change->table = lsm_table_open(rel);
 	change->large = NULL;
 	change->have_tuple_lock = false;
+	change->judgement.lockers = NULL;
+	change->judgement.maxlockers = 0;
 	(void) lsm_floor();
 	lsm_rowlog_keep_bounds(rel, change->table);
 	return change;
+}
+
+static void
+lsm_change_free(LsmChange *change)
+{
+	if (change->judgement.lockers != NULL)
+		pfree(change->judgement.lockers);
+	pfree(change);
 }
 
 TM_Result
@@ -403,7 +418,7 @@ lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot
 	if (old != NULL)
 		ExecDropSingleTupleTableSlot(old);
 	lsm_change_unqueue(change);
-	pfree(change);
+	lsm_change_free(change);
 	return result;
 }
 
@@ -678,7 +693,7 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 		pfree(plan.changed);
 	if (change->large != NULL)
 		pfree(change->large);
-	pfree(change);
+	lsm_change_free(change);
 	return result;
 }
 
@@ -742,7 +757,7 @@ lsm_lock_successors(LsmChange *change, LsmTid next, CommandId cid, LockTupleMode
 		}
 		next = judgement->next_moved ? judgement->next : LSM_INVALID_TID;
 	}
-	pfree(onward);
+	lsm_change_free(onward);
 	return result;
 }
 
@@ -867,6 +882,6 @@ lsm_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot 
 		lsm_slot_set_name(slot, lsm_tid_from_pointer(tid));
 	}
 	lsm_change_unqueue(change);
-	pfree(change);
+	lsm_change_free(change);
 	return result;
 }

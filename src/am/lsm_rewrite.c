@@ -86,6 +86,8 @@ typedef struct LsmRewrite
 								 * own */
 	LsmFate		fate;			/* of the present row */
 	bool		more;			/* so does LsmRewritten.more */
+	bool		recent;			/* another row may have moved here for some
+								 * snapshot, though what is left is frozen */
 
 	/* new TIDs */
 	LsmTid		root;			/* the last one given out, 0: none */
@@ -221,6 +223,9 @@ lsm_rewrite_judge(LsmRewrite *rewrite)
 
 	lsm_merge_judge(merge, true, true, fate);
 	rewrite->more = false;
+
+	/* what has changed it since may have an older xid, that had not ended before */
+	rewrite->recent = merge->records[merge->nrecords - 1].head.xid >= merge->horizons.visible;
 	for (int i = 0; i < merge->nrecords - 1 && !fate->gone; i++)
 	{
 		LsmRowHead *head = &merge->records[i].head;
@@ -372,15 +377,15 @@ lsm_rewrite_next_version(LsmRewrite *rewrite)
 /* Write a bottom row under the next root TID. */
 static void
 lsm_rewrite_put(LsmRewrite *rewrite, LsmTid old_root, LsmRowHead *head, Datum *values,
-				bool *isnull, bool more)
+				bool *isnull, bool more, bool recent)
 {
 	head->root = lsm_rewrite_next_root(rewrite, values, isnull);
 	head->vtid = head->root;
 	lsm_output_add(&rewrite->merge->bottom, head, values, isnull);
 	rewrite->written++;
 
-	/* what is frozen and has no other record is not asked for again */
-	if (more || head->xid != 0)
+	/* what is frozen, has been for long, and has no other record is not asked for again */
+	if (more || recent || head->xid != 0)
 	{
 		LsmRewritten rewritten;
 
@@ -400,7 +405,8 @@ lsm_rewrite_put_taken(LsmRewrite *rewrite, LsmTid old_root)
 	LsmRowHead	head;
 
 	lsm_rewrite_bottom(rewrite, &head);
-	lsm_rewrite_put(rewrite, old_root, &head, merge->values, merge->isnull, rewrite->more);
+	lsm_rewrite_put(rewrite, old_root, &head, merge->values, merge->isnull, rewrite->more,
+					rewrite->recent);
 }
 
 /* Where a record refers to another: the same one in the new file. */
@@ -414,16 +420,7 @@ lsm_rewrite_base(LsmRewrite *rewrite, int i, LsmTid new_root, const LsmTid *vers
 	{
 		LsmSuccessor *entry = hash_search(rewrite->successors, &head->base, HASH_FIND, NULL);
 
-		/* it was inserted by the transaction that moved the row, so is kept */
-		if (entry == NULL || entry->new_root == LSM_INVALID_TID)
-			ereport(ERROR,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("row (%u,%u) of table \"%s\" has moved to row (%u,%u), which is not there",
-							LSM_TID_LB(head->root), LSM_TID_OFFSET(head->root),
-							RelationGetRelationName(rewrite->rel),
-							LSM_TID_LB(head->base), LSM_TID_OFFSET(head->base)),
-					 errhint("Run lsm_check() on the table, then restore it from a backup.")));
-		return entry->new_root;
+		return entry == NULL ? LSM_INVALID_TID : entry->new_root;
 	}
 	if (head->info & LSM_REC_DELTA)
 	{
@@ -477,6 +474,14 @@ lsm_rewrite_put_more(LsmRewrite *rewrite, LsmTid new_root)
 		head.root = new_root;
 		head.vtid = versions[i];
 		head.base = lsm_rewrite_base(rewrite, i, new_root, versions);
+
+		/*
+		 * The row may have gone, for everybody, under its new root: by a transaction whose xid
+		 * is older than this one's, or has ended before it.  Whoever sees that it has left
+		 * this root need not look there.
+		 */
+		if (LSM_REC_KIND(head.info) == LSM_REC_MOVED && head.base == LSM_INVALID_TID)
+			head.info = (head.info & ~LSM_REC_KIND_MASK) | LSM_REC_DELETE;
 		if (!lsm_merge_has_columns(&head))
 		{
 			lsm_output_add(&merge->increment, &head, NULL, NULL);
@@ -544,7 +549,7 @@ lsm_rewrite_to_tuple(LsmRewrite *rewrite, LsmTid old_root)
 	HeapTupleHeaderSetXmin(tuple->t_data, (TransactionId) head.xid);
 	tuple->t_data->t_choice.t_heap.t_xmax = (TransactionId) (head.xid >> 32);
 	tuple->t_data->t_choice.t_heap.t_field3.t_cid = head.cid;
-	BlockIdSet(&tuple->t_data->t_ctid.ip_blkid, rewrite->more ? 1 : 0);
+	BlockIdSet(&tuple->t_data->t_ctid.ip_blkid, rewrite->more || rewrite->recent ? 1 : 0);
 	tuple->t_data->t_ctid.ip_posid = head.info;
 	lsm_tid_to_pointer(old_root, &tuple->t_self);
 	return tuple;
@@ -573,7 +578,7 @@ lsm_rewrite_put_tuple(LsmRewrite *rewrite, HeapTuple tuple)
 	head.info = tuple->t_data->t_ctid.ip_posid;
 	head.natts = rewrite->natts;
 	heap_deform_tuple(tuple, RelationGetDescr(rewrite->rel), merge->values, merge->isnull);
-	lsm_rewrite_put(rewrite, old_root, &head, merge->values, merge->isnull, false);
+	lsm_rewrite_put(rewrite, old_root, &head, merge->values, merge->isnull, false, false);
 }
 
 /* Decide about the row that was taken, then write it or give it to the sort. */
@@ -822,6 +827,26 @@ lsm_rewrite_publish(LsmRewrite *rewrite)
 	return oldest;
 }
 
+/*
+ * May rows go through a sort?  What it carries of large values are no live pointers, so it must
+ * not look at them, as an expression might.  (Columns of an index are never so large.)
+ */
+static bool
+lsm_rewrite_may_sort(Relation rel, Relation index)
+{
+	LsmView    *view;
+
+	if (RelationGetIndexExpressions(index) == NIL)
+		return true;
+	view = lsm_view_get(rel, lsm_table_open(rel));
+	for (int i = 0; i < view->nentries; i++)
+		if (view->entries[i].type == LSM_ENTRY_VALUES ||
+			(view->entries[i].type == LSM_ENTRY_SEGMENT &&
+			 (view->entries[i].flags & LSM_SEGFLAG_VALUES)))
+			return false;
+	return true;
+}
+
 /* The callback: see table_relation_copy_for_cluster(). */
 void
 lsm_copy_for_cluster(Relation rel, Relation new_rel, Relation index, bool use_sort,
@@ -836,7 +861,7 @@ lsm_copy_for_cluster(Relation rel, Relation new_rel, Relation index, bool use_so
 
 	lsm_relpages_remember(rel);
 	lsm_rewrite_begin(&rewrite, rel, new_rel);
-	if (index != NULL && use_sort)
+	if (index != NULL && use_sort && lsm_rewrite_may_sort(rel, index))
 		lsm_rewrite_sorted(&rewrite, index);
 	else if (index != NULL)
 		lsm_rewrite_index_scan(&rewrite, index);

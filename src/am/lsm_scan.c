@@ -852,7 +852,7 @@ lsm_scan_hint_page(LsmScan scan)
 		PageGetItem((Page) scan->page, PageGetItemId((Page) scan->page, scan->rows[i].at));
 		LsmRowHead	head;
 
-		if (record->info & (LSM_REC_COMMITTED | LSM_REC_ABORTED))
+		if (record->info & (LSM_REC_COMMITTED | LSM_REC_ABORTED | LSM_REC_SPECULATIVE))
 			continue;
 		if (record->xid != last_xid)
 		{
@@ -886,6 +886,10 @@ lsm_scan_sees(LsmScan scan, const LsmScanRow *row)
 	lsm_scan_row_head(scan, row, &head);
 	if (head.xid == 0)
 		return true;
+
+	/* a speculative INSERT that was given up has xid and cid of others that were not */
+	if (head.info & LSM_REC_ABORTED)
+		return false;
 	if (head.xid == scan->judged_xid && head.cid == scan->judged_cid)
 	{
 		if (!scan->judged_visible)

@@ -248,7 +248,7 @@ lsm_change_take_place(LsmScanChange *change, int place, int row, const LsmRowHea
 }
 
 /*
- * Look for what the snapshot sees of a row in increments.  If its records reach into
+ * Look for what the snapshot sees of a row in increments, and below.  If its records reach into
  * another block, or a DELTA builds on another version than the bottom, it is fetched.
  */
 static void
@@ -297,15 +297,16 @@ lsm_change_places(LsmScan scan, LsmScanChange *change)
 			}
 		}
 	}
-	change->state = lsm_scan_sees(scan, &scan->rows[change->row]) ?
-		LSM_CHANGE_BOTTOM : LSM_CHANGE_GONE;
+	if (lsm_changes_current(scan))
+		change->state = lsm_scan_sees(scan, &scan->rows[change->row]) ?
+			LSM_CHANGE_BOTTOM : LSM_CHANGE_GONE;
 }
 
 /* ---- the memtable ---- */
 
 /* The chain of the row goes on with an older record, or ends. */
 static void
-lsm_change_descend(LsmScan scan, LsmScanChange *change, LsmTid prev)
+lsm_change_descend(LsmScanChange *change, LsmTid prev)
 {
 	change->record = prev;
 	if (change->record != LSM_INVALID_TID)
@@ -315,13 +316,9 @@ lsm_change_descend(LsmScan scan, LsmScanChange *change, LsmTid prev)
 	change->seq = 0;
 	if (change->record != LSM_INVALID_TID)
 		return;
-	if (change->place >= 0)
-		change->state = LSM_CHANGE_PLACES;
-	else if (change->increments)
-		change->state = LSM_CHANGE_FETCH;
-	else
-		change->state = lsm_scan_sees(scan, &scan->rows[change->row]) ?
-			LSM_CHANGE_BOTTOM : LSM_CHANGE_GONE;
+
+	/* the bottom is not judged here: that may open its segment, and a page is locked */
+	change->state = change->place < 0 && change->increments ? LSM_CHANGE_FETCH : LSM_CHANGE_PLACES;
 }
 
 /*
@@ -415,7 +412,7 @@ lsm_change_follow(LsmScan scan, LsmChangeWindow *window, LsmScanChange *change, 
 				change->xmax = head.xid;
 				change->cmax = head.cid;
 			}
-			lsm_change_descend(scan, change, record->prev);
+			lsm_change_descend(change, record->prev);
 			continue;
 		}
 		if (!lsm_change_sees(scan, buffer, record, &head, dirty))
@@ -426,7 +423,7 @@ lsm_change_follow(LsmScan scan, LsmChangeWindow *window, LsmScanChange *change, 
 				change->xmax = head.xid;
 				change->cmax = head.cid;
 			}
-			lsm_change_descend(scan, change, record->prev);
+			lsm_change_descend(change, record->prev);
 			continue;
 		}
 		if (kind == LSM_REC_UPDATE)

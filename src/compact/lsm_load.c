@@ -44,6 +44,7 @@
 #include "lsm_wal.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "storage/lmgr.h"
 #include "utils/memutils.h"
 
 /* Pages of a load's first range; each further one has twice as many. */
@@ -435,10 +436,9 @@ lsm_load_before_commit(void)
 		if (load->nranges == 0)
 			continue;
 
-		/*
-		 * the lock is held, unless all was inserted in subtransactions that
-		 * have failed
-		 */
+		/* all was inserted in subtransactions that have failed, and nothing is waited for */
+		if (!CheckRelationOidLockedByMe(load->relid, AccessShareLock, true))
+			continue;
 		rel = try_relation_open(load->relid, AccessShareLock);
 		if (rel == NULL)
 			continue;			/* dropped */

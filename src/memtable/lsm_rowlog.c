@@ -934,10 +934,15 @@ lsm_rowlog_copy_page_of(Relation rel, LsmView *view, LsmRowRange *range, LsmTid 
  * commit may be noted only where its WAL is flushed, or where the page's LSN
  * makes that happen first.  The page is locked; true: it has to be made dirty, by
  * MarkBufferDirtyHint().
+ *
+ * Race: a speculative INSERT may have been given up since the caller has seen it, by a
+ * transaction that went on and has committed.
  */
 bool
 lsm_rowlog_hint_record(Buffer buffer, LsmRecord *record, uint16 hint)
 {
+	if (record->info & (LSM_REC_COMMITTED | LSM_REC_ABORTED))
+		return false;
 	if (hint == LSM_REC_COMMITTED)
 	{
 		XLogRecPtr	commit_lsn = TransactionIdGetCommitLSN((TransactionId) record->xid);

@@ -520,6 +520,7 @@ lsm_table_open(Relation rel)
 		table->asked_flush = 0;
 		table->view = NULL;
 		table->load = NULL;
+		table->frozen_by = 0;
 		memset(&table->stat, 0, sizeof(table->stat));
 	}
 	table->relid = RelationGetRelid(rel);
@@ -541,10 +542,12 @@ lsm_table_open(Relation rel)
 			verify = false;
 		else
 			table->shared = lsm_table_pin(&key);
-		table->pinned = lsm_xact_number;
 		pinned_tables[npinned++] = table;
 		if (verify)
 			lsm_table_verify(rel, table);
+
+		/* after an error it is done, and pinned, once more */
+		table->pinned = lsm_xact_number;
 	}
 	last = table;
 	return table;

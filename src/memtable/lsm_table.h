@@ -161,6 +161,7 @@ typedef struct LsmTable
 	uint32		asked_flush;	/* generation for which a worker was asked */
 	LsmView    *view;
 	struct LsmLoad *load;		/* rows that this transaction has inserted */
+	uint64		frozen_by;		/* lsm_xact_number of who has inserted rows without xid */
 	LsmStatLocal stat;
 } LsmTable;
 
@@ -185,6 +186,9 @@ lsm_table_unchanged(LsmTableShared *shared, uint64 changes)
 	pg_read_barrier();
 	return pg_atomic_read_u64(&shared->changes) == changes;
 }
+
+/* Addresses in the arena are 32 bits, in units of 8 bytes. */
+#define LSM_MAX_MEMTABLE_KB		(32 * 1024 * 1024 - 1024)
 
 extern int	lsm_memtable_size;	/* kB */
 extern uint64 lsm_xact_number;

@@ -217,6 +217,7 @@ typedef struct LsmJudgement
 	LsmVersionIter iter;		/* for lsm_versions_unchanged() */
 	bits8		cols_copy[MaxTupleAttributeNumber / 8 + 1];
 	int			nlockers;		/* live lockers to be copied when the row moves */
+	int			maxlockers;		/* places; whoever judges rows frees them */
 	struct
 	{
 		uint64		xid;

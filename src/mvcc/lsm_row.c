@@ -78,7 +78,8 @@ lsm_record_effect(Relation rel, const LsmRowHead *head, Snapshot snapshot)
 				return LSM_EFFECT_NONE;
 			if (state == LSM_XID_RUNNING)
 			{
-				if (effect == LSM_EFFECT_GONE)
+				/* as in heap, a version that is being replaced is what is found */
+				if (kind != LSM_REC_INSERT)
 				{
 					snapshot->xmax = (TransactionId) head->xid;
 					return LSM_EFFECT_NONE;
@@ -103,6 +104,19 @@ lsm_record_effect(Relation rel, const LsmRowHead *head, Snapshot snapshot)
 							RelationGetRelationName(rel))));
 	}
 	return LSM_EFFECT_NONE;		/* keep compiler quiet */
+}
+
+/*
+ * Was it seen before its transaction decided what becomes of it, and has committed since?  Then
+ * the row is read again.
+ */
+static inline bool
+lsm_version_is_late(LsmVersionIter *iter, const LsmRowHead *head)
+{
+	if (likely(!(head->info & LSM_REC_SPECULATIVE)) || lsm_xid_state(head) != LSM_XID_COMMITTED)
+		return false;
+	iter->stale = true;
+	return true;
 }
 
 /* Note what became of a record's xid: here, and in the row log. */
@@ -157,6 +171,7 @@ lsm_row_store(LsmVersionIter *iter, LsmVersion *version, TupleTableSlot *slot, L
 		version = lsm_versions_base(iter, base);
 		if (version == NULL)
 		{
+			ExecClearTuple(slot);	/* no DELTA for what is found then */
 			lsm_versions_end(iter);
 			if (!iter->stale)
 				lsm_row_no_base(iter->rel, iter->root);
@@ -252,6 +267,8 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 			LsmRowHead *head = &version->head;
 			int			kind = LSM_REC_KIND(head->info);
 
+			if (lsm_version_is_late(&iter, head))
+				break;
 			if (kind == LSM_REC_LOCK)
 			{
 				if (xmax == 0 && lsm_xid_state(head) != LSM_XID_ABORTED)
@@ -501,11 +518,15 @@ lsm_judge_locker(LsmJudgement *judgement, const LsmRowHead *head)
 											 head->info & LSM_REC_STRENGTH_MASK);
 		return;
 	}
-	if (judgement->lockers == NULL)
-		judgement->lockers = palloc(sizeof(*judgement->lockers) * 64);
-	else if (judgement->nlockers >= 64 && (judgement->nlockers & (judgement->nlockers - 1)) == 0)
-		judgement->lockers = repalloc(judgement->lockers,
-									  sizeof(*judgement->lockers) * judgement->nlockers * 2);
+	if (judgement->nlockers >= judgement->maxlockers)
+	{
+		judgement->maxlockers = Max(judgement->maxlockers * 2, 16);
+		if (judgement->lockers == NULL)
+			judgement->lockers = palloc(sizeof(*judgement->lockers) * judgement->maxlockers);
+		else
+			judgement->lockers = repalloc(judgement->lockers,
+										  sizeof(*judgement->lockers) * judgement->maxlockers);
+	}
 	judgement->lockers[judgement->nlockers].xid = head->xid;
 	judgement->lockers[judgement->nlockers].cid = head->cid;
 	judgement->lockers[judgement->nlockers].strength = head->info & LSM_REC_STRENGTH_MASK;
@@ -626,7 +647,6 @@ lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
 
 		memset(judgement, 0, offsetof(LsmJudgement, iter));
 		judgement->nlockers = 0;
-		judgement->lockers = NULL;
 		judgement->name = tid;
 		judgement->result = TM_Deleted;
 		iter->stale = false;
@@ -641,6 +661,8 @@ lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
 			LsmXidState state = lsm_xid_state(head);
 			bool		more = (head->info & LSM_REC_LOCKERS_BELOW) != 0;
 
+			if (lsm_version_is_late(iter, head))
+				break;
 			if (first && iter->heads[0] != LSM_INVALID_TID)
 				judgement->head_seq = version->seq;
 			first = false;
@@ -730,7 +752,11 @@ lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
 		}
 		lsm_versions_end(iter);
 		if (iter->stale)
+		{
+			if (slot != NULL)
+				ExecClearTuple(slot);
 			continue;
+		}
 		if (found && !complete)
 			lsm_row_no_base(rel, judgement->root);
 		if (!found)

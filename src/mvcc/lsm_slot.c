@@ -21,6 +21,7 @@
 #include "utils/datum.h"
 #include "utils/expandeddatum.h"
 #include "utils/memutils.h"
+#include "utils/relcache.h"
 
 typedef struct LsmSlot
 {
@@ -411,6 +412,29 @@ lsm_slot_complete(TupleTableSlot *slot)
 	lslot->partial = false;
 }
 
+/*
+ * The xid that has written a row, as far as that is known.  What COPY FREEZE writes has none; but
+ * to the transaction whose file it is, it is its own.
+ */
+static TransactionId
+lsm_slot_xmin(const LsmSlot *lslot)
+{
+	TransactionId own = GetTopTransactionIdIfAny();
+	Relation	rel;
+
+	if (lslot->xid != 0)
+		return (TransactionId) lslot->xid;
+	if (!TransactionIdIsValid(own) || !OidIsValid(lslot->base.tts_tableOid))
+		return FrozenTransactionId;
+	rel = RelationIdGetRelation(lslot->base.tts_tableOid);
+	if (!RelationIsValid(rel))
+		return FrozenTransactionId;
+	if (lsm_table_open(rel)->frozen_by != lsm_xact_number)
+		own = FrozenTransactionId;
+	RelationClose(rel);
+	return own;
+}
+
 static Datum
 lsm_slot_getsysattr(TupleTableSlot *slot, int attnum, bool *isnull)
 {
@@ -425,8 +449,7 @@ lsm_slot_getsysattr(TupleTableSlot *slot, int attnum, bool *isnull)
 	switch (attnum)
 	{
 		case MinTransactionIdAttributeNumber:
-			return TransactionIdGetDatum(lslot->xid == 0 ? FrozenTransactionId :
-										 (TransactionId) lslot->xid);
+			return TransactionIdGetDatum(lsm_slot_xmin(lslot));
 		case MaxTransactionIdAttributeNumber:
 			return TransactionIdGetDatum((TransactionId) lslot->xmax);
 		case MinCommandIdAttributeNumber:
@@ -449,7 +472,7 @@ lsm_slot_is_current_xact(TupleTableSlot *slot)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("don't have transaction information for this type of tuple")));
-	return lslot->xid != 0 && TransactionIdIsCurrentTransactionId((TransactionId) lslot->xid);
+	return TransactionIdIsCurrentTransactionId(lsm_slot_xmin(lslot));
 }
 
 /*

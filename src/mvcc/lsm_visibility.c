@@ -24,10 +24,10 @@ lsm_xid_state(const LsmRowHead *head)
 {
 	TransactionId xid = (TransactionId) head->xid;
 
-	if (head->xid == 0 || (head->info & LSM_REC_COMMITTED))
-		return LSM_XID_COMMITTED;
 	if (head->info & LSM_REC_ABORTED)
 		return LSM_XID_ABORTED;
+	if (head->xid == 0 || (head->info & LSM_REC_COMMITTED))
+		return LSM_XID_COMMITTED;
 	if (TransactionIdIsCurrentTransactionId(xid))
 		return LSM_XID_OWN;
 	if (TransactionIdIsInProgress(xid))
@@ -56,12 +56,14 @@ lsm_visible_mvcc(const LsmRowHead *head, Snapshot snapshot)
 
 /*
  * The hint that may be put on a record whose xid is neither ours nor running
- * for the snapshot just used: 0 if it has one.
+ * for the snapshot just used: 0 if it has one.  A speculative INSERT may be given up by a
+ * transaction that commits.
  */
 uint16
 lsm_hint_for(const LsmRowHead *head)
 {
-	if (head->xid == 0 || (head->info & (LSM_REC_COMMITTED | LSM_REC_ABORTED)))
+	if (head->xid == 0 ||
+		(head->info & (LSM_REC_COMMITTED | LSM_REC_ABORTED | LSM_REC_SPECULATIVE)))
 		return 0;
 	switch (lsm_xid_state(head))
 	{

@@ -46,11 +46,17 @@ lsm_redo_check_version(uint8 version)
 				 errhint("Install the version of lsm that the primary uses, then restart.")));
 }
 
+/*
+ * It may be an xid of the primary's that no record has had: for the server that would be one
+ * from long ago, which nobody is in conflict with.
+ */
 static void
 lsm_redo_conflict(uint64 conflict_xid, RelFileLocator locator)
 {
+	uint64		next = U64FromFullTransactionId(lsm_compat_next_full_xid());
+
 	if (conflict_xid != 0 && InHotStandby)
-		lsm_compat_resolve_conflict(FullTransactionIdFromU64(conflict_xid), locator);
+		lsm_compat_resolve_conflict(FullTransactionIdFromU64(Min(conflict_xid, next)), locator);
 }
 
 static void
