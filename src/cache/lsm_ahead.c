@@ -97,11 +97,17 @@ typedef struct LsmAheadRun
 	LsmStoreRead read;
 } LsmAheadRun;
 
-/* A block of the window. */
+/*
+ * A block of the window.  Where it lies is part of it: one view may have two entries of one
+ * segment, which has gone to a store or come back, of which each reads in another way.
+ */
 typedef struct LsmAheadItem
 {
 	uint64		uid;
+	uint64		offset;
 	uint32		blockno;
+	uint32		len;
+	bool		cold;
 	uint32		bytes;			/* cold: with what is read over before it */
 	LsmAheadRun *run;			/* NULL: a cache has it, or it cannot be read
 								 * so */
@@ -412,7 +418,10 @@ lsm_ahead_add_item(LsmAhead *ahead, const LsmAheadPlace *place)
 	}
 	item = &ahead->items[ahead->nitems++];
 	item->uid = uid;
+	item->offset = place->offset;
 	item->blockno = place->blockno;
+	item->len = place->len;
+	item->cold = lsm_ahead_is_cold(place->entry, place->blockno);
 	item->bytes = place->len + lsm_ahead_gap(ahead, place);
 	item->run = NULL;
 	ahead->bytes += item->bytes;
@@ -651,14 +660,21 @@ lsm_ahead_fill(LsmAhead *ahead, Relation rel, LsmTable *table, LsmAheadFeed *fee
 
 /* ---- taking ---- */
 
+static bool
+lsm_ahead_is_item(const LsmAheadItem *item, const LsmAheadPlace *place)
+{
+	return item->uid == place->entry->uid && item->blockno == place->blockno &&
+		item->offset == place->offset && item->len == place->len &&
+		item->cold == lsm_ahead_is_cold(place->entry, place->blockno);
+}
+
 /* Give up what comes before a block in the window; false: it is not there. */
 static bool
 lsm_ahead_find(LsmAhead *ahead, const LsmAheadPlace *place)
 {
 	int			at = ahead->first;
 
-	while (at < ahead->nitems && (ahead->items[at].uid != place->entry->uid ||
-								  ahead->items[at].blockno != place->blockno))
+	while (at < ahead->nitems && !lsm_ahead_is_item(&ahead->items[at], place))
 		at++;
 	if (at >= ahead->nitems)
 		return false;

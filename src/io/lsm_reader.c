@@ -278,10 +278,10 @@ lsm_io_kick(void)
 	while (lsm_io_nstarted < lsm_io_depth && !dlist_is_empty(&lsm_io_queue))
 	{
 		LsmIo	   *io = dlist_head_element(LsmIo, node, &lsm_io_queue);
-		int			fd = lsm_file_descriptor(io->file);
 
+		/* this first: it may make the ring, for which fd.c may close the file */
 		io->method = lsm_reader_choose();
-		if (!lsm_reader_ops(io->method)->start(io, fd))
+		if (!lsm_reader_ops(io->method)->start(io, lsm_file_descriptor(io->file)))
 			return;
 		io->state = LSM_READ_STARTED;
 		dlist_delete(&io->node);

@@ -32,6 +32,18 @@ static struct io_uring lsm_ring;
 static int	lsm_ring_pid;		/* process that made the ring, or was refused */
 static int	lsm_ring_error;		/* why there is none, or 0 */
 
+/* Does the kernel know the request that we make?  (Linux does from 5.6 on, rings from 5.1.) */
+static bool
+lsm_uring_can_read(void)
+{
+	struct io_uring_probe *probe = io_uring_get_probe_ring(&lsm_ring);
+	bool		can = probe != NULL && io_uring_opcode_supported(probe, IORING_OP_READ);
+
+	if (probe != NULL)
+		io_uring_free_probe(probe);
+	return can;
+}
+
 bool
 lsm_uring_available(int *error)
 {
@@ -48,6 +60,11 @@ lsm_uring_available(int *error)
 			return false;
 		}
 		lsm_ring_error = -io_uring_queue_init(LSM_URING_ENTRIES, &lsm_ring, 0);
+		if (lsm_ring_error == 0 && !lsm_uring_can_read())
+		{
+			io_uring_queue_exit(&lsm_ring);
+			lsm_ring_error = ENOSYS;
+		}
 		if (lsm_ring_error != 0)
 			ReleaseExternalFD();
 		lsm_ring_pid = MyProcPid;
