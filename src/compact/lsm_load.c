@@ -57,7 +57,6 @@
 /* So many kB a transaction inserts into a table as everybody does. */
 int			lsm_debug_load_after = 1024;
 
-/* What a transaction has inserted into one table. */
 /*
  * What tells a range of a load.  Not its LBs alone: where all that was loaded has been rolled
  * back with a subtransaction and flushed, another load may have them by now.
@@ -68,6 +67,7 @@ typedef struct LsmLoadRange
 	uint32		generation;
 } LsmLoadRange;
 
+/* What a transaction has inserted into one table. */
 typedef struct LsmLoad
 {
 	struct LsmLoad *next;

@@ -266,4 +266,183 @@ $standby->check_ok('postgres', 'promoted, VACUUM');
 $standby->crash_and_start;
 is($standby->safe_psql('postgres', $sums), $after, 'promoted: after a crash');
 $standby->stop;
+
+# ---- what a load leaves behind, after a crash ----
+# (Of a server that logs no snapshots of running transactions, which tell of xids, too.)
+
+$node = LsmNode->new('crashes');
+$node->init(extra => ['-k']);
+$node->append_conf('postgresql.conf', "autovacuum = off\nwal_level = minimal\nmax_wal_senders = 0\n");
+$node->start;
+$node->safe_psql('postgres', 'CREATE EXTENSION lsm');
+
+# Everything that is in WAL now is on disk, without a record that has an xid.
+sub flush_wal
+{
+	$node->safe_psql('postgres', 'SELECT pg_switch_wal()');
+	return;
+}
+
+# Rows of a subtransaction that has logged nothing: a flush by others has put them in
+# segments, and nobody else may get its xid.
+$node->safe_psql('postgres', 'CREATE TABLE s (id int, pad text) USING lsm');
+$session = $node->session('postgres');
+my $insert = "INSERT INTO s SELECT i, repeat('p', 1000) FROM generate_series";
+my $youngest = 'SELECT max(xmin::text::int) FROM s';
+$session->query_safe("BEGIN; $insert(1, 3000) i");
+my $xid = $session->query_safe($youngest);
+$session->query_safe("SAVEPOINT a; $insert(3001, 3010) i");
+my $subxid = $session->query_safe($youngest);
+cmp_ok($subxid, '>', $xid, 'a subtransaction has an xid of its own');
+$node->safe_psql('postgres', "SELECT lsm_flush('s')");
+is($node->safe_psql('postgres', "SELECT sum(rows) FROM lsm_segments('s')"), 3010, 'its rows are in a segment');
+flush_wal();
+$node->crash_and_start;
+my @xids = map { $node->safe_psql('postgres', 'SELECT pg_current_xact_id()') } 1 .. 5;
+cmp_ok($xids[0], '>', $subxid, 'xids go on behind that of the subtransaction after a crash');
+is($node->safe_psql('postgres', 'SELECT count(*), sum(id) FROM s'), '0|', 'no row of the load is there');
+$node->safe_psql('postgres', "INSERT INTO s VALUES (1); SELECT lsm_flush('s'); VACUUM s");
+is($node->safe_psql('postgres', 'SELECT count(*), sum(id) FROM s'), '1|1', 'nor after VACUUM');
+$node->check_ok('postgres', 'rows of a subtransaction');
+
+# A load that was rolled back and removed while its transaction goes on: another one has its
+# LBs by then, and is not sealed with it.  (The transaction has the table locked, or not: then
+# it does not seal it.)
+foreach my $locked (0, 1)
+{
+	my $label = $locked ? 'locked' : 'not locked';
+
+	$node->safe_psql('postgres', 'DROP TABLE IF EXISTS again; CREATE TABLE again (id int, pad text) USING lsm; INSERT INTO again VALUES (0)');
+	$session = $node->session('postgres');
+	$insert = "INSERT INTO again SELECT i, repeat('p', 100) FROM generate_series";
+	$session->query_safe('SET lsm.debug_load_after = 0; BEGIN');
+	$session->query_safe('LOCK TABLE again IN ROW EXCLUSIVE MODE') if $locked;
+	$session->query_safe("SAVEPOINT a; $insert(1, 40000) i");
+	my $places = 'SELECT min(ctid), max(ctid) FROM again WHERE id BETWEEN 1 AND 5000';
+	my $place = $session->query_safe($places);
+	$session->query_safe('ROLLBACK TO a');
+	$node->safe_psql('postgres', 'VACUUM (TRUNCATE off) again');
+	my $other = $node->session('postgres');
+	$other->query_safe("SET lsm.debug_load_after = 0; BEGIN; $insert(1, 5000) i");
+	is($other->query_safe($places), $place, "$label: another load has places of one that was rolled back");
+	$session->query_safe('COMMIT');
+	$other->query_safe("$insert(5001, 6000) i; COMMIT");
+	$node->crash_and_start;
+	is($node->safe_psql('postgres', 'SELECT count(*), sum(id) FROM again'), '6001|' . 6000 * 6001 / 2,
+		"$label: the other load is there after a crash");
+	$node->check_ok('postgres', "$label: two loads in the same places");
+}
+
+# Pages of ranges that loads have had: no record has what was written there since the last
+# checkpoint, so a crash may tear them, and who uses the ranges next must not read them.
+
+# Blocks of a file that are pages of the row log without items (FORMAT.md).
+sub empty_pages
+{
+	my ($file) = @_;
+	my $bytes = PostgreSQL::Test::Utils::slurp_file($file);
+	my @blocks;
+
+	foreach my $block (0 .. length($bytes) / 8192 - 1)
+	{
+		my $lower = unpack('S', substr($bytes, 8192 * $block + 12, 2));
+		my $kind = unpack('S', substr($bytes, 8192 * $block + 8168 + 16, 2));
+
+		push @blocks, $block if $kind == 0x4C02 && $lower == 24;
+	}
+	return @blocks;
+}
+
+# As if the first half of each page had been written, and the other not.
+sub tear
+{
+	my ($file, @blocks) = @_;
+
+	open my $fh, '+<:raw', $file or die "$file: $!";
+	foreach my $block (@blocks)
+	{
+		seek $fh, 8192 * $block + 4096, 0 or die $!;
+		print $fh 'torn' x 1024 or die $!;
+	}
+	close $fh or die $!;
+	return;
+}
+
+my $rows = "SELECT i, repeat('p', 1000) FROM generate_series";
+
+# What may use the ranges next.
+my %uses = (
+	'a row' => q{INSERT INTO table_name VALUES (0)},
+	'rows of more than one range' => "SET lsm.debug_load_after = -1; INSERT INTO table_name $rows(-1000, -1) i",
+	'a change' => q{UPDATE table_name SET id = 0 WHERE id = 1},
+	'a load' => "SET lsm.debug_load_after = 0; INSERT INTO table_name $rows(-1000, -1) i",
+	'nothing' => 'SELECT',);
+my @tables;
+
+foreach my $end ('COMMIT', 'crash')
+{
+	foreach my $use (sort keys %uses)
+	{
+		my $table = 'torn' . scalar(@tables);
+
+		$node->safe_psql('postgres', "CREATE TABLE $table (id int, pad text) USING lsm; INSERT INTO $table VALUES (1)");
+		push @tables, {
+			name => $table,
+			end => $end,
+			what => $use,
+			use => $uses{$use} =~ s/table_name/$table/gr,
+			label => "$use after a load and its $end",
+			file => $node->data_dir . '/' . $node->safe_psql('postgres', "SELECT pg_relation_filepath('$table')"),
+			session => $node->session('postgres'),};
+
+		# some ranges in all, of which the last one is hardly begun
+		$tables[-1]->{session}->query_safe("SET lsm.debug_load_after = 0; BEGIN; INSERT INTO $table $rows(2, 700) i");
+	}
+}
+$node->safe_psql('postgres', 'CHECKPOINT');
+foreach my $table (@tables)
+{
+	$table->{blocks} = [ empty_pages($table->{file}) ];
+	cmp_ok(scalar(@{ $table->{blocks} }), '>', 100, "$table->{label}: pages that are to be filled");
+	$table->{session}->query_safe("INSERT INTO $table->{name} $rows(701, 2000) i");
+	$node->safe_psql('postgres', "SELECT lsm_flush('$table->{name}')");
+	$table->{session}->query_safe('COMMIT') if $table->{end} eq 'COMMIT';
+}
+flush_wal();
+$node->crash;
+tear($_->{file}, @{ $_->{blocks} }) foreach @tables;
+my $log = -s $node->logfile;
+$node->start;
+
+# A statement for each of the tables, or how its ranges are used.
+sub tables_ok
+{
+	my ($statement) = @_;
+
+	foreach my $table (@tables)
+	{
+		my $sql = $statement eq 'use' ? $table->{use} : $statement =~ s/table_name/$table->{name}/gr;
+		my ($code, $out, $err) = $node->psql('postgres', $sql);
+
+		is("$code $err", '0 ', "$table->{label}: " . $statement =~ s/table_name/the table/r);
+	}
+	return;
+}
+
+tables_ok($_) foreach 'use', 'SELECT count(id) FROM table_name';
+$node->crash_and_start;
+tables_ok($_) foreach 'SELECT count(id) FROM table_name', q{SELECT lsm_flush('table_name')}, 'VACUUM table_name';
+my %sums = ('a row' => [1, 0], 'a change' => [0, -1], 'nothing' => [0, 0]);
+foreach my $table (@tables)
+{
+	my ($n, $sum) = @{ $sums{ $table->{what} } || [ 1000, -500500 ] };
+	my $loaded = $table->{end} eq 'COMMIT' ? 2000 : 1;
+
+	is($node->safe_psql('postgres', "SELECT count(*), sum(id) FROM $table->{name}"),
+		$loaded + $n . '|' . ($loaded * ($loaded + 1) / 2 + $sum), "$table->{label}: rows");
+}
+ok(!$node->log_contains('page verification failed', $log), 'nobody has read a torn page');
+$node->check_ok('postgres', 'torn pages');
+
+$node->stop;
 done_testing();
