@@ -171,6 +171,7 @@ ISOLATION = \
 	reader-lock \
 	relocate \
 	repeatable-read \
+	rewrite-order \
 	rewrite-snapshot \
 	rewrite-wait \
 	savepoint-lock \
@@ -183,6 +184,7 @@ ISOLATION = \
 	uncommitted \
 	unique-insert \
 	upsert-flush \
+	upsert-killed \
 	upsert-leftover \
 	vacuum-index-scan \
 	vacuum-running \

@@ -138,6 +138,29 @@ RESET enable_seqscan;
 SELECT c AS problem FROM lsm_check('cle') c;
 DROP TABLE cle;
 
+-- by an expression over large values
+CREATE TABLE clb (id int, big text, k int) USING lsm;
+ALTER TABLE clb ALTER big SET STORAGE EXTERNAL;
+INSERT INTO clb SELECT i, repeat(md5(i::text), 1000), -i FROM generate_series(1, 50) i;
+CREATE INDEX clb_expr ON clb (md5(big));
+CREATE INDEX clb_k ON clb (k);
+SET enable_indexscan = off;
+CLUSTER clb USING clb_expr;
+SELECT count(*), sum(id), bool_and(big = repeat(md5(id::text), 1000)) AS same,
+	count(*) FILTER (WHERE less) AS out_of_order
+FROM (SELECT *, md5(big) < lag(md5(big)) OVER (ORDER BY ctid) AS less FROM clb) s;
+CLUSTER clb USING clb_k;
+SELECT string_agg(id::text, ' ' ORDER BY ctid) FROM clb;
+UPDATE clb SET big = repeat(md5(big), 600) WHERE id % 5 = 0;
+SELECT count(*) AS flush FROM lsm_flush('clb');
+CLUSTER clb USING clb_expr;
+SELECT count(*), sum(id), bool_and(big = repeat(md5(id::text), 1000)) FILTER (WHERE id % 5 <> 0) AS same,
+	count(*) FILTER (WHERE less) AS out_of_order
+FROM (SELECT *, md5(big) < lag(md5(big)) OVER (ORDER BY ctid) AS less FROM clb) s;
+RESET enable_indexscan;
+SELECT c AS problem FROM lsm_check('clb') c;
+DROP TABLE clb;
+
 -- columns: dropped, added with a default, system columns
 CREATE TABLE clc (a int, b text, c numeric) USING lsm;
 INSERT INTO clc VALUES (3, 'three', 3.3), (1, 'one', NULL);

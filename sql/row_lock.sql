@@ -86,6 +86,30 @@ SELECT count(*) AS major FROM lsm_major_compact('rl');
 SELECT count(*) FROM rl;
 COMMIT;
 
+-- rows that are changed by who has locked them before leave no memory behind, until
+-- the statement ends
+CREATE TABLE rl_many (id int, v int) USING lsm;
+INSERT INTO rl_many SELECT i, 0 FROM generate_series(1, 20000) i;
+CREATE FUNCTION rl_memory() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	RAISE NOTICE '% has less than 8 MB: %', TG_OP,
+		(SELECT sum(used_bytes) < 8388608 FROM pg_backend_memory_contexts WHERE name = 'ExecutorState');
+	RETURN NULL;
+END $$;
+CREATE TRIGGER t AFTER UPDATE OR DELETE ON rl_many FOR EACH STATEMENT EXECUTE FUNCTION rl_memory();
+BEGIN;
+SELECT count(*) FROM (SELECT id FROM rl_many FOR UPDATE) s;
+UPDATE rl_many SET v = v + 1;
+COMMIT;
+BEGIN;
+SELECT count(*) FROM (SELECT id FROM rl_many FOR KEY SHARE) s;
+SELECT count(*) AS flush FROM lsm_flush('rl_many');
+SELECT count(*) FROM (SELECT id FROM rl_many FOR UPDATE) s;
+DELETE FROM rl_many WHERE id > 100;
+ROLLBACK;
+DROP TABLE rl_many;
+DROP FUNCTION rl_memory();
+
 SELECT c AS problem FROM lsm_check('rl') c;
 SELECT c AS problem FROM lsm_check('rl2') c;
 DROP TABLE rl, rl2;

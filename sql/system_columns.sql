@@ -111,4 +111,44 @@ UPDATE sys SET v = 80 WHERE id = 8;
 SELECT xmin::text <> pg_current_xact_id()::xid::text AS sub FROM sys WHERE id = 8;
 COMMIT;
 
+-- rows that are frozen at once are still their transaction's own, as in heap, until it ends
+BEGIN;
+CREATE TABLE sys_frozen (id int, v int) USING lsm;
+COPY sys_frozen FROM stdin (FREEZE);
+1	1
+2	2
+3	3
+\.
+SELECT count(*), bool_and(xmin = pg_current_xact_id()::xid) AS mine FROM sys_frozen;
+SELECT count(*) AS flush FROM lsm_flush('sys_frozen');
+SELECT count(*), bool_and(xmin = pg_current_xact_id()::xid) AS mine FROM sys_frozen;
+COMMIT;
+SELECT count(*), bool_and(xmin = '2') AS frozen FROM sys_frozen;
+BEGIN;
+TRUNCATE sys_frozen;
+COPY sys_frozen FROM stdin (FREEZE);
+4	4
+\.
+UPDATE sys_frozen SET v = 5 RETURNING id, v, xmin = pg_current_xact_id()::xid AS mine;
+ROLLBACK;
+BEGIN;
+SELECT pg_current_xact_id() IS NOT NULL AS xid;
+SELECT count(*), bool_and(xmin = '2') AS frozen FROM sys_frozen;
+COMMIT;
+-- but not the rows of others that are rewritten by it
+BEGIN;
+SAVEPOINT s;
+TRUNCATE sys_frozen;
+COPY sys_frozen FROM stdin (FREEZE);
+5	5
+\.
+SELECT count(*), bool_and(xmin = pg_current_xact_id()::xid) AS mine FROM sys_frozen;
+ROLLBACK TO s;
+SELECT count(*), bool_and(xmin = '2') AS frozen FROM sys_frozen;
+CREATE INDEX sys_frozen_id ON sys_frozen (id);
+CLUSTER sys_frozen USING sys_frozen_id;
+SELECT count(*), bool_and(xmin = '2') AS frozen FROM sys_frozen;
+COMMIT;
+DROP TABLE sys_frozen;
+
 SELECT c AS problem FROM lsm_check('sys') c;

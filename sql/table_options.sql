@@ -270,6 +270,16 @@ SECURITY LABEL FOR lsm ON MATERIALIZED VIEW m1 IS 'block_size=8kB';
 SELECT option, value FROM lsm_table_options WHERE "table" = 'm1'::regclass AND source = 'table';
 SECURITY LABEL FOR lsm ON MATERIALIZED VIEW m1 IS NULL;
 SELECT count(*) FROM pg_seclabels WHERE objoid = 'm1'::regclass;
+-- a boolean by its name alone, as in WITH
+CREATE TABLE o_bare (id int) USING lsm;
+SECURITY LABEL FOR lsm ON TABLE o_bare IS 'dictionary';
+SELECT option, value FROM lsm_table_options WHERE "table" = 'o_bare'::regclass AND source = 'table';
+ALTER TABLE o_bare SET (lsm.compression_level = 3);
+SELECT option, value FROM lsm_table_options WHERE "table" = 'o_bare'::regclass AND source = 'table' ORDER BY 1;
+ALTER TABLE o_bare RESET (lsm.compression_level);
+SELECT label FROM pg_seclabels WHERE objoid = 'o_bare'::regclass;
+SECURITY LABEL FOR lsm ON TABLE o_bare IS 'compression_level';
+DROP TABLE o_bare;
 -- what a later version may have written is kept, and means nothing
 UPDATE pg_seclabel SET label = 'future=7, block_size=16MB, "cold=a, b", compression_level=6'
 WHERE objoid = 'o2'::regclass;

@@ -153,6 +153,38 @@ jobs('lsm_flush');
 $publisher->safe_psql('postgres', q{COMMIT PREPARED 'p'});
 same('a prepared transaction through a crash');
 
+# A row that is found by its old values, while somebody at the subscriber changes it, who
+# then does not.  The worker waits for the row; if it took it to be missing, it would come
+# to what the same transaction does then.
+my $n = 0;
+foreach my $table (qw(by_row by_row_indexed))
+{
+	my $id = $table eq 'by_row' ? 100 : 200;
+
+	foreach my $local ("UPDATE $table SET b = 'local'", "UPDATE $table SET v = -v", "DELETE FROM $table")
+	{
+		foreach my $published ("UPDATE $table SET b = 'published', v = v + 1000", "DELETE FROM $table")
+		{
+			$id++;
+			$n++;
+			same("before $local, $published") if $id % 2;
+			my $holder = $subscriber->session('postgres');
+
+			$holder->query_safe("BEGIN; $local WHERE id = $id");
+			$publisher->safe_psql('postgres', "BEGIN; $published WHERE id = $id; INSERT INTO emptied VALUES (60000 + $n, 0); COMMIT");
+			$subscriber->wait_until('postgres', qq{
+				SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted)
+					OR EXISTS (SELECT FROM emptied WHERE id = 60000 + $n)});
+			is($subscriber->safe_psql('postgres', "SELECT count(*) FROM emptied WHERE id = 60000 + $n"),
+				0, "$published waits for $local");
+			$holder->query_safe('ROLLBACK');
+			$holder->quit;
+			same("$published after $local was rolled back");
+		}
+		jobs('lsm_flush');
+	}
+}
+
 $publisher->safe_psql('postgres', 'TRUNCATE emptied, parted; INSERT INTO emptied VALUES (1, 1)');
 same('truncate');
 change(5, 'COMMIT');
