@@ -386,6 +386,7 @@ lsm_claims_adopt(HTAB *claims, LsmStore *store, const char *prefix)
 	const char *keys[1];
 	HASH_SEQ_STATUS scan;
 	LsmClaim   *claim;
+	bool		voids;
 
 	(void) lsm_claim_parse_prefix(prefix, &of);
 	mine.of = of;
@@ -395,13 +396,18 @@ lsm_claims_adopt(HTAB *claims, LsmStore *store, const char *prefix)
 	lsm_store_delete(store, keys, 1);
 	lsm_claim_put(store, &mine);
 
-	/* what the old owner has adopted and claimed itself is void, and so are older adoptions */
+	/*
+	 * what the old owner has adopted and claimed itself is void, and so are older adoptions.
+	 * But a database of ours with that number may be the same one, and need what that one
+	 * needed: it claims that itself, and says so (lsm_store_adopt() has, for this database).
+	 */
+	voids = of.database == MyDatabaseId || get_database_name(of.database) == NULL;
 	hash_seq_init(&scan, claims);
 	while ((claim = hash_seq_search(&scan)) != NULL)
 	{
 		keys[0] = claim->key;
 		if (claim->listed && strcmp(claim->key, mine.key) != 0 &&
-			((lsm_claim_is_same(&claim->by, &of) && !lsm_claim_is_of_directory(claim)) ||
+			((voids && lsm_claim_is_same(&claim->by, &of) && !lsm_claim_is_of_directory(claim)) ||
 			 (claim->adopts && lsm_claim_is_same(&claim->of, &of))))
 			lsm_store_delete(store, keys, 1);
 	}

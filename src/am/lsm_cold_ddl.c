@@ -44,7 +44,6 @@
 #include "access/xlog.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
-#include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_depend.h"
@@ -101,6 +100,20 @@ static bool
 lsm_cold_has_dependency(Oid relid, Oid serverid)
 {
 	return list_member_oid(lsm_cold_servers_of(relid), serverid);
+}
+
+/* From now on, if it has not before. */
+static void
+lsm_cold_depend(Relation rel, Oid serverid)
+{
+	ObjectAddress table;
+	ObjectAddress server;
+
+	if (lsm_cold_has_dependency(RelationGetRelid(rel), serverid))
+		return;
+	ObjectAddressSet(table, RelationRelationId, RelationGetRelid(rel));
+	ObjectAddressSet(server, ForeignServerRelationId, serverid);
+	recordDependencyOn(&table, &server, DEPENDENCY_NORMAL);
 }
 
 /* The servers that a table depends on. */
@@ -182,14 +195,29 @@ lsm_cold_lock_server(const char *name, LOCKMODE mode, bool missing_ok)
 /* ---- tables ---- */
 
 /*
+ * A table is to depend on a store that is not opened.  Its owner needs the right to use it, or
+ * anybody could keep a server from being dropped; but a superuser who restores a dump, in whose
+ * name ever, has not granted that yet.
+ */
+static void
+lsm_cold_check_usage(Relation rel, Oid serverid, const char *name)
+{
+	AclResult	result;
+
+	if (superuser() || superuser_arg(GetAuthenticatedUserId()))
+		return;
+	result = lsm_compat_server_usage(serverid, rel->rd_rel->relowner);
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, OBJECT_FOREIGN_SERVER, name);
+}
+
+/*
  * A table is to have a cold store.  test: see whether it can be used, which takes a few
  * requests; not when a dump is restored.
  */
 void
 lsm_cold_attach(Relation rel, const char *name, bool test)
 {
-	ObjectAddress table;
-	ObjectAddress server;
 	Oid			serverid;
 
 	if (rel->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
@@ -209,11 +237,23 @@ lsm_cold_attach(Relation rel, const char *name, bool test)
 				 errhint("Stores are servers of foreign-data wrapper \"%s\".", LSM_STORE_FDW)));
 	if (test)
 		lsm_store_test(lsm_store_open(serverid, rel->rd_rel->relowner));
+	else
+		lsm_cold_check_usage(rel, serverid, name);
+	lsm_cold_depend(rel, serverid);
+}
+
+/*
+ * A table has segments in a server: so it depends on it.  It does already, but where a dump has
+ * not said so: pg_upgrade's of a table that was being detached.
+ */
+void
+lsm_cold_note_segments(Relation rel, Oid serverid)
+{
 	if (lsm_cold_has_dependency(RelationGetRelid(rel), serverid))
 		return;
-	ObjectAddressSet(table, RelationRelationId, RelationGetRelid(rel));
-	ObjectAddressSet(server, ForeignServerRelationId, serverid);
-	recordDependencyOn(&table, &server, DEPENDENCY_NORMAL);
+	LockDatabaseObject(ForeignServerRelationId, serverid, 0, AccessShareLock);
+	if (SearchSysCacheExists1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid)))
+		lsm_cold_depend(rel, serverid);
 }
 
 /* Does a segment lie in that server, or what somebody may still read of one that has? */
@@ -484,36 +524,18 @@ lsm_cold_drops_check(const LsmColdDrops *drops, Node *stmt)
 
 /* ---- copies ---- */
 
-/* May the user make databases at all? */
-static bool
-lsm_cold_may_copy(void)
-{
-	HeapTuple	tuple;
-	bool		may = superuser();
-
-	if (may)
-		return true;
-	tuple = SearchSysCache1(AUTHOID, ObjectIdGetDatum(GetUserId()));
-	if (HeapTupleIsValid(tuple))
-	{
-		may = ((Form_pg_authid) GETSTRUCT(tuple))->rolcreatedb;
-		ReleaseSysCache(tuple);
-	}
-	return may;
-}
-
 /*
- * A database is to be copied: from then on, its objects are not its alone.  The server
- * checks who may copy which; too much caution costs space only.
+ * A database has been copied: what it has put until now is not its alone.  Nobody can connect
+ * to it, or to the copy, until the transaction ends.
  */
 void
-lsm_cold_check_copy(Node *stmt)
+lsm_cold_note_copy(Node *stmt)
 {
 	const char *template = "template1";
 	ListCell   *lc;
 	Oid			database;
 
-	if (!IsA(stmt, CreatedbStmt) || RecoveryInProgress() || !lsm_cold_may_copy())
+	if (!IsA(stmt, CreatedbStmt))
 		return;
 	foreach(lc, ((CreatedbStmt *) stmt)->options)
 	{

@@ -15,6 +15,7 @@
 
 extern void lsm_cold_note_change(Oid relid);
 extern void lsm_cold_attach(Relation rel, const char *name, bool test);
+extern void lsm_cold_note_segments(Relation rel, Oid serverid);
 extern List *lsm_cold_servers_of(Oid relid);
 extern void lsm_cold_release_servers(Relation rel, Oid attached);
 extern void lsm_cold_tidy(Relation rel);
@@ -23,7 +24,7 @@ extern void lsm_cold_forget(Oid relid);
 extern void lsm_cold_ddl_committed(void);
 extern void lsm_cold_ddl_xact_end(void);
 extern void lsm_cold_check_statement(Node *stmt);
-extern void lsm_cold_check_copy(Node *stmt);
+extern void lsm_cold_note_copy(Node *stmt);
 
 /* What a statement drops: begun before it runs, ended however it ends, checked if it is done. */
 typedef struct LsmColdDrops

@@ -49,9 +49,8 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "access/xloginsert.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_control.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_type.h"
 #include "commands/dbcommands.h"
@@ -62,8 +61,10 @@
 #include "lsm_am.h"
 #include "lsm_cold.h"
 #include "lsm_cold_claims.h"
+#include "lsm_cold_ddl.h"
 #include "lsm_cold_orphans.h"
 #include "lsm_stop.h"
+#include "lsm_wal.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/array.h"
@@ -115,7 +116,9 @@ typedef struct LsmOrphan
 typedef struct LsmSweep
 {
 	LsmStore   *store;
+	Oid			serverid;
 	uint64		server;			/* what entries call it */
+	bool		by_worker;
 	HTAB	   *objects;		/* that it has */
 	HTAB	   *claims;			/* that it has, and that this database needs */
 } LsmSweep;
@@ -127,6 +130,8 @@ lsm_sweep_begin(Oid serverid, Oid userid)
 	HASHCTL		ctl;
 
 	sweep->store = lsm_store_open(serverid, userid);
+	sweep->serverid = serverid;
+	sweep->by_worker = false;
 	sweep->server = lsm_cold_name_hash(GetForeignServer(serverid)->servername);
 	sweep->claims = lsm_claims_create();
 	ctl.keysize = LSM_COLD_KEY_BYTES;
@@ -237,6 +242,7 @@ static void
 lsm_orphans_mark_table(LsmSweep *sweep, Relation rel)
 {
 	LsmView    *view;
+	bool		here = false;
 
 	if (lsm_meta_peek(rel)->version < LSM_FORMAT_COLD)
 		return;
@@ -250,10 +256,13 @@ lsm_orphans_mark_table(LsmSweep *sweep, Relation rel)
 			continue;
 		lsm_claims_need(sweep->claims, lsm_entry_object(entry),
 						lsm_entry_object(entry)->server == sweep->server);
+		here = here || lsm_entry_object(entry)->server == sweep->server;
 		memset(key, 0, sizeof(key));
 		lsm_cold_key(entry, key);
 		lsm_orphans_enter(sweep, key)->named = true;
 	}
+	if (here && sweep->by_worker)
+		lsm_cold_note_segments(rel, sweep->serverid);
 }
 
 /* All tables of ours that may have cold segments. */
@@ -367,22 +376,11 @@ lsm_orphans_unnamed(LsmSweep *sweep, bool unclaimed)
 
 /* ---- deleting ---- */
 
-/* Flush all WAL that there is.  (The insert position may be behind a page header.) */
-static void
-lsm_orphans_flush_wal(void)
-{
-	char		nothing = 0;
-
-	XLogBeginInsert();
-	XLogRegisterData(&nothing, sizeof(nothing));
-	XLogFlush(XLogInsert(RM_XLOG_ID, XLOG_NOOP));
-}
-
 /* A crash must not bring back what has named them. */
 static void
 lsm_orphans_delete(LsmStore *store, const char **keys, int n)
 {
-	lsm_orphans_flush_wal();
+	XLogFlush(lsm_wal_nothing());
 	LSM_STOP("orphans-before-delete");
 	for (int i = 0; i < n; i += LSM_ORPHANS_BATCH)
 	{
@@ -488,7 +486,10 @@ lsm_orphans_sweep(Oid serverid)
 	PushActiveSnapshot(GetTransactionSnapshot());
 	server = GetForeignServerExtended(serverid, FSV_MISSING_OK);
 	if (server != NULL)
+	{
 		sweep = lsm_sweep_begin(serverid, server->owner);
+		sweep->by_worker = true;
+	}
 	PopActiveSnapshot();
 	if (sweep == NULL)
 		return true;
@@ -553,28 +554,48 @@ lsm_orphans_sweep_store(Oid serverid)
 /* ---- functions ---- */
 
 /*
+ * What this transaction has done may be rolled back, and what it has dropped is needed again
+ * then; but the locks by which that is told of others' transactions are its own.
+ */
+static void
+lsm_orphans_check_unchanged(const char *function)
+{
+	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("%s cannot run in a transaction that has changed something", function),
+				 errdetail("If it were rolled back, objects that nothing needs now would be needed again."),
+				 errhint("Call it in a transaction of its own.")));
+}
+
+pg_noreturn static void
+lsm_orphans_raise_locked(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg("could not look at all tables of the database"),
+			 errdetail("One of them is locked."),
+			 errhint("Try again later.")));
+}
+
+/*
  * The objects that nothing needs, as far as this database can tell: its own, and
  * those of databases that are no more.  What lies under other tokens is listed with
  * them, unless this database needs it; but who put it may.
  */
 static LsmSweep *
-lsm_orphans_find(Oid serverid, bool all)
+lsm_orphans_find(Oid serverid)
 {
 	LsmSweep   *sweep;
 	ForeignServer *server = GetForeignServer(serverid);
 
-	PreventCommandDuringRecovery(all ? "lsm_store_orphans()" : "lsm_store_remove_orphans()");
 	if (!has_privs_of_role(GetUserId(), server->owner))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_SERVER, server->servername);
 	sweep = lsm_sweep_begin(serverid, GetUserId());
 	(void) lsm_cold_sweep_begin(true);
 	lsm_orphans_list(sweep, psprintf(UINT64_FORMAT "/", GetSystemIdentifier()));
 	if (!lsm_orphans_mark(sweep, NULL))
-		ereport(ERROR,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("could not look at all tables of the database"),
-				 errdetail("One of them is locked."),
-				 errhint("Try again later.")));
+		lsm_orphans_raise_locked();
 	lsm_claims_list(sweep->claims, sweep->store);
 	lsm_orphans_list_adopted(sweep);
 	lsm_orphans_tell_whose(sweep);
@@ -598,10 +619,12 @@ lsm_store_orphans_sql(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Oid			serverid = get_foreign_server_oid(NameStr(*PG_GETARG_NAME(0)), false);
-	LsmSweep   *sweep = lsm_orphans_find(serverid, true);
+	LsmSweep   *sweep;
 	HASH_SEQ_STATUS scan;
 	LsmOrphan  *object;
 
+	PreventCommandDuringRecovery("lsm_store_orphans()");
+	sweep = lsm_orphans_find(serverid);
 	InitMaterializedSRF(fcinfo, 0);
 	hash_seq_init(&scan, sweep->objects);
 	while ((object = hash_seq_search(&scan)) != NULL)
@@ -625,6 +648,36 @@ lsm_store_orphans_sql(PG_FUNCTION_ARGS)
 }
 
 /*
+ * Who has not replayed WAL to there; NULL: nobody.  The owner of a store need not be one who
+ * may see positions of standbys, so that is looked up with the rights of the server.
+ */
+static char *
+lsm_orphans_who_is_behind(Datum lsn)
+{
+	Oid			types[1] = {LSNOID};
+	char	   *who = NULL;
+	Oid			userid;
+	int			context;
+
+	GetUserIdAndSecContext(&userid, &context);
+	SetUserIdAndSecContext(BOOTSTRAP_SUPERUSERID, context | SECURITY_LOCAL_USERID_CHANGE);
+	if (SPI_execute_with_args("SELECT pg_catalog.format('standby \"%s\"', application_name) "
+							  "FROM pg_catalog.pg_stat_replication "
+							  "WHERE coalesce(replay_lsn, '0/0') OPERATOR(pg_catalog.<) $1 "
+							  "AND (replay_lsn IS NOT NULL OR write_lsn IS NULL) "
+							  "UNION ALL SELECT pg_catalog.format('replication slot \"%s\"', slot_name) "
+							  "FROM pg_catalog.pg_replication_slots "
+							  "WHERE slot_type OPERATOR(pg_catalog.=) 'physical' "
+							  "AND restart_lsn OPERATOR(pg_catalog.<) $1",
+							  1, types, &lsn, NULL, true, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not read positions of standbys");
+	SetUserIdAndSecContext(userid, context);
+	if (SPI_processed > 0)
+		who = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+	return who;
+}
+
+/*
  * What nothing needs here a standby may still need that has not come so far.  Streaming
  * ones are waited for a moment, with some WAL each time: they tell what they have replayed
  * when they get more.  ERROR if one, or a slot, stays behind.
@@ -632,12 +685,11 @@ lsm_store_orphans_sql(PG_FUNCTION_ARGS)
 static void
 lsm_orphans_wait_for_standbys(void)
 {
-	Oid			types[1] = {LSNOID};
-	Datum		lsn[1];
+	Datum		lsn;
 	char	   *who = NULL;
 
-	lsm_orphans_flush_wal();
-	lsn[0] = LSNGetDatum(GetFlushRecPtr(NULL));
+	XLogFlush(lsm_wal_nothing());
+	lsn = LSNGetDatum(GetFlushRecPtr(NULL));
 	SPI_connect();
 	for (int i = 0; i < LSM_ORPHANS_STANDBY_WAITS; i++)
 	{
@@ -645,34 +697,27 @@ lsm_orphans_wait_for_standbys(void)
 		if (i > 0)
 		{
 			pg_usleep(LSM_ORPHANS_STANDBY_WAIT);
-			lsm_orphans_flush_wal();
+			XLogFlush(lsm_wal_nothing());
 		}
 		pgstat_clear_backend_activity_snapshot();
-		if (SPI_execute_with_args("SELECT pg_catalog.format('standby \"%s\"', application_name) "
-								  "FROM pg_catalog.pg_stat_replication "
-								  "WHERE coalesce(replay_lsn, '0/0') < $1 AND (replay_lsn IS NOT NULL OR write_lsn IS NULL) "
-								  "UNION ALL SELECT pg_catalog.format('replication slot \"%s\"', slot_name) "
-								  "FROM pg_catalog.pg_replication_slots "
-								  "WHERE slot_type = 'physical' AND restart_lsn < $1",
-								  1, types, lsn, NULL, true, 1) != SPI_OK_SELECT)
-			elog(ERROR, "could not read positions of standbys");
-		if (SPI_processed == 0)
+		who = lsm_orphans_who_is_behind(lsn);
+		if (who == NULL)
 		{
 			SPI_finish();
 			return;
 		}
-		who = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
 	}
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_IN_USE),
 			 errmsg("objects may still be needed by a standby"),
-			 errdetail("The %s has not come to %X/%X yet.", who, LSN_FORMAT_ARGS(DatumGetLSN(lsn[0]))),
+			 errdetail("The %s has not come to %X/%X yet.", who, LSN_FORMAT_ARGS(DatumGetLSN(lsn))),
 			 errhint("Try again when it has caught up, or drop the slot.")));
 }
 
 /*
  * lsm_store_remove_orphans(server, min_age): delete those that are removable and so
- * old, whatever the delay.  Returns how many.
+ * old, whatever the delay.  Returns how many.  ERROR if a table is locked, if the transaction
+ * has changed something, or if a standby or slot stays behind.
  */
 Datum
 lsm_store_remove_orphans_sql(PG_FUNCTION_ARGS)
@@ -681,13 +726,17 @@ lsm_store_remove_orphans_sql(PG_FUNCTION_ARGS)
 	TimestampTz oldest = DatumGetTimestampTz(DirectFunctionCall2(timestamptz_mi_interval,
 																 TimestampTzGetDatum(GetCurrentTimestamp()),
 																 PG_GETARG_DATUM(1)));
-	LsmSweep   *sweep = lsm_orphans_find(serverid, false);
-	const char **keys = palloc(Max(hash_get_num_entries(sweep->objects), 1) * sizeof(char *));
+	LsmSweep   *sweep;
+	const char **keys;
 	HASH_SEQ_STATUS scan;
 	LsmOrphan  *object;
 	int			n = 0;
 
+	PreventCommandDuringRecovery("lsm_store_remove_orphans()");
 	PreventCommandIfReadOnly("lsm_store_remove_orphans()");
+	lsm_orphans_check_unchanged("lsm_store_remove_orphans()");
+	sweep = lsm_orphans_find(serverid);
+	keys = palloc(Max(hash_get_num_entries(sweep->objects), 1) * sizeof(char *));
 	hash_seq_init(&scan, sweep->objects);
 	while ((object = hash_seq_search(&scan)) != NULL)
 		if (lsm_orphan_is_removable(sweep, object) && object->modified != 0 &&
@@ -732,7 +781,8 @@ lsm_store_claim_sql(PG_FUNCTION_ARGS)
 
 /*
  * lsm_store_adopt(server, claimed): from now on delete what somebody has put who is no more,
- * by what its keys begin with.  Returns how many objects there are.
+ * by what its keys begin with.  Returns how many objects there are.  ERROR if a table is
+ * locked, or if the transaction has changed something.
  */
 Datum
 lsm_store_adopt_sql(PG_FUNCTION_ARGS)
@@ -749,13 +799,20 @@ lsm_store_adopt_sql(PG_FUNCTION_ARGS)
 	sweep = lsm_sweep_begin(server->serverid, GetUserId());
 	(void) lsm_cold_sweep_begin(true);
 	lsm_claims_check_prefix(prefix);
+	lsm_orphans_check_unchanged("lsm_store_adopt()");
 	lsm_orphans_list(sweep, prefix);
 	n = hash_get_num_entries(sweep->objects);
 	if (n == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("store \"%s\" has no objects under \"%s\"", server->servername, prefix)));
+
+	/* what the old owner has claimed, for us as well, is void: so claim it first */
+	if (!lsm_orphans_mark_tables(sweep))
+		lsm_orphans_raise_locked();
 	lsm_claims_list(sweep->claims, sweep->store);
+	(void) lsm_claims_put(sweep->claims, sweep->store);
+	LSM_STOP("adopt-claimed");
 	lsm_claims_adopt(sweep->claims, sweep->store, prefix);
 	lsm_sweep_end(sweep);
 	PG_RETURN_INT64(n);

@@ -494,6 +494,7 @@ lsm_ddl_run(LsmDdlFrame *frame, PlannedStmt *pstmt, const char *query_string,
 	}
 	PG_END_TRY();
 	lsm_cold_drops_check(&drops, pstmt->utilityStmt);
+	lsm_cold_note_copy(pstmt->utilityStmt);
 }
 
 static void
@@ -506,7 +507,6 @@ lsm_ddl_process_utility(PlannedStmt *pstmt, const char *query_string, bool read_
 	if (IsA(pstmt->utilityStmt, SecLabelStmt))
 		lsm_ddl_register_provider((SecLabelStmt *) pstmt->utilityStmt);
 	lsm_cold_check_statement(pstmt->utilityStmt);
-	lsm_cold_check_copy(pstmt->utilityStmt);
 	if (!lsm_ddl_concerns_us(pstmt->utilityStmt))
 	{
 		lsm_ddl_run(NULL, pstmt, query_string, read_only_tree, context, params, query_env,

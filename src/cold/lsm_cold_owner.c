@@ -20,7 +20,8 @@
  *
  * A database that is a template for another one is copied as well.  So the token of a
  * database is made of that of the directory and of how often it has been copied:
- * the file has a line for each such database, written before the copying begins.
+ * the file has a line for each such database, written when it has been copied, and before
+ * anybody can connect to it again.
  *
  * The file is read once after the server's start; then shared memory has it.
  *
@@ -221,9 +222,11 @@ lsm_cold_directory(void)
 }
 
 /*
- * Race: whoever puts or deletes objects of that database is connected to it, and
- * CREATE DATABASE fails if anybody is, after this.  So nobody goes on with the old
- * token.  After an adoption somebody may, for one put: what it puts is younger than the
+ * Race: whoever puts or deletes objects of that database is connected to it, which nobody is
+ * from before CREATE DATABASE copies it until it commits: so what the copy names has all been
+ * put under the old token, and nobody goes on with that.  (A new token before the copying does
+ * not do: who is connected then may put something under it before he leaves, for which the
+ * server waits some seconds.)  After an adoption somebody may, for one put: what it puts is younger than the
  * adoption, which leaves it alone, and is claimed by the next sweep.
  */
 void

@@ -676,7 +676,7 @@ lsm_edit_add(LsmEdit *edit, const LsmManifestEntry *entry)
 					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 					 errmsg("table \"%s\" has too many segments and free ranges",
 							RelationGetRelationName(edit->rel)),
-					 errhint("Run lsm_major_compact() on the table.")));
+					 errhint("Run lsm_major_compact() on the table or, if that fails as well, VACUUM FULL.")));
 		if (edit->nleaves >= edit->maxleaves)
 		{
 			edit->maxleaves *= 2;

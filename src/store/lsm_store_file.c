@@ -188,7 +188,7 @@ lsm_file_write(LsmStore *store, int fd, const char *path, const char *buffer, si
 	{
 		ssize_t		n;
 
-		CHECK_FOR_INTERRUPTS();
+		lsm_store_check();
 		errno = 0;
 		pgstat_report_wait_start(lsm_store_wait_event());
 		n = pg_pwrite(fd, buffer, Min(len, LSM_FILE_PIECE), offset);
@@ -296,7 +296,7 @@ lsm_file_delete(LsmStore *store, const char *const *keys, int nkeys)
 		char	   *parent;
 		int64		start = lsm_store_clock_us();
 
-		CHECK_FOR_INTERRUPTS();
+		lsm_store_check();
 		if (unlink(path) == 0)
 		{
 			parent = pstrdup(path);
@@ -324,7 +324,7 @@ lsm_file_pread(LsmStore *store, int fd, const char *path, const char *key, char 
 	{
 		ssize_t		n;
 
-		CHECK_FOR_INTERRUPTS();
+		lsm_store_check();
 		pgstat_report_wait_start(lsm_store_wait_event());
 		n = pg_pread(fd, buffer, Min(len, LSM_FILE_PIECE), offset);
 		pgstat_report_wait_end();
@@ -538,7 +538,7 @@ lsm_file_list_next(void *state, LsmStoreListed *listed)
 		char	   *key;
 		size_t		len;
 
-		CHECK_FOR_INTERRUPTS();
+		lsm_store_check();
 		entry = ReadDir(level->dir, level->path);
 		if (entry == NULL)
 		{

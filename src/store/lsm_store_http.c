@@ -926,7 +926,7 @@ lsm_http_add(LsmHttpRequest *request)
 static void
 lsm_http_step(bool wait)
 {
-	CHECK_FOR_INTERRUPTS();
+	lsm_store_check();
 	if (IsUnderPostmaster && !PostmasterIsAlive())
 		proc_exit(1);
 	lsm_http_drive(wait);
@@ -1028,10 +1028,11 @@ lsm_http_stop(LsmHttpBatch *batch)
 }
 
 void
-lsm_http_stop_newer(LsmHttpBatch *batch)
+lsm_http_stop_from(LsmHttpBatch *batch)
 {
 	dlist_node *at = &batch->node;
 
+	lsm_http_stop(batch);
 	while (dlist_has_next(&lsm_http_batches, at))
 	{
 		LsmHttpBatch *newer;

@@ -94,10 +94,11 @@ extern void lsm_http_free(LsmHttpRequest *request);
 extern void lsm_http_end(LsmHttpBatch *batch);
 
 /*
- * An error has come through: stop what was begun by those whom this batch's owner had
- * called, for what they wanted written to may be gone with them.  Raises no error.
+ * An error has come through: stop what is under way of a batch, and what was begun by those
+ * whom its owner had called, for what they wanted written to may be gone with them.  Raises no
+ * error.
  */
-extern void lsm_http_stop_newer(LsmHttpBatch *batch);
+extern void lsm_http_stop_from(LsmHttpBatch *batch);
 
 /*
  * Let the requests go on without a batch that anybody waits for: for so long, unless

@@ -267,4 +267,13 @@ extern uint32 lsm_store_wait_event(void);
 /* Milliseconds of a clock that nobody sets. */
 extern int64 lsm_store_clock_us(void);
 
+/* CHECK_FOR_INTERRUPTS() for who waits for a store. */
+static inline void
+lsm_store_check(void)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (lsm_store_idle != NULL)
+		lsm_store_idle();
+}
+
 #endif							/* LSM_STORE_IMPL_H */

@@ -376,7 +376,7 @@ lsm_libs3_drive(S3RequestContext *context)
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("out of memory"),
 				 errdetail("libs3 could not go on: %s.", S3_get_status_name(status))));
-	CHECK_FOR_INTERRUPTS();
+	lsm_store_check();
 	if (IsUnderPostmaster && !PostmasterIsAlive())
 		proc_exit(1);
 }
@@ -484,7 +484,7 @@ lsm_libs3_sleep(int64 until)
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 (long) (left / 1000 + 1), lsm_store_wait_event());
 		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
+		lsm_store_check();
 	}
 }
 

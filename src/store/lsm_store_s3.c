@@ -389,10 +389,14 @@ lsm_s3_put_parts(LsmS3Upload *upload, LsmHttpBatch *batch, LsmS3Part *parts, siz
 	{
 		MemoryContext errors = MemoryContextSwitchTo(old);
 
-		/* the source may have been reading from a store */
-		lsm_http_stop_newer(batch);
+		/*
+		 * a part must not come after the service has been told to forget the upload, nor keep
+		 * that from being sent; and the source may have been reading from a store
+		 */
+		lsm_http_stop_from(batch);
 		lsm_s3_give_up(upload,
-					   ERRCODE_TO_CATEGORY(geterrcode()) == ERRCODE_OPERATOR_INTERVENTION);
+					   ERRCODE_TO_CATEGORY(geterrcode()) == ERRCODE_OPERATOR_INTERVENTION ||
+					   geterrcode() == ERRCODE_LOCK_NOT_AVAILABLE);
 		MemoryContextSwitchTo(errors);
 		PG_RE_THROW();
 	}

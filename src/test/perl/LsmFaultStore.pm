@@ -9,6 +9,7 @@
 #	$store->fault('', undef);					# no faults any more
 #	$store->requests('GET');					# lines "METHOD PATH?QUERY", since the last call, with
 #												# " BUCKET in HOST" if it is not in the path
+#	$store->wait_for('PUT .bkt/a');				# until one of those has come, since then; false: none does
 #	$store->heads;								# the same as they came, each a hash: method, target,
 #												# and headers by name; sha256 is that of the body
 #	$store->stop;
@@ -195,6 +196,20 @@ sub requests
 	my ($self, $method) = @_;
 
 	return grep { /^\Q$method\E/ } $self->take_list('requests');
+}
+
+sub wait_for
+{
+	my ($self, $pattern) = @_;
+
+	for my $try (1 .. 1800)
+	{
+		my ($all) = $self->locked(sub { return read_file("$self->{dir}/requests") // ''; });
+
+		return 1 if grep { /$pattern/ } split /\n/, $all;
+		select(undef, undef, undef, 0.1);
+	}
+	return 0;
 }
 
 sub heads

@@ -84,11 +84,12 @@ sub set_workers
 	return;
 }
 
-# What a statement that must fail says, in one line; "" if it does not fail.
+# What a statement that must fail says, in one line; "" if it does not fail.  The rest is
+# for psql().
 sub error_of
 {
-	my ($self, $dbname, $sql) = @_;
-	my ($code, $stdout, $stderr) = $self->psql($dbname, "\\set VERBOSITY verbose\n$sql");
+	my ($self, $dbname, $sql, %params) = @_;
+	my ($code, $stdout, $stderr) = $self->psql($dbname, "\\set VERBOSITY verbose\n$sql", %params);
 
 	return '' if $code == 0;
 	$stderr =~ s/^psql:<stdin>:\d+: //mg;

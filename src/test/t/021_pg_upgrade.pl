@@ -17,6 +17,7 @@ use File::Path ();
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 use LsmNode;
+use LsmStoreNode;
 use PostgreSQL::Test::Utils qw(command_ok command_fails run_command slurp_file);
 
 my @configs = split ' ', $ENV{LSM_UPGRADE_PG_CONFIGS} || '';
@@ -36,7 +37,7 @@ chdir PostgreSQL::Test::Utils::tempdir() or die $!;
 sub new_node
 {
 	my ($name, $i) = @_;
-	my $node = LsmNode->new($name, install_path => $prefixes[$i]);
+	my $node = LsmStoreNode->new($name, install_path => $prefixes[$i]);
 
 	# data checksums are the default of some versions only
 	$node->init(extra => ['-k']);
@@ -102,6 +103,10 @@ sub fetches
 	return $plan =~ /Heap Fetches: (\d+)/ ? $1 : $plan;
 }
 
+# On the store of the table that was detached.
+my $depends = q{SELECT count(*) FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = 'detached'::regclass
+	AND refclassid = 'pg_foreign_server'::regclass};
+
 # Each table is left in one state of its life.
 my $old = new_node('old', 0);
 
@@ -111,7 +116,8 @@ $old->start;
 $old->safe_psql('postgres', 'CREATE EXTENSION lsm');
 $old->safe_psql('postgres', "CREATE TABLESPACE ts LOCATION '$tablespace'");
 $old->safe_psql('postgres',
-	"CREATE SERVER store FOREIGN DATA WRAPPER lsm_store OPTIONS (type 'file', directory '$store')");
+	"CREATE SERVER store FOREIGN DATA WRAPPER lsm_store OPTIONS (type 'file', directory '$store');
+	CREATE SERVER gone FOREIGN DATA WRAPPER lsm_store OPTIONS (type 'file', directory '$store', prefix 'gone')");
 $old->safe_psql('postgres', q{
 CREATE TABLE empty (id int PRIMARY KEY) USING lsm;
 CREATE TABLE memtable (id int PRIMARY KEY, v int, k int) USING lsm;
@@ -196,6 +202,12 @@ DELETE FROM cold WHERE id % 7 = 0;
 SELECT lsm_flush('cold');
 UPDATE cold SET k = k + 1 WHERE id % 6 = 0;
 
+CREATE TABLE detached (LIKE memtable INCLUDING ALL) USING lsm WITH (lsm.cold_store = 'gone');
+INSERT INTO detached SELECT * FROM flushed;
+SELECT lsm_flush('detached');
+SELECT lsm_major_compact('detached');
+ALTER TABLE detached RESET (lsm.cold_store);
+
 CREATE TYPE mood AS ENUM ('sad', 'happy');
 CREATE TYPE pair AS (x mood, y text);
 CREATE DOMAIN positive AS int CHECK (value > 0);
@@ -268,6 +280,8 @@ is($settings, join("\n", 'large|lsm.auto_compact|false', 'large|lsm.block_size|1
 is(fetches($old), 0, 'index-only scan of the old server');
 is($old->safe_psql('postgres', q{SELECT string_agg(DISTINCT location, ',') FROM lsm_segments('cold') WHERE kind = 'baseline'}),
 	'store', 'rows in a store');
+is($old->safe_psql('postgres', q{SELECT string_agg(DISTINCT location, ',') FROM lsm_segments('detached') WHERE kind = 'baseline'}),
+	'gone', 'and of a table that was detached');
 my @objects = objects();
 my $xid = $old->safe_psql('postgres', 'SELECT pg_current_xact_id()');
 
@@ -324,6 +338,23 @@ foreach my $mode ('--copy', '--link')
 		# with copies, the states go on as they are to the last server
 		if ($mode eq '--link' || $i == $#configs)
 		{
+			# a worker notes what a dump has not told: that a table which was being detached keeps its store
+			# (until VACUUM brings its segments back)
+			if ($mode eq '--copy' || $i == 1)
+			{
+				is($to->safe_psql('postgres', $depends), 0, "a table that was detached: $label");
+				$to->append_conf('postgresql.conf',
+					"lsm.compaction_naptime = 1\nlsm.auto_compact = off\nlsm.debug_stop = 'cold-before-return:error'");
+				$to->set_workers(1);
+				$to->wait_until('postgres', q{SELECT list_requests > 0 FROM lsm_stat_store WHERE servername = 'gone'});
+				$to->set_workers(0);
+				is($to->safe_psql('postgres', q{SELECT string_agg(DISTINCT location, ',') FROM lsm_segments('detached') WHERE kind = 'baseline'}),
+					'gone', "its segments are still in the store: $label");
+				like($to->error_of('postgres', 'DROP SERVER gone'),
+					qr/^2BP01: cannot drop server "gone" because it is the cold store of tables/, "which is kept for them: $label");
+				$to->adjust_conf('postgresql.conf', 'lsm.debug_stop', "''");
+				$to->reload;
+			}
 			$to->safe_psql('postgres', "SELECT lsm_flush('$_')") foreach qw(memtable columns types everything unlogged large cold);
 			$to->safe_psql('postgres', "SELECT lsm_major_compact('$_')") foreach qw(memtable increments columns everything large cold);
 			is($to->safe_psql('postgres', q{SELECT count(*) > 0 AND bool_and(location = 'store') FROM lsm_segments('cold')}),

@@ -255,6 +255,21 @@ ok($given_up, 'and given up');
 is(psql("SELECT lsm_test_store_head('s', 'cancelled') IS NULL"), 't', 'nothing is there');
 $session->quit;
 
+# So it is where a part takes the only request that there may be, and the session ends.
+psql("CREATE SERVER single FOREIGN DATA WRAPPER lsm_store OPTIONS (type 's3',
+		endpoint '" . $store->endpoint . "', bucket 'bkt', part_size '5MB', parallel_requests '1');
+	CREATE USER MAPPING FOR PUBLIC SERVER single OPTIONS (access_key_id 'x', secret_access_key 'y')");
+$session = $node->session('postgres');
+$pid = $node->session_pid($session);
+$store->fault('PUT .bkt/single', 'hang', 1000000);
+$node->start_query($session, "SELECT lsm_test_store_put('single', 'single', 20000000)");
+ok($store->wait_for('^PUT .bkt/single\?partNumber=1'), 'a part is being sent');
+psql("SELECT pg_cancel_backend($pid)");
+like(($node->finish_query($session))[1], qr/canceling statement/, 'its upload is cancelled');
+$session->quit;
+ok($store->wait_for('^DELETE .bkt/single\?uploadId'), 'and given up, though the session has ended');
+$store->fault('', undef);
+
 unlike(PostgreSQL::Test::Utils::slurp_file($node->logfile),
 	qr/WARNING|TRAP|PANIC/, 'no warnings');
 $store->stop;

@@ -308,6 +308,18 @@ like($node->error_of('restored', 'DROP SERVER cold CASCADE'),
 	qr/^2BP01: cannot drop server "cold"/, 'with its dependency');
 $node->safe_psql('postgres', 'DROP DATABASE restored');
 
+# ---- a label by who is no superuser ----
+
+my $label = q{SECURITY LABEL FOR lsm ON TABLE labelled IS 'cold_store=cold'};
+psql(q{CREATE ROLE r LOGIN; CREATE TABLE labelled (i int) USING lsm; ALTER TABLE labelled OWNER TO r});
+like($node->error_of('postgres', $label, extra_params => [ '-U', 'r' ]),
+	qr/^42501: permission denied for foreign server cold/, 'who may not use a store does not keep it by a label');
+is(psql(q{SELECT value FROM lsm_options('labelled') WHERE option = 'lsm.cold_store'}), '', 'there is none');
+psql('GRANT USAGE ON FOREIGN SERVER cold TO r');
+is($node->error_of('postgres', $label, extra_params => [ '-U', 'r' ]), '', 'who may does');
+is(psql(q{SELECT value FROM lsm_options('labelled') WHERE option = 'lsm.cold_store'}), 'cold', 'it is there');
+psql('DROP TABLE labelled; REVOKE USAGE ON FOREIGN SERVER cold FROM r; DROP ROLE r');
+
 # ---- workers move ----
 
 psql('ALTER TABLE t RESET (lsm.cold_store)');

@@ -216,6 +216,41 @@ is(psql(q{SELECT lsm_store_remove_orphans('cold', '0')}), 1, 'they are removed')
 is(psql(q{SELECT count(DISTINCT a) FROM t}), 3000, 'the original is whole');
 ok(!-e "$dir/$of_copy", 'the file has gone');
 
+# Who is connected when CREATE DATABASE begins may put something until he leaves; what the copy
+# then names is not the original's alone.  (The server waits for 5 s, which may be too short.)
+my $database = psql('SELECT oid FROM pg_database WHERE datname = current_database()');
+my $failed;
+my $last_put;
+foreach (1 .. 20)
+{
+	my $maker = $node->session('template1');
+	my $pid = $node->session_pid($maker);
+	my $user = $node->session('postgres');
+
+	$user->query_safe(q{UPDATE t SET a = 'last' WHERE id = 3});
+	$user->query_safe(q{SELECT lsm_flush('t')});
+	$node->start_query($maker, 'CREATE DATABASE copy TEMPLATE postgres');
+	$node->wait_until('template1', qq{SELECT count(*) = 1 FROM pg_stat_activity
+		WHERE pid = $pid AND query LIKE 'CREATE DATABASE%' AND (state = 'idle' OR EXISTS (SELECT FROM pg_locks l
+			WHERE l.pid = $pid AND classid = 'pg_database'::regclass AND objid = $database AND mode = 'ShareLock' AND granted))});
+	$user->query_safe(q{SELECT lsm_major_compact('t')});
+	$last_put = $user->query_safe(q{SELECT object_key FROM lsm_segments('t')});
+	$user->quit;
+	$failed = ($node->finish_query($maker))[1];
+	$maker->quit;
+	last if $failed eq '';
+}
+is($failed, '', 'a database is copied when all have left');
+is($node->safe_psql('copy', q{SELECT object_key FROM lsm_segments('t')}), $last_put, 'with what was put last');
+psql(q{UPDATE t SET a = 'after' WHERE id = 3; SELECT lsm_flush('t'); SELECT lsm_major_compact('t')});
+isnt((split m{/}, psql(q{SELECT object_key FROM lsm_segments('t')}))[1],
+	(split m{/}, $last_put)[1], 'the original has another token from then on');
+is(psql(qq{SELECT removable FROM lsm_store_orphans('cold') WHERE object_key = '$last_put'}), 'f',
+	'and what the copy names is not removable');
+is(psql(q{SELECT lsm_store_remove_orphans('cold', '0')}), 0, 'nor removed');
+is($node->safe_psql('copy', q{SELECT a FROM t WHERE id = 3}), 'last', 'the copy is whole');
+$node->safe_psql('postgres', 'DROP DATABASE copy');
+
 # Rights.
 psql(q{CREATE ROLE r LOGIN; GRANT USAGE ON FOREIGN SERVER cold TO r;
 	GRANT pg_read_server_files, pg_write_server_files TO r});

@@ -1,5 +1,6 @@
 # A store that is away while increments lie over the segments that it has: VACUUM,
-# autovacuum and workers do what needs no store.
+# autovacuum and workers do what needs no store.  A store that does not answer keeps nobody
+# from a table.
 
 use strict;
 use warnings;
@@ -8,6 +9,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../perl";
 use LsmNode;
 use LsmStoreNode;
+use LsmFaultStore;
 
 my $node = LsmStoreNode->new('main');
 $node->setup(
@@ -164,6 +166,35 @@ $node->wait_until('postgres',
 	q{SELECT lsm_test_request('t') >= 0 AND (SELECT count(*) = 0 FROM lsm_segments('t') WHERE kind = 'increment')});
 pass('the major is made up for');
 same_rows('rows that workers have merged');
+
+# ---- a request that does not end ----
+
+my $store = LsmFaultStore->start($node->basedir . '/faults');
+$node->append_conf('postgresql.conf',
+	"lsm.store_allowed_endpoints = '" . $store->endpoint . "'\nlog_min_messages = debug1");
+$node->set_workers(0);
+psql("CREATE SERVER silent FOREIGN DATA WRAPPER lsm_store OPTIONS (type 's3',
+		endpoint '" . $store->endpoint . "', bucket 'bkt', request_timeout '1h', stall_timeout '1h');
+	CREATE USER MAPPING FOR PUBLIC SERVER silent OPTIONS (access_key_id 'x', secret_access_key 'y');
+	CREATE TABLE m (id int PRIMARY KEY, a text) USING lsm;
+	INSERT INTO m SELECT i, md5(i::text) FROM generate_series(1, 1000) i;
+	SELECT lsm_flush('m');
+	SELECT lsm_major_compact('m');
+	ALTER TABLE m SET (lsm.cold_store = 'silent')");
+$store->fault('^PUT ', 'hang', 1000000);
+$node->set_workers(1);
+foreach my $sql ('ALTER TABLE m ADD b int', 'TRUNCATE m')
+{
+	$node->wait_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity
+		WHERE backend_type = 'lsm worker' AND query = 'lsm: moving segments of public.m' AND wait_event IN ('LsmStoreRequest', 'Extension')});
+	$log = -s $node->logfile;
+	is($node->error_of('postgres', "SET lock_timeout = '100s'; $sql"), '', "$sql while a worker waits for a store");
+	$node->wait_for_log(qr/moving segments of public\.m: job is given up because somebody waits for the lock on the table/, $log);
+	pass('which has given its job up');
+}
+cmp_ok(scalar($store->requests('PUT')), '>=', 2, 'the store was asked each time');
+is(psql('SELECT count(*) FROM m'), 0, 'the table is empty');
 $node->check_ok('postgres', 'in the end');
+$store->stop;
 $node->stop;
 done_testing();

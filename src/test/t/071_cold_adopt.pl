@@ -81,6 +81,14 @@ sub adopt
 	return $on->safe_psql('postgres', "SELECT lsm_store_adopt('cold', '$prefix')");
 }
 
+# What is claimed, or adopted.
+sub claims
+{
+	my ($on, $where) = @_;
+
+	return join ' ', sort split /\n/, $on->safe_psql('postgres', "SELECT claimed FROM lsm_store_claims('cold') WHERE $where");
+}
+
 my $t0 = prefix(my $c0 = compact($first, 'c'));
 my $d0 = compact($first, 'd');
 
@@ -100,6 +108,21 @@ $first->safe_psql('postgres', q{SELECT pg_drop_replication_slot('behind')});
 is($first->safe_psql('postgres', q{SELECT lsm_store_remove_orphans('cold', '0')}),
 	1, 'a standby that streams is waited for');
 ok(!-e "$dir/$c0", 'then it goes');
+
+# the owner of a store may not see how far standbys have come
+$first->safe_psql('postgres', $_)
+  foreach ('CREATE ROLE keeper',
+	'GRANT pg_read_server_files, pg_write_server_files TO keeper',
+	'ALTER SERVER cold OWNER TO keeper',
+	'UPDATE c SET v = v');
+my $replaced = $c1;
+$c1 = compact($first, 'c');
+is($first->safe_psql('postgres', q{SET ROLE keeper; SELECT count(*) FROM pg_stat_replication WHERE replay_lsn IS NOT NULL}),
+	0, 'who owns the store does not see the standby');
+is($first->error_of('postgres', q{SET ROLE keeper; SELECT lsm_store_remove_orphans('cold', '0')}),
+	'', 'it is waited for all the same');
+ok(!-e "$dir/$replaced" && -e "$dir/$c1", 'then the object goes');
+$first->safe_psql('postgres', 'ALTER SERVER cold OWNER TO CURRENT_USER');
 $first->wait_for_catchup($second, 'replay', $first->lsn('insert'));
 
 # ---- who may adopt what
@@ -130,6 +153,12 @@ swept($second);
 ok(-e "$dir/$c1", 'what the old primary has put stays');
 is($second->safe_psql('postgres', q{SELECT object_key, removable FROM lsm_store_orphans('cold')}),
 	"$c1|f", 'and is not removable');
+foreach my $sql ('DROP TABLE d', 'CREATE TABLE x ()', 'UPDATE c SET v = 0 WHERE id = 1')
+{
+	like($second->error_of('postgres', "BEGIN; $sql; SELECT lsm_store_adopt('cold', '$t0')"),
+		qr/^25001: lsm_store_adopt\(\) cannot run in a transaction that has changed something/, "not after $sql");
+}
+is(claims($second, 'adopts'), '', 'nothing is adopted then');
 is($second->safe_psql('postgres', q{SELECT sum(lsm_store_adopt('cold', claimed)) FROM lsm_store_claims('cold') WHERE claimant_here}),
 	2, 'until it is adopted');
 is($second->safe_psql('postgres', q{SELECT object_key, removable FROM lsm_store_orphans('cold')}),
@@ -141,12 +170,35 @@ ok(!-e "$dir/$c1", 'workers delete what is not needed');
 ok(-e "$dir/$d0" && -e "$dir/$c2", 'and nothing else');
 is(rows($second), "20000|200050000\n10000|50005000", 'all rows are there');
 
-# ---- another failover: what that one had adopted goes on to the next
+# ---- another failover: what that one had adopted goes on to the next, who has not claimed it yet
 my $third = promoted('third', $second);
+my $needed = join ' ', sort $t0, $t1;
 $second->stop;
 $third->promote;
-swept($third);
+is(claims($third, 'claimant_here'), '', 'the third primary has claimed nothing');
+is(claims($third, 'NOT claimant_here'), "$t0 $t0", 'the second has claimed and adopted what the first had put');
+
+# (what a database of the same number has claimed goes when that one adopts)
+$third->safe_psql('postgres', 'CREATE DATABASE other');
+$third->safe_psql('other', $_)
+  foreach ('CREATE EXTENSION lsm', "CREATE SERVER cold FOREIGN DATA WRAPPER lsm_store OPTIONS (type 'file', directory '$dir')");
+is($third->safe_psql('other', "SELECT lsm_store_adopt('cold', '$t1')"), 1, 'another database adopts what the second has put');
+is(claims($third, 'NOT claimant_here'), "$t0 $t0", 'and leaves what that has claimed for this one');
+$third->safe_psql('postgres', 'DROP DATABASE other');
+
+my $locker = $third->session('postgres');
+$locker->query_safe('BEGIN; LOCK TABLE d');
+like($third->error_of('postgres', "SELECT lsm_store_adopt('cold', '$t1')"),
+	qr/^55P03: could not look at all tables of the database/, 'who does not know what it needs does not adopt');
+$locker->query_safe('ROLLBACK');
+$locker->quit;
+like($third->error_of('postgres', "SET lsm.debug_stop = 'adopt-claimed:error'; SELECT lsm_store_adopt('cold', '$t1')"),
+	qr/adopt-claimed/, 'an adoption that fails');
+is(claims($third, 'NOT claimant_here'), "$t0 $t0", 'has taken no claim away');
+is(claims($third, 'claimant_here AND NOT adopts'), $needed, 'and claimed what is needed before');
 is(adopt($third, $t1), 1, 'of the second primary');
+is(claims($third, 'claimant_here AND NOT adopts'), $needed, 'what the third needs is claimed');
+is(claims($third, 'claimant_here AND adopts'), $t1, 'and adopted once');
 is($third->safe_psql('postgres', q{SELECT count(*) FROM lsm_store_claims('cold') WHERE NOT claimant_here}),
 	0, 'whose claims and adoptions are void');
 is(adopt($third, $t0), 1, 'and of the first');
@@ -170,7 +222,8 @@ $fourth->safe_psql('postgres', 'ALTER SYSTEM SET lsm.store_delete_delay = 3600; 
 is(adopt($fourth, $t3), 2, 'the objects of one that lives');
 $fourth->safe_psql('postgres', 'DROP TABLE c, d');
 swept($fourth);
-is($fourth->safe_psql('postgres', 'SELECT queue_length FROM lsm_stat_store'), 2, 'are waiting to be deleted');
+is($fourth->safe_psql('postgres', "SELECT count(*) FROM lsm_store_queue WHERE starts_with(object_key, '$t3')"),
+	2, 'are waiting to be deleted');
 my $log = -s $third->logfile;
 swept($third);
 like(PostgreSQL::Test::Utils::slurp_file($third->logfile, $log),

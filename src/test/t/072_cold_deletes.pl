@@ -380,11 +380,9 @@ $node->reload;
 settled_changes();
 @old = keys_of($node, 't');
 my $log = -s $node->logfile;
-$node->psql('postgres', q{SET lsm.debug_stop = 'orphans-after-delete:crash';
-	DO $$ BEGIN
-		PERFORM lsm_major_compact('t');
-		PERFORM lsm_store_remove_orphans('cold', '0');
-	END $$});
+$node->psql('postgres', q{SET synchronous_commit = off; SET lsm.debug_stop = 'orphans-after-delete:crash';
+	SELECT lsm_major_compact('t');
+	SELECT lsm_store_remove_orphans('cold', '0')});
 start_after('orphans-after-delete', $log);
 is(there(@old), 0, 'objects are deleted, and then there is a crash');
 $node->same_ok('postgres', sums('t'), sums('h'), 'all rows are there');
@@ -516,6 +514,9 @@ foreach my $sql (
 	like($node->error_of('postgres', q{SELECT lsm_store_remove_orphans('cold', '0')}),
 		qr/^55P03: could not look at all tables/, "$sql: nothing is removed") if $sql !~ /EXTENSION/;
 	$ddl->query_safe('ROLLBACK');
+	like($node->error_of('postgres', "BEGIN; SET LOCAL client_min_messages = warning; $sql; SELECT lsm_store_remove_orphans('cold', '0')"),
+		qr/^25001: lsm_store_remove_orphans\(\) cannot run in a transaction that has changed something/,
+		'nor by who does it') if $sql !~ /EXTENSION/;
 	is(remove(), 0, 'nor when it has been rolled back');
 	is(stamps(files()), $stamps, 'all objects are there');
 	is(psql(sums('s.d')), $d, 'and rows');
