@@ -244,16 +244,19 @@ lsm_cold_attach(Relation rel, const char *name, bool test)
 
 /*
  * A table has segments in a server: so it depends on it.  It does already, but where a dump has
- * not said so: pg_upgrade's of a table that was being detached.
+ * not said so: pg_upgrade's of a table that was being detached.  True: it does from now on.
  */
-void
+bool
 lsm_cold_note_segments(Relation rel, Oid serverid)
 {
 	if (lsm_cold_has_dependency(RelationGetRelid(rel), serverid))
-		return;
+		return false;
 	LockDatabaseObject(ForeignServerRelationId, serverid, 0, AccessShareLock);
-	if (SearchSysCacheExists1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid)))
-		lsm_cold_depend(rel, serverid);
+	if (!SearchSysCacheExists1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid)))
+		return false;
+	lsm_cold_depend(rel, serverid);
+	CommandCounterIncrement();
+	return true;
 }
 
 /* Does a segment lie in that server, or what somebody may still read of one that has? */

@@ -15,7 +15,7 @@
 
 extern void lsm_cold_note_change(Oid relid);
 extern void lsm_cold_attach(Relation rel, const char *name, bool test);
-extern void lsm_cold_note_segments(Relation rel, Oid serverid);
+extern bool lsm_cold_note_segments(Relation rel, Oid serverid);
 extern List *lsm_cold_servers_of(Oid relid);
 extern void lsm_cold_release_servers(Relation rel, Oid attached);
 extern void lsm_cold_tidy(Relation rel);

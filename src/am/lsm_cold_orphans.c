@@ -237,15 +237,19 @@ lsm_orphans_tell_whose(LsmSweep *sweep)
 
 /* ---- what is needed ---- */
 
-/* Mark what the entries of a table name, and the claims that follow from it. */
-static void
+/*
+ * Mark what the entries of a table name, and the claims that follow from it.  True: its dependency
+ * on the store has been noted, so that it must stay locked until that is committed, or who drops it
+ * would not see that.
+ */
+static bool
 lsm_orphans_mark_table(LsmSweep *sweep, Relation rel)
 {
 	LsmView    *view;
 	bool		here = false;
 
 	if (lsm_meta_peek(rel)->version < LSM_FORMAT_COLD)
-		return;
+		return false;
 	view = lsm_view_get(rel, lsm_table_open(rel));
 	for (int i = 0; i < view->nentries; i++)
 	{
@@ -261,8 +265,7 @@ lsm_orphans_mark_table(LsmSweep *sweep, Relation rel)
 		lsm_cold_key(entry, key);
 		lsm_orphans_enter(sweep, key)->named = true;
 	}
-	if (here && sweep->by_worker)
-		lsm_cold_note_segments(rel, sweep->serverid);
+	return here && sweep->by_worker && lsm_cold_note_segments(rel, sweep->serverid);
 }
 
 /* All tables of ours that may have cold segments. */
@@ -306,6 +309,7 @@ lsm_orphans_mark_tables(LsmSweep *sweep)
 	foreach(lc, tables)
 	{
 		Relation	rel;
+		bool		noted = false;
 
 		CHECK_FOR_INTERRUPTS();
 		if (!ConditionalLockRelationOid(lfirst_oid(lc), AccessShareLock))
@@ -316,10 +320,11 @@ lsm_orphans_mark_tables(LsmSweep *sweep)
 		rel = try_relation_open(lfirst_oid(lc), NoLock);
 		if (rel != NULL)
 		{
-			lsm_orphans_mark_table(sweep, rel);
+			noted = lsm_orphans_mark_table(sweep, rel);
 			relation_close(rel, NoLock);
 		}
-		UnlockRelationOid(lfirst_oid(lc), AccessShareLock);
+		if (!noted)
+			UnlockRelationOid(lfirst_oid(lc), AccessShareLock);
 	}
 	PopActiveSnapshot();
 	return complete;

@@ -278,4 +278,39 @@ $standby->stop;
 is(join(' ', @{ files() }), $files, 'all objects are there');
 $node->check_ok('postgres', 'in the end');
 $node->stop;
+
+# What a sweep notes of a table, that it depends on its store, does not outlive the table: who drops it
+# meanwhile ends the sweep.
+my $noted = PostgreSQL::Test::Utils::tempdir() . '/noted';
+mkdir $noted or die $!;
+$node = LsmStoreNode->new('noted');
+$node->setup(conf => "autovacuum = off
+lsm.compaction_workers = 0
+lsm.compaction_naptime = 1
+lsm.store_delete_delay = 0
+lsm.auto_compact = off
+deadlock_timeout = 100ms
+");
+my $gate = $node->session('postgres');
+psql($_)
+  foreach ("CREATE SERVER cold FOREIGN DATA WRAPPER lsm_store OPTIONS (type 'file', directory '$noted')",
+	q{CREATE TABLE t (i int) USING lsm WITH (lsm.cold_store = 'cold')},
+	'INSERT INTO t SELECT generate_series(1, 1000)',
+	q{SELECT lsm_flush('t'), lsm_major_compact('t')},
+	'UPDATE t SET i = i + 1',
+	q{SELECT lsm_flush('t'), lsm_major_compact('t')},
+	# as pg_upgrade leaves a table that was being detached
+	q{DELETE FROM pg_depend WHERE objid = 't'::regclass AND refclassid = 'pg_foreign_server'::regclass},
+	q{ALTER DATABASE postgres SET lsm.debug_stop = 'orphans-before-delete:wait'});
+$gate->query_safe('SELECT pg_advisory_lock(7107437)');
+$node->set_workers(1);
+$node->wait_until('postgres', q{SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted});
+is($node->error_of('postgres', q{SET lock_timeout = '100s'; DROP TABLE t}), '', 'a table is dropped under a sweep that has noted its store');
+$gate->quit;
+psql('ALTER DATABASE postgres RESET lsm.debug_stop');
+$node->set_workers(0);
+is(psql(q{SELECT count(*) FROM pg_depend WHERE refclassid = 'pg_foreign_server'::regclass AND classid = 'pg_class'::regclass}),
+	0, 'of which nothing is left');
+is($node->error_of('postgres', 'DROP SERVER cold'), '', 'the store can go');
+$node->stop;
 done_testing();
