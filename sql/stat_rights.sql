@@ -96,3 +96,23 @@ RESET ROLE;
 
 DROP TABLE sr;
 DROP ROLE regress_lsm_owner, regress_lsm_reader, regress_lsm_other, regress_lsm_monitor;
+
+-- whoever runs lsm_check(), the functions of a table's owner run with the owner's rights
+CREATE ROLE regress_lsm_owner;
+GRANT CREATE ON SCHEMA public TO regress_lsm_owner;
+SET ROLE regress_lsm_owner;
+CREATE TABLE owned (a int) USING lsm;
+CREATE FUNCTION owned_who(a int) RETURNS bool IMMUTABLE LANGUAGE plpgsql AS $$
+BEGIN
+	RAISE NOTICE 'asked as %', current_user;
+	RETURN a > 0;
+END $$;
+CREATE INDEX owned_a ON owned (a) WHERE owned_who(a);
+INSERT INTO owned VALUES (1);
+RESET ROLE;
+SELECT * FROM lsm_check('owned');
+SELECT current_user = session_user AS same;
+DROP TABLE owned;
+DROP FUNCTION owned_who(int);
+REVOKE CREATE ON SCHEMA public FROM regress_lsm_owner;
+DROP ROLE regress_lsm_owner;

@@ -710,6 +710,13 @@ lsm_compat_index_vacuum_info(IndexVacuumInfo *info, Relation index, Relation rel
 	info->strategy = strategy;
 }
 
+/* As the server's own maintenance commands: functions of others find no functions of strangers. */
+#if PG_VERSION_NUM >= 170000
+#define lsm_compat_restrict_search_path()	RestrictSearchPath()
+#else
+#define lsm_compat_restrict_search_path()	((void) 0)
+#endif
+
 /* The next xid, for redo, and for who holds XidGenLock (access/transam.h). */
 #if PG_VERSION_NUM >= 170000
 #define lsm_compat_next_full_xid()	(TransamVariables->nextXid)

@@ -3,7 +3,7 @@
  * lsm_check.c
  *	  Verification of a table: pages, row log, segments, indexes.
  *
- * Flushes and compactions wait meanwhile; writers go on.  A segment that cannot
+ * Flushes and compactions wait meanwhile; writers go on until the row log is full.  A segment that cannot
  * be read is one problem, and the check goes on with the next: each is read in a
  * subtransaction.
  *
@@ -28,6 +28,7 @@
 #include "nodes/execnodes.h"
 #include "storage/bufmgr.h"
 #include "storage/smgr.h"
+#include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
@@ -117,7 +118,9 @@ lsm_check_protected(LsmCheck *check, void (*step) (LsmCheck *, void *), void *ar
 		MemoryContextSwitchTo(context);
 		CurrentResourceOwner = owner;
 		if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED &&
-			error->sqlerrcode != ERRCODE_UNDEFINED_FILE)
+			error->sqlerrcode != ERRCODE_INDEX_CORRUPTED &&
+			error->sqlerrcode != ERRCODE_UNDEFINED_FILE &&
+			error->sqlerrcode != ERRCODE_IO_ERROR)
 			ReThrowError(error);
 		if (error->detail != NULL)
 			lsm_check_problem(check, "%s: %s", error->message, error->detail);
@@ -387,6 +390,7 @@ lsm_check_roots(LsmCheck *check, const LsmManifestEntry *entry)
 		return roots;
 	lsm_check_problem(check, "segment " UINT64_FORMAT " has a list of " UINT64_FORMAT " roots, the manifest says " UINT64_FORMAT " rows",
 					  entry->segment_id, n, entry->rows);
+	pfree(roots);
 	return NULL;
 }
 
@@ -541,6 +545,8 @@ lsm_check_segment(LsmCheck *check, void *arg)
 
 	if (BufferIsValid(vm))
 		ReleaseBuffer(vm);
+	if (roots != NULL)
+		pfree(roots);
 	lsm_check_values(check, entry);
 	lsm_check_forwards_end(check, entry, &forwards);
 }
@@ -959,6 +965,7 @@ lsm_check_index(LsmCheck *check, void *arg)
 	econtext->ecxt_scantuple = slot;
 	for (uint64 i = 0; i < n; i++)
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (i > 0 && tids[i] == tids[i - 1])
 			lsm_check_problem(check, "index \"%s\" has two entries for row (%u,%u)",
 							  RelationGetRelationName(index), LSM_TID_LB(tids[i]),
@@ -989,12 +996,20 @@ lsm_check_index(LsmCheck *check, void *arg)
 	FreeExecutorState(estate);
 }
 
+/* Their predicates may be anything that the table's owner has made: they run with his rights. */
 static void
 lsm_check_indexes(LsmCheck *check)
 {
 	List	   *indexes = RelationGetIndexList(check->rel);
 	ListCell   *lc;
+	Oid			save_userid;
+	int			save_sec_context;
+	int			save_nestlevel = NewGUCNestLevel();
 
+	GetUserIdAndSecContext(&save_userid, &save_sec_context);
+	SetUserIdAndSecContext(check->rel->rd_rel->relowner,
+						   save_sec_context | SECURITY_RESTRICTED_OPERATION);
+	lsm_compat_restrict_search_path();
 	foreach(lc, indexes)
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
@@ -1008,6 +1023,8 @@ lsm_check_indexes(LsmCheck *check)
 			(void) lsm_check_protected(check, lsm_check_index, index);
 		index_close(index, AccessShareLock);
 	}
+	AtEOXact_GUC(false, save_nestlevel);
+	SetUserIdAndSecContext(save_userid, save_sec_context);
 }
 
 /* A large value can be read to its last byte. */
