@@ -98,6 +98,13 @@ SELECT q, r.* FROM (VALUES
 SELECT o, left(w, 4) AS w FROM ahead_outer o JOIN ahead_lsm t USING (id) ORDER BY o LIMIT 5;
 SELECT o, left(w, 4) AS w FROM ahead_outer o JOIN ahead_heap t USING (id) ORDER BY o LIMIT 5;
 
+-- not where an outer row that nobody comes to would be locked, or computed by what is volatile
+SELECT q, r.* FROM (VALUES
+    ('SELECT s.o, w FROM (SELECT o, id FROM ahead_outer OFFSET 0) s JOIN ahead_%s t USING (id)'),
+    ('SELECT s.o, w FROM (SELECT o, id FROM ahead_outer FOR UPDATE SKIP LOCKED) s JOIN ahead_%s t USING (id)'),
+    ('SELECT s.o, w FROM (SELECT o, id, random() < 2 AS r FROM ahead_outer OFFSET 0) s JOIN ahead_%s t USING (id) WHERE r'),
+    ('SELECT o, w FROM ahead_outer o JOIN ahead_%s t USING (id) WHERE random() < 2')) s (q), ahead_same(q) r;
+
 -- rows that have changed, deleted ones, new ones
 UPDATE ahead_heap SET w = 'new ' || id WHERE id % 3 = 0;
 UPDATE ahead_lsm SET w = 'new ' || id WHERE id % 3 = 0;

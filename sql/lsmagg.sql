@@ -186,5 +186,14 @@ END $$;
 SET client_min_messages = warning;
 SELECT * FROM lw_check();
 RESET client_min_messages;
-DROP TABLE lw, lw_heap;
+DROP TABLE lw_heap;
 DROP FUNCTION lw_check;
+
+-- a cursor over an aggregate has no current row
+BEGIN;
+EXPLAIN (COSTS off) SELECT count(*), sum(id) FROM lw;
+DECLARE c CURSOR FOR SELECT count(*), sum(id) FROM lw;
+MOVE c;
+UPDATE lw SET id = 0 WHERE CURRENT OF c;
+ROLLBACK;
+DROP TABLE lw;

@@ -201,6 +201,9 @@ lsm_aggnode_begin(CustomScanState *css, EState *estate, int eflags)
 	if (keys == NIL)
 		lsm_aggnode_use_zones(node);
 	node->width = node->groups.end_hash;
+
+	/* it is no scan: who looks for a cursor's row (WHERE CURRENT OF) must not take it for one */
+	css->ss.ss_currentRelation = NULL;
 }
 
 /* ---- adding rows ---- */
@@ -471,7 +474,7 @@ static void
 lsm_aggnode_store(LsmAggState *node, LsmGroup *group)
 {
 	TupleTableSlot *slot = node->css.ss.ss_ScanTupleSlot;
-	int			natts = RelationGetNumberOfAttributes(node->css.ss.ss_currentRelation);
+	int			natts = RelationGetNumberOfAttributes(node->cscan.rel);
 	MemoryContext caller;
 
 	ExecClearTuple(slot);
@@ -546,7 +549,7 @@ lsm_aggnode_rescan(CustomScanState *css)
 static Size
 lsm_aggnode_estimate_dsm(CustomScanState *css, ParallelContext *pcxt)
 {
-	return lsm_columnscan_estimate_dsm(css->ss.ss_currentRelation,
+	return lsm_columnscan_estimate_dsm(((LsmAggState *) css)->cscan.rel,
 									   css->ss.ps.state->es_snapshot, pcxt->nworkers);
 }
 

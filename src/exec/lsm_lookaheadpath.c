@@ -273,11 +273,56 @@ lsm_lookahead_offer(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel
 	}
 }
 
+/* Does a query lock rows, or change any? */
+static bool
+lsm_lookahead_acts_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+	{
+		Query	   *query = (Query *) node;
+
+		return query->rowMarks != NIL || query->hasModifyingCTE ||
+			query_tree_walker(query, lsm_lookahead_acts_walker, context, 0);
+	}
+	return expression_tree_walker(node, lsm_lookahead_acts_walker, context);
+}
+
+/*
+ * May rows of the outer side be computed that nobody comes to, as a LIMIT is reached before?  Not if
+ * that would lock rows, or call what is volatile.
+ */
+static bool
+lsm_lookahead_may_go_ahead(PlannerInfo *root, const RelOptInfo *outerrel)
+{
+	int			relid = -1;
+
+	if (contain_volatile_functions((Node *) root->parse->jointree) ||
+		contain_volatile_functions((Node *) outerrel->reltarget->exprs))
+		return false;
+	while ((relid = bms_next_member(outerrel->relids, relid)) >= 0)
+	{
+		RangeTblEntry *rte = planner_rt_fetch(relid, root);
+
+		if (rte->rtekind == RTE_CTE ||
+			lsm_lookahead_acts_walker((Node *) rte->subquery, NULL) ||
+			contain_volatile_functions((Node *) rte->subquery) ||
+			contain_volatile_functions((Node *) rte->functions) ||
+			contain_volatile_functions((Node *) rte->tablefunc) ||
+			contain_volatile_functions((Node *) rte->values_lists) ||
+			contain_volatile_functions((Node *) rte->securityQuals))
+			return false;
+	}
+	return true;
+}
+
 static void
 lsm_set_join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 					  RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra)
 {
 	ListCell   *cell;
+	int			may = -1;		/* not known yet */
 
 	if (previous_set_join_pathlist)
 		previous_set_join_pathlist(root, joinrel, outerrel, innerrel, jointype, extra);
@@ -290,8 +335,12 @@ lsm_set_join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerr
 	{
 		Path	   *inner = lfirst(cell);
 
-		if (inner->param_info != NULL &&
-			bms_is_subset(inner->param_info->ppi_req_outer, outerrel->relids))
+		if (inner->param_info == NULL ||
+			!bms_is_subset(inner->param_info->ppi_req_outer, outerrel->relids))
+			continue;
+		if (may < 0)
+			may = lsm_lookahead_may_go_ahead(root, outerrel);
+		if (may > 0)
 			lsm_lookahead_offer(root, joinrel, outerrel, jointype, extra, inner);
 	}
 }
