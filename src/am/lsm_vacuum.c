@@ -84,11 +84,14 @@ typedef struct LsmDeadRoots
 	int			nlists;
 } LsmDeadRoots;
 
+/* Roots, and uids. */
+StaticAssertDecl(sizeof(LsmTid) == sizeof(uint64), "a TID is compared as a uid is");
+
 static int
-lsm_tid_cmp(const void *a, const void *b)
+lsm_dead_cmp(const void *a, const void *b)
 {
-	LsmTid		x = *(const LsmTid *) a;
-	LsmTid		y = *(const LsmTid *) b;
+	uint64		x = *(const uint64 *) a;
+	uint64		y = *(const uint64 *) b;
 
 	return x < y ? -1 : x > y;
 }
@@ -99,22 +102,13 @@ lsm_dead_callback(ItemPointer itemptr, void *state)
 	LsmDeadRoots *dead = state;
 	LsmTid		root = lsm_tid_from_pointer(itemptr);
 
-	return bsearch(&root, dead->roots, dead->n, sizeof(LsmTid), lsm_tid_cmp) != NULL;
+	return bsearch(&root, dead->roots, dead->n, sizeof(LsmTid), lsm_dead_cmp) != NULL;
 }
 
 static inline bool
 lsm_entry_is_dead_list(const LsmManifestEntry *entry)
 {
 	return entry->type == LSM_ENTRY_SEGMENT && entry->kind == LSM_SEGKIND_DEAD;
-}
-
-static int
-lsm_uid_cmp(const void *a, const void *b)
-{
-	uint64		x = *(const uint64 *) a;
-	uint64		y = *(const uint64 *) b;
-
-	return x < y ? -1 : x > y;
 }
 
 /*
@@ -132,13 +126,13 @@ lsm_dead_note_lists(Relation rel, LsmTable *table, LsmDeadRoots *dead)
 	for (int i = 0; i < view->nentries; i++)
 		if (lsm_entry_is_dead_list(&view->entries[i]))
 			dead->lists[dead->nlists++] = view->entries[i].uid;
-	qsort(dead->lists, dead->nlists, sizeof(uint64), lsm_uid_cmp);
+	qsort(dead->lists, dead->nlists, sizeof(uint64), lsm_dead_cmp);
 }
 
 static bool
 lsm_dead_is_known(const LsmDeadRoots *dead, uint64 uid)
 {
-	return bsearch(&uid, dead->lists, dead->nlists, sizeof(uint64), lsm_uid_cmp) != NULL;
+	return bsearch(&uid, dead->lists, dead->nlists, sizeof(uint64), lsm_dead_cmp) != NULL;
 }
 
 /*
@@ -186,7 +180,7 @@ restart:
 		dead->uids = lappend(dead->uids, uid);
 	}
 	if (dead->n > 1)
-		qsort(dead->roots, dead->n, sizeof(LsmTid), lsm_tid_cmp);
+		qsort(dead->roots, dead->n, sizeof(LsmTid), lsm_dead_cmp);
 }
 
 /*

@@ -258,6 +258,17 @@ lsm_table_evict(void)
 	return false;
 }
 
+/* The entry of a table if there is one, pinned.  table_lock is held. */
+static LsmTableShared *
+lsm_table_find(const LsmTableKey *key)
+{
+	LsmTableShared *shared = hash_search(lsm_shared_tables, key, HASH_FIND, NULL);
+
+	if (shared != NULL)
+		pg_atomic_fetch_add_u32(&shared->pins, 1);
+	return shared;
+}
+
 /* Find or make the entry of a table and pin it. */
 static LsmTableShared *
 lsm_table_pin(const LsmTableKey *key)
@@ -266,9 +277,7 @@ lsm_table_pin(const LsmTableKey *key)
 	bool		found;
 
 	LWLockAcquire(&lsm_shared->table_lock, LW_SHARED);
-	shared = hash_search(lsm_shared_tables, key, HASH_FIND, NULL);
-	if (shared != NULL)
-		pg_atomic_fetch_add_u32(&shared->pins, 1);
+	shared = lsm_table_find(key);
 	LWLockRelease(&lsm_shared->table_lock);
 	if (shared != NULL)
 		return shared;
@@ -311,10 +320,26 @@ lsm_table_repin(LsmTable *table)
 	return false;
 }
 
+/* The entry of a table if there is one, pinned; for redo. */
+LsmTableShared *
+lsm_table_lookup(RelFileLocator locator, int32 backend)
+{
+	LsmTableKey key = {locator, backend};
+	LsmTableShared *shared;
+
+	if (lsm_shared == NULL)
+		return NULL;
+	LWLockAcquire(&lsm_shared->table_lock, LW_SHARED);
+	shared = lsm_table_find(&key);
+	LWLockRelease(&lsm_shared->table_lock);
+	return shared;
+}
+
 /*
- * The same for redo, with gen_lock exclusively.  Race: if there is no entry, a reader might make
- * one, and look at the file, before redo has changed it, and be told of nothing: so nobody
- * makes an entry until lsm_table_redo_done().  No other entry may be asked for meanwhile.
+ * The same, with gen_lock exclusively, as the index may have to be dropped.  Race: if there is no
+ * entry, a reader might make one, and look at the file, before redo has changed it, and be told
+ * of nothing: so nobody makes an entry until lsm_table_redo_done().  No other entry may be asked
+ * for meanwhile.
  */
 LsmTableShared *
 lsm_table_redo_begin(RelFileLocator locator)
@@ -325,13 +350,10 @@ lsm_table_redo_begin(RelFileLocator locator)
 	if (lsm_shared == NULL)
 		return NULL;
 	LWLockAcquire(&lsm_shared->table_lock, LW_SHARED);
-	shared = hash_search(lsm_shared_tables, &key, HASH_FIND, NULL);
+	shared = lsm_table_find(&key);
 	if (shared == NULL)
 		return NULL;
-	pg_atomic_fetch_add_u32(&shared->pins, 1);
 	LWLockRelease(&lsm_shared->table_lock);
-
-	/* exclusive, because the index may have to be dropped */
 	LWLockAcquire(&shared->gen_lock, LW_EXCLUSIVE);
 	return shared;
 }
@@ -346,23 +368,6 @@ lsm_table_redo_done(LsmTableShared *shared)
 	}
 	else if (lsm_shared != NULL)
 		LWLockRelease(&lsm_shared->table_lock);
-}
-
-/* The entry of a table if there is one, pinned; for redo. */
-LsmTableShared *
-lsm_table_lookup(RelFileLocator locator, int32 backend)
-{
-	LsmTableKey key = {locator, backend};
-	LsmTableShared *shared;
-
-	if (lsm_shared == NULL)
-		return NULL;
-	LWLockAcquire(&lsm_shared->table_lock, LW_SHARED);
-	shared = hash_search(lsm_shared_tables, &key, HASH_FIND, NULL);
-	if (shared != NULL)
-		pg_atomic_fetch_add_u32(&shared->pins, 1);
-	LWLockRelease(&lsm_shared->table_lock);
-	return shared;
 }
 
 void

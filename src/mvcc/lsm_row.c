@@ -533,6 +533,29 @@ lsm_judge_locker(LsmJudgement *judgement, const LsmRowHead *head)
 	judgement->nlockers++;
 }
 
+/* A LOCK record of our own, or of somebody who runs; *locker: the newest of these in the way. */
+static void
+lsm_judge_lock(LsmJudgement *judgement, const LsmRowHead *head, LsmXidState state,
+			   LockTupleMode mode, uint64 *locker)
+{
+	lsm_judge_locker(judgement, head);
+	if (state == LSM_XID_RUNNING)
+	{
+		if (*locker == 0 && lsm_lock_modes_conflict(mode, LSM_REC_STRENGTH(head->info)))
+			*locker = head->xid;
+		judgement->lockers_below = true;
+		return;
+	}
+	judgement->own_any_lock = true;
+	if (LSM_REC_STRENGTH(head->info) >= mode)
+		judgement->own_lock = true;
+
+	/* a record of the same (sub)transaction that is as strong says all that this one does */
+	if ((TransactionId) head->xid != GetCurrentTransactionIdIfAny() ||
+		LSM_REC_STRENGTH(head->info) > mode)
+		judgement->lockers_below = true;
+}
+
 /* The version judged is a DELTA: its columns belong to the next one too. */
 static void
 lsm_judge_delta(LsmJudgement *judgement, const LsmVersion *version)
@@ -670,28 +693,8 @@ lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
 
 			if (LSM_REC_KIND(head->info) == LSM_REC_LOCK)
 			{
-				if (state == LSM_XID_OWN)
-				{
-					judgement->own_any_lock = true;
-					if (LSM_REC_STRENGTH(head->info) >= mode)
-						judgement->own_lock = true;
-					lsm_judge_locker(judgement, head);
-
-					/*
-					 * A record of the same (sub)transaction that is as strong
-					 * says all that this one does.
-					 */
-					if ((TransactionId) head->xid != GetCurrentTransactionIdIfAny() ||
-						LSM_REC_STRENGTH(head->info) > mode)
-						judgement->lockers_below = true;
-				}
-				else if (state == LSM_XID_RUNNING)
-				{
-					if (locker == 0 && lsm_lock_modes_conflict(mode, LSM_REC_STRENGTH(head->info)))
-						locker = head->xid;
-					lsm_judge_locker(judgement, head);
-					judgement->lockers_below = true;
-				}
+				if (state == LSM_XID_OWN || state == LSM_XID_RUNNING)
+					lsm_judge_lock(judgement, head, state, mode, &locker);
 			}
 			else if (found)
 			{

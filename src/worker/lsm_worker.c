@@ -269,9 +269,15 @@ lsm_worker_step(Oid relid, LsmAttempt *outcome)
 				 RelationGetRelationName(rel));
 		pgstat_report_activity(STATE_RUNNING, lsm_worker_activity);
 
-		/* another process that does it will ask for more if there is more */
+		/*
+		 * another process that does it will ask for more if there is more; but what came to
+		 * nothing keeps no other kind from being done
+		 */
 		if (!lsm_worker_run(rel, &decision))
-			job = LSM_JOB_NONE;
+		{
+			if ((lsm_worker_spent & (1 << job)) == 0)
+				job = LSM_JOB_NONE;
+		}
 		else if (lsm_view_get(rel, lsm_table_open(rel))->meta.version >= LSM_FORMAT_COLD)
 		{
 			/* each job may have freed the last entry of a server */
