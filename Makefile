@@ -42,6 +42,7 @@ REGRESS = \
 	large_values \
 	large_rows \
 	system_columns \
+	xmin \
 	savepoint \
 	row_lock \
 	row_change \

@@ -144,7 +144,8 @@ lsm_rewrite_take(LsmRewrite *rewrite, LsmTid root)
 			{
 				added->record = MemoryContextAllocHuge(merge->row_context, version->record_len);
 				memcpy(added->record, version->record, version->record_len);
-				lsm_record_head(added->record, version->head.vtid, &added->head);
+				if (added->head.cols != NULL)
+					added->head.cols = lsm_record_cols(added->record);
 			}
 			else
 			{
@@ -522,11 +523,15 @@ lsm_rewrite_progress(LsmRewrite *rewrite)
 	pgstat_progress_update_multi_param(2, params, values);
 }
 
+/* Flags of a row that the sort carries. */
+#define LSM_REWRITE_AGAIN		0x0001	/* is to be read again */
+#define LSM_REWRITE_FROZEN		0x0002
+
 /*
  * The row that was taken, as the sort carries it: with its bottom row or, if more
  * of it is kept, with the columns of its newest version, to be read again.  What
- * is no column lies where a heap tuple has its own: the xid in xmin and xmax, info
- * and the flag in ctid, the old root in t_self.
+ * is no column lies where a heap tuple has its own: the xid, which may be frozen, in
+ * xmin and xmax, info and the flags in ctid, the old root in t_self.
  */
 static HeapTuple
 lsm_rewrite_to_tuple(LsmRewrite *rewrite, LsmTid old_root)
@@ -546,10 +551,12 @@ lsm_rewrite_to_tuple(LsmRewrite *rewrite, LsmTid old_root)
 		}
 	}
 	tuple = heap_form_tuple(RelationGetDescr(rewrite->rel), merge->values, merge->isnull);
-	HeapTupleHeaderSetXmin(tuple->t_data, (TransactionId) head.xid);
-	tuple->t_data->t_choice.t_heap.t_xmax = (TransactionId) (head.xid >> 32);
+	HeapTupleHeaderSetXmin(tuple->t_data, (TransactionId) head.xmin);
+	tuple->t_data->t_choice.t_heap.t_xmax = (TransactionId) (head.xmin >> 32);
 	tuple->t_data->t_choice.t_heap.t_field3.t_cid = head.cid;
-	BlockIdSet(&tuple->t_data->t_ctid.ip_blkid, rewrite->more || rewrite->recent ? 1 : 0);
+	BlockIdSet(&tuple->t_data->t_ctid.ip_blkid,
+			   (rewrite->more || rewrite->recent ? LSM_REWRITE_AGAIN : 0) |
+			   (head.xid == 0 ? LSM_REWRITE_FROZEN : 0));
 	tuple->t_data->t_ctid.ip_posid = head.info;
 	lsm_tid_to_pointer(old_root, &tuple->t_self);
 	return tuple;
@@ -561,9 +568,10 @@ lsm_rewrite_put_tuple(LsmRewrite *rewrite, HeapTuple tuple)
 {
 	LsmMerge   *merge = rewrite->merge;
 	LsmTid		old_root = lsm_tid_from_pointer(&tuple->t_self);
+	BlockNumber flags = BlockIdGetBlockNumber(&tuple->t_data->t_ctid.ip_blkid);
 	LsmRowHead	head;
 
-	if (BlockIdGetBlockNumber(&tuple->t_data->t_ctid.ip_blkid) != 0)
+	if (flags & LSM_REWRITE_AGAIN)
 	{
 		(void) lsm_rewrite_take(rewrite, old_root);
 		lsm_rewrite_judge(rewrite);
@@ -572,8 +580,9 @@ lsm_rewrite_put_tuple(LsmRewrite *rewrite, HeapTuple tuple)
 		return;
 	}
 	memset(&head, 0, sizeof(head));
-	head.xid = ((uint64) tuple->t_data->t_choice.t_heap.t_xmax << 32) |
+	head.xmin = ((uint64) tuple->t_data->t_choice.t_heap.t_xmax << 32) |
 		HeapTupleHeaderGetRawXmin(tuple->t_data);
+	head.xid = flags & LSM_REWRITE_FROZEN ? 0 : head.xmin;
 	head.cid = tuple->t_data->t_choice.t_heap.t_field3.t_cid;
 	head.info = tuple->t_data->t_ctid.ip_posid;
 	head.natts = rewrite->natts;

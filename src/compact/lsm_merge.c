@@ -471,7 +471,7 @@ lsm_merge_load(LsmMerge *merge, const LsmMergeRecord *record, Datum *values, boo
 		lsm_merge_resolve(merge, record, values, isnull, natts);
 }
 
-/* A committed record, as it is kept: without its xid once nobody asks for it. */
+/* A committed record, as it is kept: frozen once nobody asks for its xid, but as xmin. */
 void
 lsm_merge_mark(LsmMerge *merge, LsmRowHead *head, LsmXidState state)
 {
@@ -584,6 +584,7 @@ lsm_merge_settled_head(const LsmMerge *merge, const LsmRowHead *version, int nat
 {
 	memset(head, 0, sizeof(*head));
 	head->root = version->root;
+	head->xmin = version->xmin;
 	head->vtid = version->root;
 	head->info = LSM_REC_INSERT | merge->large;
 	head->natts = natts;

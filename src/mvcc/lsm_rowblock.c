@@ -269,6 +269,7 @@ lsm_rowblock_add(LsmRowBuilder *builder, int row)
 		return false;
 	lsm_rowblock_describe(builder, head.natts);
 	hasnull = lsm_rowblock_values(builder, row, head.natts);
+	fixed.xid = head.xmin;
 	fixed.cid = head.cid;
 	fixed.info = (head.info & ~LSM_REC_HASNULL) | (hasnull ? LSM_REC_HASNULL : 0);
 	fixed.natts = head.natts;

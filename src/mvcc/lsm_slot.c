@@ -27,7 +27,8 @@ typedef struct LsmSlot
 {
 	TupleTableSlot base;
 	bool		stored;			/* refers to a stored row: has system columns */
-	uint64		xid;
+	uint64		xid;			/* 0: frozen */
+	uint64		xmin;			/* xid, or what it was; 0: not known */
 	uint32		cid;
 	uint64		xmax;
 	uint32		cmax;
@@ -413,8 +414,8 @@ lsm_slot_complete(TupleTableSlot *slot)
 }
 
 /*
- * The xid that has written a row, as far as that is known.  What COPY FREEZE writes has none; but
- * to the transaction whose file it is, it is its own.
+ * The xid that has written a row, which may be frozen.  What COPY FREEZE writes has none; but to
+ * the transaction whose file it is, it is its own.
  */
 static TransactionId
 lsm_slot_xmin(const LsmSlot *lslot)
@@ -422,8 +423,8 @@ lsm_slot_xmin(const LsmSlot *lslot)
 	TransactionId own = GetTopTransactionIdIfAny();
 	Relation	rel;
 
-	if (lslot->xid != 0)
-		return (TransactionId) lslot->xid;
+	if (lslot->xmin != 0)
+		return (TransactionId) lslot->xmin;
 	if (!TransactionIdIsValid(own) || !OidIsValid(lslot->base.tts_tableOid))
 		return FrozenTransactionId;
 	rel = RelationIdGetRelation(lslot->base.tts_tableOid);
@@ -472,7 +473,9 @@ lsm_slot_is_current_xact(TupleTableSlot *slot)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("don't have transaction information for this type of tuple")));
-	return TransactionIdIsCurrentTransactionId(lsm_slot_xmin(lslot));
+	/* a frozen one that is known may be of an epoch long past */
+	return (lslot->xid != 0 || lslot->xmin == 0) &&
+		TransactionIdIsCurrentTransactionId(lsm_slot_xmin(lslot));
 }
 
 /*
@@ -600,6 +603,7 @@ lsm_slot_copyslot(TupleTableSlot *dst, TupleTableSlot *src)
 
 		ldst->stored = true;
 		ldst->xid = lsrc->xid;
+		ldst->xmin = lsrc->xmin;
 		ldst->cid = lsrc->cid;
 		ldst->xmax = lsrc->xmax;
 		ldst->cmax = lsrc->cmax;
@@ -628,8 +632,10 @@ lsm_slot_copy_heap_tuple(TupleTableSlot *slot)
 		tuple->t_data->t_infomask2 &= ~HEAP2_XACT_MASK;
 		if (lslot->xmax == 0)
 			tuple->t_data->t_infomask |= HEAP_XMAX_INVALID;
-		HeapTupleHeaderSetXmin(tuple->t_data, lslot->xid == 0 ? FrozenTransactionId :
-							   (TransactionId) lslot->xid);
+		HeapTupleHeaderSetXmin(tuple->t_data, lslot->xmin == 0 ? FrozenTransactionId :
+							   (TransactionId) lslot->xmin);
+		if (lslot->xid == 0)
+			HeapTupleHeaderSetXminFrozen(tuple->t_data);
 		HeapTupleHeaderSetCmin(tuple->t_data, lslot->cid);
 		HeapTupleHeaderSetXmax(tuple->t_data, (TransactionId) lslot->xmax);
 	}
@@ -666,6 +672,7 @@ lsm_slot_set_head(LsmSlot *lslot, const LsmRowHead *head)
 {
 	lslot->stored = true;
 	lslot->xid = head->xid;
+	lslot->xmin = head->xmin;
 	lslot->cid = head->cid;
 	lslot->natts = head->natts;
 	lslot->large = (head->info & LSM_REC_LARGE) != 0;
@@ -952,7 +959,7 @@ lsm_slot_set_inserted(TupleTableSlot *slot, LsmTid tid, uint64 xid, uint32 cid, 
 
 		/* system columns are now those of the new version */
 		lslot->stored = true;
-		lslot->xid = xid;
+		lslot->xid = lslot->xmin = xid;
 		lslot->cid = cid;
 		lslot->xmax = xmax;
 		lslot->cmax = 0;

@@ -38,6 +38,7 @@ lsm_record_head(const LsmRecord *record, LsmTid tid, LsmRowHead *head)
 	bool		insert = LSM_REC_KIND(record->info) == LSM_REC_INSERT;
 
 	head->xid = record->xid;
+	head->xmin = record->xid;
 	head->cid = record->cid;
 	head->info = record->info;
 	head->natts = record->natts;
@@ -404,6 +405,7 @@ lsm_versions_visible_bottom(LsmVersionIter *iter, const LsmManifestEntry *entry)
 	{
 		case LSM_ROW_FOUND:
 			lsm_record_head(record, iter->root, &version->head);
+			version->head.xid = 0;
 			version->record = record;
 			version->cached = NULL;
 			return version;

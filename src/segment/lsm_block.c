@@ -41,7 +41,8 @@ static const LsmColumnType lsm_block_system_types[LSM_SYS_CHUNKS] = {
 	{.typlen = 2,.typbyval = true,.typalign = TYPALIGN_SHORT},	/* natts */
 	{.typlen = 8,.typbyval = true,.typalign = TYPALIGN_DOUBLE}, /* vtid */
 	{.typlen = 8,.typbyval = true,.typalign = TYPALIGN_DOUBLE}, /* base */
-	{.typlen = -1,.typbyval = false,.typalign = TYPALIGN_INT}	/* cols */
+	{.typlen = -1,.typbyval = false,.typalign = TYPALIGN_INT},	/* cols */
+	{.typlen = 8,.typbyval = true,.typalign = TYPALIGN_DOUBLE}	/* xmin */
 };
 
 StaticAssertDecl(LSM_BLOCK_VALUE_BYTES >= LSM_NUMERIC_MAX_BYTES &&
@@ -130,6 +131,7 @@ lsm_block_builder_add(LsmBlockBuilder *builder, const LsmRowHead *head,
 					  const Datum *values, const bool *isnull)
 {
 	LsmColumn **system = builder->system_columns;
+	uint64		xmin = head->xid == 0 ? head->xmin : 0; /* else it is the xid */
 
 	lsm_column_add(system[LSM_SYS_ROOT], Int64GetDatum((int64) head->root), false);
 	lsm_column_add(system[LSM_SYS_XID], Int64GetDatum((int64) head->xid), false);
@@ -152,6 +154,7 @@ lsm_block_builder_add(LsmBlockBuilder *builder, const LsmRowHead *head,
 		}
 	}
 	lsm_column_add(system[LSM_SYS_COLS], PointerGetDatum(builder->cols), head->cols_len == 0);
+	lsm_column_add(system[LSM_SYS_XMIN], Int64GetDatum((int64) xmin), false);
 
 	builder->system |= 1 << LSM_SYS_ROOT |
 		(head->xid != 0) << LSM_SYS_XID |
@@ -160,7 +163,8 @@ lsm_block_builder_add(LsmBlockBuilder *builder, const LsmRowHead *head,
 		(head->natts != builder->natts) << LSM_SYS_NATTS |
 		(head->vtid != head->root) << LSM_SYS_VTID |
 		(head->base != 0) << LSM_SYS_BASE |
-		(head->cols_len != 0) << LSM_SYS_COLS;
+		(head->cols_len != 0) << LSM_SYS_COLS |
+		(xmin != 0) << LSM_SYS_XMIN;
 
 	for (int i = 0; i < builder->natts; i++)
 	{
@@ -987,14 +991,14 @@ lsm_block_system_int(LsmBlock *block, int which, int row, int64 otherwise)
 	return lsm_chunk_int(chunk, row);
 }
 
-/* Find out whether all records have the same head: those of most baseline blocks. */
+/* Find out whether all records have the same head, but for xmin: those of most baseline blocks. */
 static void
 lsm_block_compare_heads(LsmBlock *block)
 {
 	LsmChunk   *info = lsm_block_system(block, LSM_SYS_INFO);
 
 	block->heads = LSM_HEADS_DIFFER;
-	if ((block->system & ~(1 << LSM_SYS_ROOT | 1 << LSM_SYS_INFO)) != 0 ||
+	if ((block->system & ~(1 << LSM_SYS_ROOT | 1 << LSM_SYS_INFO | 1 << LSM_SYS_XMIN)) != 0 ||
 		(info != NULL && info->vector.encoding != LSM_ENC_CONST))
 		return;
 	block->info = info == NULL ? 0 : (uint16) info->vector.base;
@@ -1016,6 +1020,7 @@ lsm_block_head(LsmBlock *block, int row, LsmRowHead *head)
 	if (block->heads == LSM_HEADS_ALIKE)
 	{
 		head->xid = 0;
+		head->xmin = lsm_block_system_int(block, LSM_SYS_XMIN, row, 0);
 		head->cid = 0;
 		head->info = block->info;
 		head->natts = block->natts;
@@ -1026,6 +1031,9 @@ lsm_block_head(LsmBlock *block, int row, LsmRowHead *head)
 		return;
 	}
 	head->xid = lsm_block_system_int(block, LSM_SYS_XID, row, 0);
+	head->xmin = lsm_block_system_int(block, LSM_SYS_XMIN, row, 0);
+	if (head->xid != 0)
+		head->xmin = head->xid;
 	head->cid = lsm_block_system_int(block, LSM_SYS_CID, row, 0);
 	head->info = lsm_block_system_int(block, LSM_SYS_INFO, row, 0);
 	head->vtid = lsm_block_system_int(block, LSM_SYS_VTID, row, head->root);

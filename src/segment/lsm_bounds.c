@@ -181,7 +181,7 @@ lsm_segment_tail_bounds(uint64 uid, uint64 total_bytes, const void *tail, Size t
 		!lsm_tail_section(uid, &trailer, entries, LSM_SECTION_PROPERTIES, tail, tail_bytes,
 						  tail_offset, &properties, &len))
 		return NULL;
-	if (trailer.version != LSM_SEGMENT_VERSION || zone == NULL || properties == NULL ||
+	if (!LSM_SEGMENT_VERSION_KNOWN(trailer.version) || zone == NULL || properties == NULL ||
 		len < sizeof(props))
 		return lsm_bounds_make(CurrentMemoryContext, uid, 0, NULL, NULL, 0);
 	memcpy(&props, properties, sizeof(props));

@@ -43,6 +43,8 @@ typedef struct LsmRowHead
 								 * successor's root; else 0 */
 	uint16		cols_len;		/* DELTA: bytes of cols */
 	const bits8 *cols;			/* DELTA: bit i set: column i+1 is there */
+	uint64		xmin;			/* what the column xmin shows: xid, or if that is 0 the one
+								 * that it was; 0: not known */
 } LsmRowHead;
 
 /* Where a writer's bytes go, in order. */

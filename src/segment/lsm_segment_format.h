@@ -17,7 +17,9 @@
 
 #define LSM_SEGMENT_MAGIC		UINT64CONST(0x4753454D534C2E31)
 #define LSM_SEGMENT_BYTE_ORDER	0x01020304
-#define LSM_SEGMENT_VERSION		1
+#define LSM_SEGMENT_VERSION		2	/* that is written */
+#define LSM_SEGMENT_VERSION_XMIN	2	/* blocks may have LSM_SYS_XMIN from here on */
+#define LSM_SEGMENT_VERSION_KNOWN(version)	((version) >= 1 && (version) <= LSM_SEGMENT_VERSION)
 #define LSM_BLOCK_VERSION		1
 #define LSM_LIST_VERSION		1
 
@@ -68,7 +70,8 @@ StaticAssertDecl(sizeof(LsmWideEntry) == 8, "chunk directory is part of the disk
 #define LSM_SYS_VTID			5	/* default: the root TID */
 #define LSM_SYS_BASE			6	/* default 0 */
 #define LSM_SYS_COLS			7	/* default: none */
-#define LSM_SYS_CHUNKS			8
+#define LSM_SYS_XMIN			8	/* of frozen records; default 0: not known */
+#define LSM_SYS_CHUNKS			9
 
 /* ---- sections behind the blocks ---- */
 

@@ -190,12 +190,12 @@ lsm_reader_sections(LsmSegmentReader *reader, const LsmSegmentTrailer *trailer)
 	if (!EQ_CRC32C(crc, trailer->crc))
 		lsm_segment_corrupt(source, -1, "The footer has checksum %08X, expected %08X.",
 							crc, trailer->crc);
-	if (trailer->version != LSM_SEGMENT_VERSION)
+	if (!LSM_SEGMENT_VERSION_KNOWN(trailer->version))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("segment %016llX of table \"%s\" has format version %u",
 						(unsigned long long) source->uid, source->relname, trailer->version),
-				 errdetail("This version of lsm reads format version %d.",
+				 errdetail("This version of lsm reads format versions up to %d.",
 						   LSM_SEGMENT_VERSION)));
 
 	for (uint32 i = 0; i < trailer->sections; i++)

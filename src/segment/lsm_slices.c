@@ -55,7 +55,7 @@ lsm_segment_part_bytes(uint64 uid, uint64 total_bytes, const void *tail, Size ta
 	uint64		begin = total_bytes;
 	int			found = 0;
 
-	if (entries == NULL || trailer.version != LSM_SEGMENT_VERSION)
+	if (entries == NULL || !LSM_SEGMENT_VERSION_KNOWN(trailer.version))
 		return 0;
 	for (uint32 i = 0; i < trailer.sections; i++)
 	{

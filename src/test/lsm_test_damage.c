@@ -104,6 +104,8 @@ lsm_test_read_all(const char *data, Size len)
 			lsm_block_head(block, row, &head);
 			digest = lsm_test_hash(digest, &head,
 								   offsetof(LsmRowHead, cols_len) + sizeof(head.cols_len));
+			if (head.xid == 0 && head.xmin != 0)
+				digest = lsm_test_hash(digest, &head.xmin, sizeof(head.xmin));
 			if (head.cols_len > 0)
 				digest = lsm_test_hash(digest, head.cols, head.cols_len);
 			found = lsm_block_find(block, head.root);

@@ -37,6 +37,7 @@ lsm_test_record(uint64 root_number, int version, int versions, int natts, uint64
 	head->root = LSM_TID(root_number * 3 + 5, root_number % 200 + 1);
 	head->vtid = LSM_TID(LSM_FIRST_VERSION_LB + (uint32) root_number, versions - version);
 	head->xid = lsm_test_random(&state) % 4 == 0 ? 0 : 1000 + lsm_test_random(&state) % 500;
+	head->xmin = head->xid != 0 ? head->xid : root_number % 2 * (700 + version);
 	head->cid = lsm_test_random(&state) % 3;
 	head->info = kinds[lsm_test_random(&state) % lengthof(kinds)];
 	if (lsm_test_random(&state) % 2)
@@ -175,7 +176,7 @@ lsm_test_increment(PG_FUNCTION_ARGS)
 				row = 0;
 			}
 			lsm_block_head(block, row, &got);
-			if (got.root != head.root || got.xid != head.xid || got.cid != head.cid ||
+			if (got.root != head.root || got.xid != head.xid || got.xmin != head.xmin || got.cid != head.cid ||
 				got.info != head.info || got.natts != head.natts || got.vtid != head.vtid ||
 				got.base != head.base || got.cols_len != head.cols_len ||
 				(head.cols_len > 0 && memcmp(got.cols, head.cols, head.cols_len) != 0))

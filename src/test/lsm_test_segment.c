@@ -145,12 +145,15 @@ lsm_test_row_head(LsmRowHead *head, LsmSegmentKind kind, int64 n, int natts)
 	head->natts = natts;
 	if (kind == LSM_SEGKIND_INSERT)
 	{
-		head->xid = UINT64CONST(0x200000000) + n / 100;
+		head->xid = head->xmin = UINT64CONST(0x200000000) + n / 100;
 		head->cid = n % 3;
 		head->info = LSM_REC_INSERT | (n % 2 ? LSM_REC_COMMITTED : 0);
 	}
 	else
+	{
+		head->xmin = n / 2000 % 2 == 0 ? 0 : UINT64CONST(0x100000000) + n / 1000 * n;
 		head->info = LSM_REC_INSERT | LSM_REC_COMMITTED;
+	}
 }
 
 /* Forward entries, dead roots and unresolved xids for n rows, in no order. */
@@ -362,7 +365,7 @@ lsm_test_check_block(LsmBlock *block, TupleDesc tupdesc, LsmSegmentKind kind, in
 		lsm_test_row_head(&expected, kind, n + row, natts);
 		lsm_block_head(block, row, &head);
 		if (head.root != expected.root || head.vtid != expected.vtid ||
-			head.xid != expected.xid || head.cid != expected.cid ||
+			head.xid != expected.xid || head.xmin != expected.xmin || head.cid != expected.cid ||
 			head.info != expected.info || head.natts != expected.natts ||
 			head.base != expected.base || head.cols_len != 0)
 			elog(ERROR, "head of row " INT64_FORMAT " differs", n + row);
@@ -766,9 +769,12 @@ lsm_test_rows(PG_FUNCTION_ARGS)
 			LsmRowHead	head;
 
 			lsm_block_head(block, row, &head);
-			appendStringInfo(&result, "%s(%u,%u) xid " UINT64_FORMAT " cid %u info %04X:",
+			appendStringInfo(&result, "%s(%u,%u) xid " UINT64_FORMAT " cid %u info %04X",
 							 result.len > 0 ? "\n" : "", LSM_TID_LB(head.root),
 							 LSM_TID_OFFSET(head.root), head.xid, head.cid, head.info);
+			if (head.xid == 0 && head.xmin != 0)
+				appendStringInfo(&result, " xmin " UINT64_FORMAT, head.xmin);
+			appendStringInfoChar(&result, ':');
 			for (int att = 1; att <= lsm_block_natts(block); att++)
 			{
 				bool		isnull;
