@@ -84,6 +84,39 @@ VACUUM (FREEZE) xm_l;
 SELECT kind, sum(versions) = (SELECT count(*) FROM xm_h) AS versions FROM lsm_segments('xm_l') GROUP BY 1;
 SELECT count(DISTINCT xmin::text) > 50 AS xids, count(*) FILTER (WHERE xmin = '2') AS frozen FROM xm_l;
 
+-- rolled back and not, in parts of transactions; told by who writes; what a trigger sees
+BEGIN;
+CALL xm_both('UPDATE TWIN SET v = ''kept'' WHERE id = 20');
+SAVEPOINT a;
+CALL xm_both('UPDATE TWIN SET v = ''lost'' WHERE id IN (20, 21)');
+ROLLBACK TO a;
+SAVEPOINT b;
+CALL xm_both('UPDATE TWIN SET v = ''sub'', k = -1 WHERE id IN (22, 24)');
+CALL xm_both('INSERT INTO TWIN VALUES (26, 1, ''first'') ON CONFLICT (id) DO UPDATE SET v = ''upsert''');
+RELEASE b;
+COMMIT;
+SELECT * FROM xm_differ();
+CREATE FUNCTION xm_trigger() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	RAISE NOTICE '% %', OLD.id, OLD.xmin = (SELECT xmin FROM xm_h WHERE id = OLD.id);
+	RETURN NEW;
+END
+$$;
+CREATE TRIGGER t BEFORE UPDATE ON xm_l FOR EACH ROW EXECUTE FUNCTION xm_trigger();
+SET client_min_messages = notice;
+BEGIN;
+UPDATE xm_l SET v = 'told' WHERE id IN (20, 22, 24, 26, 700) RETURNING id, xmin = pg_current_xact_id()::xid AS mine;
+UPDATE xm_h SET v = 'told' WHERE id IN (20, 22, 24, 26, 700);
+COMMIT;
+DELETE FROM xm_l WHERE id = 700 RETURNING xmin = (SELECT xmin FROM xm_h WHERE id = 700) AS same;
+DELETE FROM xm_h WHERE id = 700;
+SET client_min_messages = warning;
+DROP TRIGGER t ON xm_l;
+SELECT * FROM xm_differ();
+SELECT FROM lsm_flush('xm_l'), lsm_major_compact('xm_l');
+VACUUM (FREEZE) xm_l;
+SELECT * FROM xm_differ();
+
 -- written anew
 CALL xm_both('UPDATE TWIN SET v = ''recent'' WHERE id < 10');
 VACUUM (FULL) xm_l;
@@ -109,4 +142,5 @@ UPDATE xm_l SET v = 'again' WHERE id = 7 AND xmin = :'seen' RETURNING v;
 
 DROP TABLE xm_h, xm_l;
 DROP PROCEDURE xm_both;
+DROP FUNCTION xm_trigger;
 DROP FUNCTION xm_differ;

@@ -460,6 +460,13 @@ lsm_check_forwards_end(LsmCheck *check, const LsmManifestEntry *entry,
 	pfree(forwards->met);
 }
 
+/* Is that an xid, of those before the next one, or none? */
+static inline bool
+lsm_check_xid(uint64 xid, uint64 next_xid)
+{
+	return xid == 0 || (TransactionIdIsNormal((TransactionId) xid) && xid < next_xid);
+}
+
 static void
 lsm_check_segment(LsmCheck *check, void *arg)
 {
@@ -471,6 +478,7 @@ lsm_check_segment(LsmCheck *check, void *arg)
 	uint64		versions = 0;
 	LsmCheckForwards forwards;
 	LsmTid	   *roots = lsm_check_roots(check, entry);
+	uint64		next_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
 	Buffer		vm = InvalidBuffer;
 
 	if (nblocks != entry->blocks)
@@ -516,6 +524,10 @@ lsm_check_segment(LsmCheck *check, void *arg)
 				!lsm_segment_may_contain(reader, root))
 				lsm_check_problem(check, "row (%u,%u) of segment " UINT64_FORMAT " is not in its filter",
 								  LSM_TID_LB(root), LSM_TID_OFFSET(root), entry->segment_id);
+			if (!lsm_check_xid(head.xmin, next_xid))
+				lsm_check_problem(check, "row (%u,%u) of segment " UINT64_FORMAT " has the xid " UINT64_FORMAT ", which nobody has had",
+								  LSM_TID_LB(root), LSM_TID_OFFSET(root), entry->segment_id,
+								  head.xmin);
 			if ((entry->kind == LSM_SEGKIND_INCREMENT) ==
 				(LSM_REC_KIND(head.info) == LSM_REC_INSERT))
 				lsm_check_problem(check, "row (%u,%u) of segment " UINT64_FORMAT " has a record of kind %d",

@@ -485,6 +485,8 @@ lsm_merge_mark(LsmMerge *merge, LsmRowHead *head, LsmXidState state)
 		merge->conflict_xid = Max(merge->conflict_xid, head->xid);
 		head->xid = 0;
 		head->cid = 0;
+		if (!lsm_merge_has_columns(head))
+			head->xmin = 0;		/* nobody can ask for that */
 		head->info &= ~(LSM_REC_COMMITTED | LSM_REC_ABORTED);
 	}
 	else

@@ -632,8 +632,7 @@ lsm_slot_copy_heap_tuple(TupleTableSlot *slot)
 		tuple->t_data->t_infomask2 &= ~HEAP2_XACT_MASK;
 		if (lslot->xmax == 0)
 			tuple->t_data->t_infomask |= HEAP_XMAX_INVALID;
-		HeapTupleHeaderSetXmin(tuple->t_data, lslot->xmin == 0 ? FrozenTransactionId :
-							   (TransactionId) lslot->xmin);
+		HeapTupleHeaderSetXmin(tuple->t_data, lsm_slot_xmin(lslot));
 		if (lslot->xid == 0)
 			HeapTupleHeaderSetXminFrozen(tuple->t_data);
 		HeapTupleHeaderSetCmin(tuple->t_data, lslot->cid);

@@ -7,7 +7,7 @@
  * chunks, the chunks.  First come the system chunks, which hold what a record
  * is (root TID, xid, ...), then one chunk for each column.  A system chunk in
  * which every row has the default is left out, so that a baseline block has
- * only root TIDs.
+ * only root TIDs, info and the xids that its rows had, which mostly are one number each.
  *
  * A block that was read is an object of its own: it has copies of what it
  * needs of its reader.  Chunks are opened when first asked for.  One that is borrowed
@@ -284,10 +284,12 @@ struct LsmBlock
 	LsmChunk  **columns;		/* NULL until opened */
 	int			rows;
 	int			natts;
+	uint64		xmin;			/* of all records, if they are alike in that, too */
 	uint16		info;			/* of all records, if they are alike */
 	uint16		system;
 	LsmBlockHeads heads;
 	bool		wide;
+	bool		xmins_differ;	/* of records that are alike */
 	bool		dictionaries;	/* it holds the segment's */
 	bool		grown;			/* memory is to be asked for again */
 	bool		runs_sought;
@@ -996,12 +998,15 @@ static void
 lsm_block_compare_heads(LsmBlock *block)
 {
 	LsmChunk   *info = lsm_block_system(block, LSM_SYS_INFO);
+	LsmChunk   *xmin = lsm_block_system(block, LSM_SYS_XMIN);
 
 	block->heads = LSM_HEADS_DIFFER;
 	if ((block->system & ~(1 << LSM_SYS_ROOT | 1 << LSM_SYS_INFO | 1 << LSM_SYS_XMIN)) != 0 ||
 		(info != NULL && info->vector.encoding != LSM_ENC_CONST))
 		return;
 	block->info = info == NULL ? 0 : (uint16) info->vector.base;
+	block->xmins_differ = xmin != NULL && xmin->vector.encoding != LSM_ENC_CONST;
+	block->xmin = xmin == NULL ? 0 : (uint64) xmin->vector.base;
 
 	/* a DELTA without a map is damage, which is reported row by row */
 	if (!(block->info & LSM_REC_DELTA))
@@ -1020,7 +1025,8 @@ lsm_block_head(LsmBlock *block, int row, LsmRowHead *head)
 	if (block->heads == LSM_HEADS_ALIKE)
 	{
 		head->xid = 0;
-		head->xmin = lsm_block_system_int(block, LSM_SYS_XMIN, row, 0);
+		head->xmin = block->xmins_differ ?
+			(uint64) lsm_chunk_int(lsm_block_system(block, LSM_SYS_XMIN), row) : block->xmin;
 		head->cid = 0;
 		head->info = block->info;
 		head->natts = block->natts;

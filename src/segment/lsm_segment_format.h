@@ -18,7 +18,6 @@
 #define LSM_SEGMENT_MAGIC		UINT64CONST(0x4753454D534C2E31)
 #define LSM_SEGMENT_BYTE_ORDER	0x01020304
 #define LSM_SEGMENT_VERSION		2	/* that is written */
-#define LSM_SEGMENT_VERSION_XMIN	2	/* blocks may have LSM_SYS_XMIN from here on */
 #define LSM_SEGMENT_VERSION_KNOWN(version)	((version) >= 1 && (version) <= LSM_SEGMENT_VERSION)
 #define LSM_BLOCK_VERSION		1
 #define LSM_LIST_VERSION		1
