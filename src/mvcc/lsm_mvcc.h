@@ -162,10 +162,8 @@ extern void lsm_record_form(Relation rel, LsmTable *table, const LsmRecord *head
 							bool *isnull, const bits8 *cols, LsmPointer **large,
 							LsmNewRecord *new);
 extern void lsm_record_free(LsmNewRecord *new);
-extern Size lsm_record_plain_len(TupleDesc tupdesc, const Datum *values, const bool *isnull,
-								 bool *hasnull);
-extern LsmRecord *lsm_record_form_plain(TupleDesc tupdesc, const Datum *values,
-										const bool *isnull, bool hasnull, char *buf, Size len);
+extern bool lsm_record_form_plain(TupleDesc tupdesc, const Datum *values, const bool *isnull,
+								  char *buf, Size room, Size *len);
 extern void lsm_record_renew(Relation rel, LsmTable *table, LsmNewRecord *new);
 extern LsmRecord *lsm_record_load(Relation rel, LsmTable *table, const LsmRecord *record,
 								  Size *len);

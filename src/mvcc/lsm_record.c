@@ -369,50 +369,91 @@ lsm_record_free(LsmNewRecord *new)
 	pfree(new->record);
 }
 
-/*
- * The length of an INSERT record of columns that need nothing done to them: none is large, or
- * somewhere else, and all fit a page.  0: they need lsm_record_form().
- */
-Size
-lsm_record_plain_len(TupleDesc tupdesc, const Datum *values, const bool *isnull, bool *hasnull)
+/* How a varlena that is not external lies in a record: like in a heap tuple. */
+static inline Size
+lsm_form_varlena(Form_pg_attribute att, const char *datum, char *buf, Size at)
 {
-	LsmRecord	fixed = {.info = LSM_REC_INSERT,.natts = tupdesc->natts};
 	Size		len;
 
-	*hasnull = false;
-	for (int i = 0; i < tupdesc->natts; i++)
+	if (VARATT_IS_SHORT(datum))
 	{
-		if (isnull[i])
-			*hasnull = true;
-		else if (TupleDescCompactAttr(tupdesc, i)->attisdropped ||
-				 (TupleDescCompactAttr(tupdesc, i)->attlen == -1 &&
-				  VARATT_IS_EXTERNAL(DatumGetPointer(values[i]))))
-			return 0;
+		len = VARSIZE_SHORT(datum);
+		memcpy(buf + at, datum, len);
 	}
-	if (*hasnull)
-		fixed.info |= LSM_REC_HASNULL;
-	len = lsm_record_data_offset(&fixed) +
-		heap_compute_data_size(tupdesc, (Datum *) values, (bool *) isnull);
-	return len <= LSM_MAX_RECORD ? len : 0;
+	else if (att->attstorage != TYPSTORAGE_PLAIN && VARATT_CAN_MAKE_SHORT(datum))
+	{
+		len = VARATT_CONVERTED_SHORT_SIZE(datum);
+		SET_VARSIZE_SHORT(buf + at, len);
+		memcpy(buf + at + VARHDRSZ_SHORT, VARDATA(datum), len - VARHDRSZ_SHORT);
+	}
+	else
+	{
+		at = att_align_nominal(at, att->attalign);
+		len = VARSIZE(datum);
+		memcpy(buf + at, datum, len);
+	}
+	return at + len;
 }
 
-/* Make that record, but for xid and cid; buf has the length that was told. */
-LsmRecord *
-lsm_record_form_plain(TupleDesc tupdesc, const Datum *values, const bool *isnull, bool hasnull,
-					  char *buf, Size len)
+/*
+ * Make an INSERT record, but for xid and cid, in a buffer with that room.  False: the columns are
+ * not fit for it, as one is large, or somewhere else; they need lsm_record_form().  *len is 0 where
+ * there may be too little room.
+ *
+ * This is what heap_compute_data_size() and heap_fill_tuple() do, in one go: every row that is
+ * loaded comes here.
+ */
+bool
+lsm_record_form_plain(TupleDesc tupdesc, const Datum *values, const bool *isnull, char *buf,
+					  Size room, Size *len)
 {
-	LsmRecord  *record = (LsmRecord *) buf;
-	uint16		infomask = 0;
-	Size		data_offset;
+	LsmRecord	fixed = {.info = LSM_REC_INSERT,.natts = tupdesc->natts};
+	bits8	   *nulls = NULL;
+	Size		at;
 
-	memset(buf, 0, len);
-	record->info = LSM_REC_INSERT | (hasnull ? LSM_REC_HASNULL : 0);
-	record->natts = tupdesc->natts;
-	data_offset = lsm_record_data_offset(record);
-	heap_fill_tuple(tupdesc, (Datum *) values, (bool *) isnull, buf + data_offset,
-					len - data_offset, &infomask,
-					hasnull ? (bits8 *) lsm_record_nulls(record) : NULL);
-	return record;
+	if (memchr(isnull, true, tupdesc->natts) != NULL)
+		fixed.info |= LSM_REC_HASNULL;
+	at = lsm_record_data_offset(&fixed);
+	*len = 0;
+	if (at > room)
+		return true;
+	memset(buf, 0, at);
+	memcpy(buf, &fixed, SizeOfLsmInsertRecord);
+	if (fixed.info & LSM_REC_HASNULL)
+		nulls = (bits8 *) lsm_record_nulls((LsmRecord *) buf);
+	for (int i = 0; i < tupdesc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(tupdesc, i);
+		const char *datum = DatumGetPointer(values[i]);
+		Size		size;
+
+		if (isnull[i])
+			continue;
+		if (att->attisdropped || (att->attlen == -1 && VARATT_IS_EXTERNAL(datum)))
+			return false;
+		if (nulls != NULL)
+			nulls[i / 8] |= 1 << (i % 8);
+		size = att->attlen > 0 ? (Size) att->attlen :
+			att->attlen == -1 ? VARSIZE_ANY(datum) : strlen(datum) + 1;
+		if (at + size + MAXIMUM_ALIGNOF > room)
+			return size <= LSM_MAX_RECORD;
+		memset(buf + at, 0, MAXIMUM_ALIGNOF);	/* what alignment leaves out */
+		if (att->attlen == -1)
+		{
+			at = lsm_form_varlena(att, datum, buf, at);
+			continue;
+		}
+		at = att_align_nominal(at, att->attalign);
+		if (att->attbyval)
+			store_att_byval(buf + at, values[i], att->attlen);
+		else
+			memcpy(buf + at, datum, size);
+		at += size;
+	}
+	Assert(at == lsm_record_data_offset(&fixed) +
+		   heap_compute_data_size(tupdesc, (Datum *) values, (bool *) isnull));
+	*len = at;
+	return true;
 }
 
 /* Write a value of another generation again, for the active one. */

@@ -487,20 +487,26 @@ lsm_slot_form(LsmSlot *lslot)
 {
 	TupleTableSlot *slot = &lslot->base;
 	TupleDesc	tupdesc = slot->tts_tupleDescriptor;
-	LsmRecord  *record;
 	Size		len;
-	bool		hasnull;
 
 	if (lslot->record != NULL || slot->tts_nvalid < tupdesc->natts)
 		return false;			/* columns may be in recbuf */
-	len = lsm_record_plain_len(tupdesc, slot->tts_values, slot->tts_isnull, &hasnull);
-	if (len == 0)
-		return false;
-	lsm_slot_make_recbuf(lslot, len);
-	record = lsm_record_form_plain(tupdesc, slot->tts_values, slot->tts_isnull, hasnull,
-								   lslot->recbuf, len);
+	lsm_slot_make_recbuf(lslot, 1);
+	for (;;)
+	{
+		Size		room = Min(lslot->recbuf_len, LSM_MAX_RECORD);
+
+		if (!lsm_record_form_plain(tupdesc, slot->tts_values, slot->tts_isnull, lslot->recbuf,
+								   room, &len))
+			return false;
+		if (len > 0)
+			break;
+		if (room == LSM_MAX_RECORD)
+			return false;
+		lsm_slot_make_recbuf(lslot, 2 * room);
+	}
 	lsm_slot_release(slot);
-	lslot->record = record;
+	lslot->record = (LsmRecord *) lslot->recbuf;
 	lslot->formed_len = len;
 	lslot->natts = tupdesc->natts;
 	lslot->large = false;
