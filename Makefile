@@ -102,6 +102,7 @@ REGRESS = \
 	generations \
 	big_transaction \
 	table_options \
+	overlaps \
 	major_parts \
 	jobs \
 	row_identifiers \

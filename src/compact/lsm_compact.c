@@ -13,6 +13,7 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "lsm_blockcache.h"
 #include "lsm_compact.h"
 #include "lsm_sharedcache.h"
 #include "lsm_stop.h"
@@ -259,8 +260,27 @@ lsm_cursor_next(LsmCursor *cursor)
 }
 
 /*
+ * What the manifest and the segment know of a record's transaction.  Most records tell it
+ * themselves: then the segment, which may have been closed since its block was read, is not
+ * opened again.
+ */
+static void
+lsm_cursor_resolve(LsmCursor *cursor, LsmRowHead *head)
+{
+	LsmSegmentReader *reader = NULL;
+
+	if (head->xid == 0)
+		return;
+	if (head->info & (LSM_REC_COMMITTED | LSM_REC_ABORTED))
+		lsm_cursor_refresh(cursor);
+	else
+		reader = lsm_cursor_reader(cursor);
+	lsm_head_resolve(&cursor->entry, reader, head);
+}
+
+/*
  * Add the cursor's record to the merge.  The block stays pinned by the merge's
- * record until lsm_compact_row_done(), as its columns may be read until then.
+ * record until lsm_compact_row(), as its columns may be read until then.
  */
 void
 lsm_cursor_add(LsmCursor *cursor, LsmMerge *merge)
@@ -268,39 +288,91 @@ lsm_cursor_add(LsmCursor *cursor, LsmMerge *merge)
 	LsmMergeRecord *added = lsm_merge_add(merge);
 
 	lsm_block_head(cursor->cached->block, cursor->row, &added->head);
-	if (added->head.xid != 0)
-		lsm_head_resolve(&cursor->entry, lsm_cursor_reader(cursor), &added->head);
+	lsm_cursor_resolve(cursor, &added->head);
 	added->cached = lsm_block_repin(cursor->cached);
 	added->row = cursor->row;
 }
 
 /* ---- a set of increments, merged by root ---- */
 
-/* The smallest root that a cursor stands on. */
+/* The heap has the greatest first: that is the smallest root, and of one root the newest. */
+static int
+lsm_input_cmp(Datum a, Datum b, void *arg)
+{
+	const LsmInput *x = (const LsmInput *) DatumGetPointer(a);
+	const LsmInput *y = (const LsmInput *) DatumGetPointer(b);
+
+	if (x->root != y->root)
+		return x->root < y->root ? 1 : -1;
+	return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* The increment whose next record comes first; NULL: all are at their ends. */
+static inline LsmInput *
+lsm_compact_first(LsmCompact *compact)
+{
+	if (binaryheap_empty(compact->heap))
+		return NULL;
+	return (LsmInput *) DatumGetPointer(binaryheap_first(compact->heap));
+}
+
+/* The smallest root of which a record is left. */
 LsmTid
 lsm_compact_peek(LsmCompact *compact)
 {
-	LsmTid		root = LSM_INVALID_TID;
+	const LsmInput *first = lsm_compact_first(compact);
 
-	for (int i = 0; i < compact->ncursors; i++)
-		if (compact->cursors[i].root != LSM_INVALID_TID &&
-			(root == LSM_INVALID_TID || compact->cursors[i].root < root))
-			root = compact->cursors[i].root;
-	return root;
+	return first == NULL ? LSM_INVALID_TID : first->root;
+}
+
+/*
+ * The first root of an increment has come.  Until now its place in the heap was by what
+ * the manifest says of it, and what is behind that root has not been looked at.
+ */
+static void
+lsm_input_open(LsmCompact *compact, LsmInput *input)
+{
+	input->cursor = palloc(sizeof(LsmCursor));
+	lsm_cursor_open(input->cursor, compact->rel, compact->table, input->entry);
+	if (input->cursor->root != input->root)
+		lsm_segment_corrupt_entry(compact->rel, input->entry,
+								  "it does not begin where the manifest says");
+}
+
+/* Add an increment's records of its root, and go past them. */
+static void
+lsm_input_take(LsmCompact *compact, LsmInput *input)
+{
+	LsmTid		root = input->root;
+
+	while (input->cursor->root == root)
+	{
+		lsm_cursor_add(input->cursor, compact->merge);
+		lsm_cursor_next(input->cursor);
+		compact->rows++;
+	}
+	input->root = input->cursor->root;
 }
 
 /* Add all records of a root, newest first, and go past them. */
 void
 lsm_compact_take(LsmCompact *compact, LsmTid root)
 {
-	for (int i = 0; i < compact->ncursors; i++)
+	LsmInput   *input;
+
+	while ((input = lsm_compact_first(compact)) != NULL && input->root == root)
 	{
-		while (compact->cursors[i].root == root)
+		if (input->cursor == NULL)
+			lsm_input_open(compact, input);
+		lsm_input_take(compact, input);
+		if (input->root != LSM_INVALID_TID)
 		{
-			lsm_cursor_add(&compact->cursors[i], compact->merge);
-			lsm_cursor_next(&compact->cursors[i]);
-			compact->rows++;
+			binaryheap_replace_first(compact->heap, PointerGetDatum(input));
+			continue;
 		}
+		(void) binaryheap_remove_first(compact->heap);
+		pfree(input->cursor);
+		input->cursor = NULL;
 	}
 }
 
@@ -344,9 +416,10 @@ lsm_compact_expect(const LsmManifestEntry *entry)
 	lsm_progress_add(LSM_PROGRESS_BYTES_TOTAL, entry->stored_bytes);
 }
 
+/* Begin with increments, newest first, which stay where they are until the job has been done. */
 void
 lsm_compact_begin(LsmCompact *compact, Relation rel, LsmTable *table, uint16 owner,
-				  LsmManifestEntry *increments, int n, uint32 expected_pages)
+				  const LsmManifestEntry *increments, int n, uint32 expected_pages)
 {
 	uint32		gen_lo = n > 0 ? increments[0].gen_lo : 0;
 	uint32		gen_hi = n > 0 ? increments[0].gen_hi : 0;
@@ -354,30 +427,33 @@ lsm_compact_begin(LsmCompact *compact, Relation rel, LsmTable *table, uint16 own
 	memset(compact, 0, sizeof(*compact));
 	compact->rel = rel;
 	compact->table = table;
+	compact->ninputs = n;
+	compact->inputs = palloc0(Max(n, 1) * sizeof(LsmInput));
+	compact->heap = binaryheap_allocate(Max(n, 1), lsm_input_cmp, NULL);
 	for (int i = 0; i < n; i++)
 	{
+		Assert(i == 0 || increments[i].gen_hi <= increments[i - 1].gen_hi);
 		gen_lo = Min(gen_lo, increments[i].gen_lo);
 		gen_hi = Max(gen_hi, increments[i].gen_hi);
 		compact->bytes += increments[i].stored_bytes;
-	}
-	compact->merge = lsm_merge_create(rel, table, owner, gen_lo, gen_hi, expected_pages);
-	compact->cursors = palloc(Max(n, 1) * sizeof(LsmCursor));
-	for (int i = 0; i < n; i++)
-	{
+		compact->inputs[i].entry = &increments[i];
+		compact->inputs[i].root = increments[i].first_tid;
+		binaryheap_add_unordered(compact->heap, PointerGetDatum(&compact->inputs[i]));
 		lsm_compact_expect(&increments[i]);
-		lsm_cursor_open(&compact->cursors[compact->ncursors], rel, table, &increments[i]);
-		lsm_compact_replace(compact, &compact->cursors[compact->ncursors++]);
+		lsm_compact_replace(compact, &increments[i]);
 	}
+	binaryheap_build(compact->heap);
+	compact->merge = lsm_merge_create(rel, table, owner, gen_lo, gen_hi, expected_pages);
 }
 
-/* The job replaces the segment of a cursor. */
+/* The job replaces a segment. */
 void
-lsm_compact_replace(LsmCompact *compact, const LsmCursor *cursor)
+lsm_compact_replace(LsmCompact *compact, const LsmManifestEntry *entry)
 {
 	LsmReplaced *replaced = palloc(sizeof(LsmReplaced));
 
-	replaced->uid = cursor->entry.uid;
-	replaced->nblocks = cursor->nblocks;
+	replaced->uid = entry->uid;
+	replaced->nblocks = entry->blocks;
 	compact->replaced = lappend(compact->replaced, replaced);
 }
 

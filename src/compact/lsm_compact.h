@@ -10,6 +10,7 @@
 
 #include "lsm.h"
 
+#include "lib/binaryheap.h"
 #include "lsm_ahead.h"
 #include "lsm_mvcc.h"
 #include "lsm_pace.h"
@@ -276,14 +277,29 @@ typedef struct LsmCursor
 	LsmSegmentFeed ahead;
 } LsmCursor;
 
-/* A set of increments, and what becomes of them. */
+/* An increment that is merged. */
+typedef struct LsmInput
+{
+	const LsmManifestEntry *entry;	/* as it was when the job began */
+	LsmTid		root;			/* of its next record; LSM_INVALID_TID at the end */
+	LsmCursor  *cursor;			/* NULL before its first root and at the end */
+} LsmInput;
+
+/*
+ * A set of increments, and what becomes of them.  They are merged by a heap of those that
+ * have records left, by root and then by age: a row costs a step for each increment that has
+ * it, and none for the others.  An increment is opened, and has a block pinned, from its first
+ * root to its last one only.
+ */
 typedef struct LsmCompact
 {
 	Relation	rel;
 	LsmTable   *table;
 	LsmMerge   *merge;
-	int			ncursors;
-	LsmCursor  *cursors;		/* newest segment first */
+	int			ninputs;
+	LsmInput   *inputs;			/* newest first: their order in memory is their
+								 * age */
+	binaryheap *heap;			/* of those that are not at their ends */
 	const LsmMeta *meta;		/* major: at the beginning */
 
 	/*
@@ -324,10 +340,11 @@ extern void lsm_cursor_preload(LsmCursor *cursor, uint32 blockno);
 extern bool lsm_cursor_next_in_block(LsmCursor *cursor);
 extern void lsm_cursor_next(LsmCursor *cursor);
 extern void lsm_cursor_add(LsmCursor *cursor, LsmMerge *merge);
-extern void lsm_compact_replace(LsmCompact *compact, const LsmCursor *cursor);
+extern void lsm_compact_replace(LsmCompact *compact, const LsmManifestEntry *entry);
 extern void lsm_compact_swap(LsmCompact *compact, uint8 operation, LsmJobStats *stats);
 extern void lsm_compact_begin(LsmCompact *compact, Relation rel, LsmTable *table, uint16 owner,
-							  LsmManifestEntry *increments, int n, uint32 expected_pages);
+							  const LsmManifestEntry *increments, int n,
+							  uint32 expected_pages);
 extern void lsm_compact_expect(const LsmManifestEntry *entry);
 extern LsmTid lsm_compact_peek(LsmCompact *compact);
 extern void lsm_compact_take(LsmCompact *compact, LsmTid root);

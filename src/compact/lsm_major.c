@@ -65,27 +65,65 @@ typedef struct LsmMajorPart
 
 /* ---- choosing base segments ---- */
 
-/* Does an increment have a block that touches these roots? */
+/*
+ * Does an increment have a block that touches a base segment?  Their roots overlap.  The
+ * cursor is the increment's, zero at first.
+ */
 static bool
-lsm_increment_touches(LsmCursor *cursor, LsmTid first, LsmTid last)
+lsm_increment_touches(LsmCompact *compact, const LsmManifestEntry *increment, LsmCursor *cursor,
+					  const LsmManifestEntry *base)
 {
-	LsmSegmentReader *reader = lsm_cursor_reader(cursor);
-	uint32		blockno = lsm_segment_find_block(reader, first);
+	LsmSegmentReader *reader;
+	uint32		blockno;
 	LsmTid		block_first;
 	LsmTid		block_last;
 	uint32		rows;
 	uint64		offset;
 	uint32		stored;
 
-	if (blockno >= lsm_segment_reader_blocks(reader))
+	/* its only block reaches from its first root to its last one */
+	if (increment->blocks == 1)
+		return true;
+	if (cursor->rel == NULL)
+		lsm_cursor_init(cursor, compact->rel, compact->table, increment);
+	reader = lsm_cursor_reader(cursor);
+	blockno = lsm_segment_find_block(reader, base->first_tid);
+	if (blockno >= cursor->nblocks)
 		return false;
 	lsm_segment_block_info(reader, blockno, &block_first, &block_last, &rows, &offset, &stored);
-	return block_first <= last;
+	return block_first <= base->last_tid;
 }
 
 /*
- * Must a base segment be written again?  If an increment touches it, or if it
- * has rows of rolled-back transactions while all of its others are settled.
+ * Choose the base segments that an increment touches.  All of them at once, as the increment
+ * may have to be opened for it.
+ */
+static void
+lsm_increment_choose(LsmCompact *compact, const LsmManifestEntry *increment,
+					 const LsmManifestEntry *bases, int nbases, bool *chosen)
+{
+	LsmCursor	cursor = {0};
+	int			at = 0;
+	int			end = nbases;
+
+	/* the first that does not end before it */
+	while (at < end)
+	{
+		int			middle = at + (end - at) / 2;
+
+		if (bases[middle].last_tid < increment->first_tid)
+			at = middle + 1;
+		else
+			end = middle;
+	}
+	for (; at < nbases && bases[at].first_tid <= increment->last_tid; at++)
+		if (!chosen[at])
+			chosen[at] = lsm_increment_touches(compact, increment, &cursor, &bases[at]);
+}
+
+/*
+ * Must a base segment be written again though no increment touches it?  If it has rows of
+ * rolled-back transactions while all of its others are settled.
  */
 static bool
 lsm_base_needs_rewrite(LsmCompact *compact, const LsmManifestEntry *entry)
@@ -94,9 +132,6 @@ lsm_base_needs_rewrite(LsmCompact *compact, const LsmManifestEntry *entry)
 
 	if (entry->rows == 0)
 		return true;
-	for (int i = 0; i < compact->ncursors; i++)
-		if (lsm_increment_touches(&compact->cursors[i], entry->first_tid, entry->last_tid))
-			return true;
 	if (entry->flags & LSM_SEGFLAG_ALL_VISIBLE)
 		return false;
 	for (uint32 i = 0; i < entry->nunresolved; i++)
@@ -119,8 +154,8 @@ lsm_compact_apart(LsmCompact *compact, const LsmManifestEntry *left, const LsmMa
 }
 
 /*
- * Choose the base segments to write again: those that need it, and runs of at
- * least LSM_SMALL_RUN neighbours that are small, as many flushes of little leave
+ * Choose the base segments to write again: those that increments touch or that need it, and
+ * runs of at least LSM_SMALL_RUN neighbours that are small, as many flushes of little leave
  * them behind.
  */
 static bool *
@@ -132,6 +167,8 @@ lsm_major_choose(LsmCompact *compact, const LsmManifestEntry *bases, int nbases)
 									   lsm_view_get(compact->rel, compact->table)->nbase);
 	int			run = 0;
 
+	for (int i = 0; i < compact->ninputs; i++)
+		lsm_increment_choose(compact, compact->inputs[i].entry, bases, nbases, chosen);
 	for (int i = 0; i < nbases; i++)
 	{
 		if (lsm_base_needs_rewrite(compact, &bases[i]))
@@ -413,7 +450,7 @@ lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
 	LsmCursor	base;
 
 	lsm_cursor_init(&base, compact->rel, compact->table, entry);
-	lsm_compact_replace(compact, &base);
+	lsm_compact_replace(compact, entry);
 	for (uint32 blockno = 0; blockno < base.nblocks; blockno++)
 	{
 		LsmSegmentReader *reader = lsm_cursor_reader(&base);
@@ -499,8 +536,7 @@ lsm_major_merge(LsmCompact *compact, LsmMajorSweep *sweep, LsmMajorPart *part,
 	}
 	lsm_major_strays(compact, LSM_MAX_TID);
 	lsm_merge_finish(compact->merge);
-	for (int i = 0; i < compact->ncursors; i++)
-		lsm_ahead_end(&compact->cursors[i].ahead.feed);
+	Assert(binaryheap_empty(compact->heap));
 	if (compact->replaced == NIL)
 		return;
 
