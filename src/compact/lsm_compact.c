@@ -132,21 +132,16 @@ static void
 lsm_cursor_refresh(LsmCursor *cursor)
 {
 	LsmView    *view = lsm_view_get(cursor->rel, cursor->table);
+	const LsmManifestEntry *entry;
 
 	if (cursor->view_counter == view->counter)
 		return;
-	for (int i = 0; i < view->nentries; i++)
-	{
-		if (view->entries[i].type == LSM_ENTRY_SEGMENT &&
-			view->entries[i].uid == cursor->entry.uid)
-		{
-			cursor->entry = view->entries[i];
-			cursor->view_counter = view->counter;
-			return;
-		}
-	}
-	elog(ERROR, "segment " UINT64_FORMAT " of table \"%s\" has gone during its compaction",
-		 cursor->entry.uid, RelationGetRelationName(cursor->rel));
+	entry = lsm_view_find_segment(view, cursor->entry.uid);
+	if (entry == NULL)
+		elog(ERROR, "segment " UINT64_FORMAT " of table \"%s\" has gone during its compaction",
+			 cursor->entry.uid, RelationGetRelationName(cursor->rel));
+	cursor->entry = *entry;
+	cursor->view_counter = view->counter;
 }
 
 LsmSegmentReader *

@@ -464,6 +464,54 @@ lsm_view_find_base(LsmView *view, LsmTid tid)
 	return lo;
 }
 
+static int
+lsm_entry_cmp_uid(const void *a, const void *b)
+{
+	uint64		x = (*(LsmManifestEntry *const *) a)->uid;
+	uint64		y = (*(LsmManifestEntry *const *) b)->uid;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Sort the segments of a view by uid: jobs ask for them, most views are never asked. */
+static pg_noinline void
+lsm_view_sort_segments(LsmView *view)
+{
+	LsmManifestEntry **segments = MemoryContextAlloc(view->context,
+													 Max(view->nentries, 1) * sizeof(LsmManifestEntry *));
+
+	view->nsegments = 0;
+	for (int i = 0; i < view->nentries; i++)
+		if (view->entries[i].type == LSM_ENTRY_SEGMENT)
+			segments[view->nsegments++] = &view->entries[i];
+	qsort(segments, view->nsegments, sizeof(LsmManifestEntry *), lsm_entry_cmp_uid);
+	view->segments = segments;
+	lsm_view_bytes -= view->memory;
+	view->memory = MemoryContextMemAllocated(view->context, true);
+	lsm_view_bytes += view->memory;
+}
+
+const LsmManifestEntry *
+lsm_view_find_segment(LsmView *view, uint64 uid)
+{
+	int			low = 0;
+	int			high;
+
+	if (view->segments == NULL)
+		lsm_view_sort_segments(view);
+	high = view->nsegments;
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+
+		if (view->segments[middle]->uid < uid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < view->nsegments && view->segments[low]->uid == uid ? view->segments[low] : NULL;
+}
+
 bool
 lsm_view_increments_meet(LsmView *view, LsmTid lo, LsmTid hi)
 {
@@ -689,16 +737,53 @@ lsm_edit_add(LsmEdit *edit, const LsmManifestEntry *entry)
 	leaf->entries[leaf->nentries++] = *entry;
 }
 
+/* The place of a segment's entry in a leaf; -1: it is not there. */
+static int
+lsm_edit_leaf_find(const LsmEditLeaf *leaf, uint64 uid)
+{
+	for (int i = 0; i < leaf->nentries; i++)
+		if (leaf->entries[i].type == LSM_ENTRY_SEGMENT && leaf->entries[i].uid == uid)
+			return i;
+	return -1;
+}
+
+/* Where a segment's entry is; false: it is not in the manifest. */
+static bool
+lsm_edit_locate(LsmEdit *edit, uint64 uid, int *leaf, int *place)
+{
+	LsmView    *view = edit->table->view;
+	const LsmManifestEntry *entry = lsm_view_find_segment(view, uid);
+
+	if (entry != NULL)
+	{
+		int			at = (int) (entry - view->entries);
+
+		/* in the leaf where it was before the edit, but there its place may be another */
+		for (*leaf = 0; at >= view->leaf_entries[*leaf]; (*leaf)++)
+			at -= view->leaf_entries[*leaf];
+		*place = lsm_edit_leaf_find(&edit->leaves[*leaf], uid);
+		if (*place >= 0)
+			return true;
+	}
+	for (*leaf = 0; *leaf < edit->nleaves; (*leaf)++)
+	{
+		*place = lsm_edit_leaf_find(&edit->leaves[*leaf], uid);
+		if (*place >= 0)
+			return true;
+	}
+	return false;
+}
+
 /* A segment's entry for reading, NULL if it is not in the manifest. */
 LsmManifestEntry *
 lsm_edit_find(LsmEdit *edit, uint64 uid)
 {
-	for (int i = 0; i < edit->nleaves; i++)
-		for (int j = 0; j < edit->leaves[i].nentries; j++)
-			if (edit->leaves[i].entries[j].type == LSM_ENTRY_SEGMENT &&
-				edit->leaves[i].entries[j].uid == uid)
-				return &edit->leaves[i].entries[j];
-	return NULL;
+	int			leaf;
+	int			place;
+
+	if (!lsm_edit_locate(edit, uid, &leaf, &place))
+		return NULL;
+	return &edit->leaves[leaf].entries[place];
 }
 
 /*
@@ -708,15 +793,13 @@ lsm_edit_find(LsmEdit *edit, uint64 uid)
 LsmManifestEntry *
 lsm_edit_change(LsmEdit *edit, uint64 uid)
 {
-	for (int i = 0; i < edit->nleaves; i++)
-		for (int j = 0; j < edit->leaves[i].nentries; j++)
-			if (edit->leaves[i].entries[j].type == LSM_ENTRY_SEGMENT &&
-				edit->leaves[i].entries[j].uid == uid)
-			{
-				lsm_edit_own_leaf(edit, &edit->leaves[i]);
-				return &edit->leaves[i].entries[j];
-			}
-	return NULL;
+	int			leaf;
+	int			place;
+
+	if (!lsm_edit_locate(edit, uid, &leaf, &place))
+		return NULL;
+	lsm_edit_own_leaf(edit, &edit->leaves[leaf]);
+	return &edit->leaves[leaf].entries[place];
 }
 
 /*
@@ -810,26 +893,21 @@ lsm_edit_move_manifest(LsmEdit *edit, LsmExtent to)
 void
 lsm_edit_remove_segment(LsmEdit *edit, uint64 uid)
 {
-	for (int i = 0; i < edit->nleaves; i++)
-	{
-		for (int j = 0; j < edit->leaves[i].nentries; j++)
-		{
-			LsmManifestEntry entry = edit->leaves[i].entries[j];
+	LsmManifestEntry entry;
+	int			leaf;
+	int			place;
 
-			if (entry.type != LSM_ENTRY_SEGMENT || entry.uid != uid)
-				continue;
-			if (entry.flags & LSM_SEGFLAG_VALUES)
-			{
-				lsm_edit_retire_at(edit, i, j);
-				return;
-			}
-			lsm_edit_remove_at(edit, i, j);
-			for (int k = 0; k < entry.nextents; k++)
-				lsm_edit_free_extent(edit, entry.extents[k]);
-			return;
-		}
+	if (!lsm_edit_locate(edit, uid, &leaf, &place))
+		elog(ERROR, "segment " UINT64_FORMAT " is not in the manifest", uid);
+	entry = edit->leaves[leaf].entries[place];
+	if (entry.flags & LSM_SEGFLAG_VALUES)
+	{
+		lsm_edit_retire_at(edit, leaf, place);
+		return;
 	}
-	elog(ERROR, "segment " UINT64_FORMAT " is not in the manifest", uid);
+	lsm_edit_remove_at(edit, leaf, place);
+	for (int i = 0; i < entry.nextents; i++)
+		lsm_edit_free_extent(edit, entry.extents[i]);
 }
 
 /*

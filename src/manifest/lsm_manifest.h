@@ -42,6 +42,9 @@ extern LsmRowRange *lsm_view_range(LsmView *view, BlockNumber lb);
 /* The first insert or baseline segment whose last_tid is >= tid; nbase if none. */
 extern int	lsm_view_find_base(LsmView *view, LsmTid tid);
 
+/* The entry of a segment, NULL if it is in the view no more. */
+extern const LsmManifestEntry *lsm_view_find_segment(LsmView *view, uint64 uid);
+
 /* Is there an increment with roots between two, or around them? */
 extern bool lsm_view_increments_meet(LsmView *view, LsmTid lo, LsmTid hi);
 

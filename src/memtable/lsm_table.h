@@ -141,6 +141,8 @@ typedef struct LsmView
 	LsmManifestEntry **increments;
 	int			ncovered;		/* what they reach over, in order */
 	LsmRootSpan *covered;
+	int			nsegments;
+	LsmManifestEntry **segments;	/* all of them by uid; NULL: nobody has asked */
 	int			nvalued;		/* segments with large values by uid, retired ones
 								 * too */
 	LsmManifestEntry **valued;
