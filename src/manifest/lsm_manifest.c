@@ -802,6 +802,19 @@ lsm_edit_change(LsmEdit *edit, uint64 uid)
 	return &edit->leaves[leaf].entries[place];
 }
 
+static void
+lsm_edit_add_free(LsmEdit *edit, LsmExtent extent, uint64 freed_at)
+{
+	LsmManifestEntry entry;
+
+	memset(&entry, 0, sizeof(entry));
+	entry.type = LSM_ENTRY_FREE;
+	LSM_ENTRY_FREED_AT(&entry) = freed_at;
+	entry.nextents = 1;
+	entry.extents[0] = extent;
+	lsm_edit_add(edit, &entry);
+}
+
 /*
  * Give an extent back; it joins free neighbours.  Anyone may use it again as soon as the
  * edit is committed: readers prove each page (I5).
@@ -819,8 +832,6 @@ lsm_edit_free_extent(LsmEdit *edit, LsmExtent extent)
 void
 lsm_edit_free_extent_at(LsmEdit *edit, LsmExtent extent, uint64 freed_at)
 {
-	LsmManifestEntry entry;
-
 	if (extent.npages == 0)
 		return;
 restart:
@@ -842,12 +853,104 @@ restart:
 			goto restart;
 		}
 	}
-	memset(&entry, 0, sizeof(entry));
-	entry.type = LSM_ENTRY_FREE;
-	LSM_ENTRY_FREED_AT(&entry) = freed_at;
-	entry.nextents = 1;
-	entry.extents[0] = extent;
-	lsm_edit_add(edit, &entry);
+	lsm_edit_add_free(edit, extent, freed_at);
+}
+
+/*
+ * The same for pages of which there may be very many: they come to the free ones all together,
+ * when the edit is committed.
+ */
+static void
+lsm_edit_free_later(LsmEdit *edit, LsmExtent extent, uint64 freed_at)
+{
+	if (extent.npages == 0)
+		return;
+	if (edit->nfreed >= edit->maxfreed)
+	{
+		edit->maxfreed = Max(64, edit->maxfreed * 2);
+		if (edit->freed == NULL)
+			edit->freed = MemoryContextAlloc(edit->context, edit->maxfreed * sizeof(LsmFreed));
+		else
+			edit->freed = repalloc_huge(edit->freed, edit->maxfreed * sizeof(LsmFreed));
+	}
+	edit->freed[edit->nfreed].extent = extent;
+	edit->freed[edit->nfreed++].freed_at = freed_at;
+}
+
+static int
+lsm_freed_cmp(const void *a, const void *b)
+{
+	BlockNumber x = ((const LsmFreed *) a)->extent.start;
+	BlockNumber y = ((const LsmFreed *) b)->extent.start;
+
+	return x < y ? -1 : x > y;
+}
+
+static inline BlockNumber
+lsm_freed_end(const LsmFreed *freed)
+{
+	return freed->extent.start + freed->extent.npages;
+}
+
+/* Is an extent a neighbour of one of these?  They are sorted. */
+static bool
+lsm_freed_touch(const LsmFreed *freed, int n, LsmExtent extent)
+{
+	int			low = 0;
+	int			high = n;
+
+	/* the first that does not begin before it */
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+
+		if (freed[middle].extent.start < extent.start)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return (low < n && freed[low].extent.start == extent.start + extent.npages) ||
+		(low > 0 && lsm_freed_end(&freed[low - 1]) == extent.start);
+}
+
+/*
+ * Free what has been put off: in one pass for the free neighbours, with which it is joined
+ * then.
+ */
+static void
+lsm_edit_free_all(LsmEdit *edit)
+{
+	int			n = edit->nfreed;
+
+	qsort(edit->freed, n, sizeof(LsmFreed), lsm_freed_cmp);
+	for (int i = 0; i < edit->nleaves; i++)
+	{
+		for (int j = 0; j < edit->leaves[i].nentries; j++)
+		{
+			LsmManifestEntry *entry = &edit->leaves[i].entries[j];
+
+			if (entry->type != LSM_ENTRY_FREE ||
+				!lsm_freed_touch(edit->freed, n, entry->extents[0]))
+				continue;
+			lsm_edit_free_later(edit, entry->extents[0], LSM_ENTRY_FREED_AT(entry));
+			lsm_edit_remove_at(edit, i, j--);
+		}
+	}
+	qsort(edit->freed, edit->nfreed, sizeof(LsmFreed), lsm_freed_cmp);
+	for (int i = 0; i < edit->nfreed; i++)
+	{
+		LsmFreed   *freed = &edit->freed[i];
+
+		if (i + 1 < edit->nfreed && lsm_freed_end(freed) == freed[1].extent.start)
+		{
+			freed[1].extent.start = freed->extent.start;
+			freed[1].extent.npages += freed->extent.npages;
+			freed[1].freed_at = Max(freed[1].freed_at, freed->freed_at);
+		}
+		else
+			lsm_edit_add_free(edit, freed->extent, freed->freed_at);
+	}
+	edit->nfreed = 0;
 }
 
 /* Give an extent, which is not in the manifest, to an operation. */
@@ -907,7 +1010,7 @@ lsm_edit_remove_segment(LsmEdit *edit, uint64 uid)
 	}
 	lsm_edit_remove_at(edit, leaf, place);
 	for (int i = 0; i < entry.nextents; i++)
-		lsm_edit_free_extent(edit, entry.extents[i]);
+		lsm_edit_free_later(edit, entry.extents[i], GetXLogInsertRecPtr());
 }
 
 /*
@@ -925,20 +1028,17 @@ lsm_edit_free_pending_at(LsmEdit *edit, uint16 owner, uint64 freed_at)
 {
 	bool		any = false;
 
-restart:
 	for (int i = 0; i < edit->nleaves; i++)
 	{
 		for (int j = 0; j < edit->leaves[i].nentries; j++)
 		{
 			LsmManifestEntry entry = edit->leaves[i].entries[j];
 
-			if (entry.type == LSM_ENTRY_PENDING && entry.kind == owner)
-			{
-				lsm_edit_remove_at(edit, i, j);
-				lsm_edit_free_extent_at(edit, entry.extents[0], freed_at);
-				any = true;
-				goto restart;
-			}
+			if (entry.type != LSM_ENTRY_PENDING || entry.kind != owner)
+				continue;
+			lsm_edit_remove_at(edit, i, j--);
+			lsm_edit_free_later(edit, entry.extents[0], freed_at);
+			any = true;
 		}
 	}
 	return any;
@@ -981,7 +1081,6 @@ lsm_edit_free_retired(LsmEdit *edit)
 	bool		any = false;
 
 	Assert(!edit->retires);
-restart:
 	for (int i = 0; i < edit->nleaves; i++)
 	{
 		for (int j = 0; j < edit->leaves[i].nentries; j++)
@@ -992,11 +1091,10 @@ restart:
 			if (stamp == 0 || stamp >= horizon)
 				continue;
 			edit->conflict_xid = Max(edit->conflict_xid, stamp);
-			lsm_edit_remove_at(edit, i, j);
+			lsm_edit_remove_at(edit, i, j--);
 			for (int k = 0; k < entry.nextents; k++)
-				lsm_edit_free_extent(edit, entry.extents[k]);
+				lsm_edit_free_later(edit, entry.extents[k], GetXLogInsertRecPtr());
 			any = true;
-			goto restart;
 		}
 	}
 	return any;
@@ -1182,6 +1280,8 @@ lsm_edit_commit(LsmEdit *edit)
 
 	MemoryContext caller = MemoryContextSwitchTo(edit->context);
 
+	if (edit->nfreed > 0)
+		lsm_edit_free_all(edit);
 	edit->meta.counter++;
 	if (edit->manifest_changed)
 	{

@@ -74,6 +74,13 @@ typedef struct LsmEditLeaf
 	LsmManifestEntry *entries;	/* room for LSM_ENTRIES_PER_LEAF */
 } LsmEditLeaf;
 
+/* Pages that are going to be free, and where WAL was when they became so. */
+typedef struct LsmFreed
+{
+	LsmExtent	extent;
+	uint64		freed_at;
+} LsmFreed;
+
 /*
  * A change under way.  It holds edit_lock: no heavyweight lock may be waited
  * for until it is committed or given up.
@@ -94,6 +101,12 @@ typedef struct LsmEdit
 	LsmExtent	value_rest;		/* pages for large values, the same */
 	uint32		own_pages;		/* pages given to one value or bulk load */
 	bool		retires;		/* some entry has been retired */
+	int			nfreed;			/* pages of entries that go, free with the commit */
+	int			maxfreed;
+	LsmFreed   *freed;
+	int			nremoved;		/* pages of segments that go; free with the commit */
+	int			maxremoved;
+	LsmExtent  *removed;
 	uint8		op;				/* XLOG_LSM_META's purpose, for rm_desc */
 } LsmEdit;
 
