@@ -560,14 +560,18 @@ static int
 lsm_minor_select(const LsmMinorScope *scope, LsmManifestEntry *entries, int n)
 {
 	bool	   *selected = palloc0(Max(n, 1) * sizeof(bool));
+	LsmTid		first = scope->first;
+	LsmTid		last = scope->last;
 	int			kept = 0;
 
+	/* what is selected hangs together with the scope: all of it is one range of roots */
 	for (int i = n - 1; i >= 0; i--)
 	{
-		selected[i] = entries[i].first_tid <= scope->last && entries[i].last_tid >= scope->first;
-		for (int j = n - 1; j > i && !selected[i]; j--)
-			selected[i] = selected[j] && entries[i].first_tid <= entries[j].last_tid &&
-				entries[j].first_tid <= entries[i].last_tid;
+		selected[i] = entries[i].first_tid <= last && entries[i].last_tid >= first;
+		if (!selected[i])
+			continue;
+		first = Min(first, entries[i].first_tid);
+		last = Max(last, entries[i].last_tid);
 	}
 	for (int i = 0; i < n; i++)
 		if (selected[i])
