@@ -263,9 +263,20 @@ lsm_part_add_increments(LsmMajorPart *part, const LsmManifestEntry *entries,
  */
 static void
 lsm_part_add_range(LsmMajorPart *part, const LsmMajorSweep *sweep,
-				   const LsmManifestEntry *entries, bool *eligible, int n)
+				   LsmManifestEntry *entries, bool *eligible, int n)
 {
 	uint32		end = PG_UINT32_MAX;
+	int			kept = 0;
+
+	/* others have no roots in common with any that lies within the range */
+	for (int i = 0; i < n; i++)
+	{
+		if (entries[i].first_tid > sweep->last || entries[i].last_tid < sweep->first)
+			continue;
+		eligible[kept] = eligible[i];
+		entries[kept++] = entries[i];
+	}
+	n = kept;
 
 	for (int i = n - 1; i >= 0 && entries[i].gen_hi <= end; i--)
 	{
@@ -306,6 +317,26 @@ lsm_view_copy_increments(LsmView *view)
 	return entries;
 }
 
+static int
+lsm_entry_cmp_root(const void *a, const void *b)
+{
+	LsmTid		x = (*(const LsmManifestEntry *const *) a)->first_tid;
+	LsmTid		y = (*(const LsmManifestEntry *const *) b)->first_tid;
+
+	return x < y ? -1 : x > y;
+}
+
+static const LsmManifestEntry **
+lsm_entries_by_root(const LsmManifestEntry *entries, int n)
+{
+	const LsmManifestEntry **by_root = palloc(Max(n, 1) * sizeof(LsmManifestEntry *));
+
+	for (int i = 0; i < n; i++)
+		by_root[i] = &entries[i];
+	qsort(by_root, n, sizeof(LsmManifestEntry *), lsm_entry_cmp_root);
+	return by_root;
+}
+
 /* The next part that has increments; false: there is none. */
 static bool
 lsm_major_next_increments(LsmView *view, LsmTableShared *shared, uint16 owner,
@@ -314,6 +345,7 @@ lsm_major_next_increments(LsmView *view, LsmTableShared *shared, uint16 owner,
 	int			n = view->nincrements;
 	LsmManifestEntry *entries = lsm_view_copy_increments(view);
 	bool	   *eligible = palloc(Max(n, 1) * sizeof(bool));
+	const LsmManifestEntry **by_root;
 
 	lsm_entries_sort_age(entries, n);
 	for (int i = 0; i < n; i++)
@@ -339,25 +371,23 @@ lsm_major_next_increments(LsmView *view, LsmTableShared *shared, uint16 owner,
 		sweep->done = true;
 		return true;
 	}
-	for (;;)
+	by_root = lsm_entries_by_root(entries, n);
+	for (int i = 0; i < n; i++)
 	{
-		int			seed = -1;
+		const LsmManifestEntry *entry = by_root[i];
+		int			seed = (int) (entry - entries);
 
-		for (int i = 0; i < n; i++)
-			if (eligible[i] && entries[i].first_tid >= sweep->from &&
-				entries[i].first_tid <= sweep->last &&
-				(seed < 0 || entries[i].first_tid < entries[seed].first_tid) &&
-				!lsm_major_has_older(entries, n, i))
-				seed = i;
-		if (seed < 0)
-			return false;
-		sweep->from = entries[seed].last_tid + 1;
+		if (!eligible[seed] || entry->first_tid < sweep->from ||
+			entry->first_tid > sweep->last || lsm_major_has_older(entries, n, seed))
+			continue;
+		sweep->from = entry->last_tid + 1;
 		lsm_part_add_increments(part, entries, eligible, seed);
 		lsm_part_add_bases(part, view);
 		if (!lsm_claimed_roots(shared, owner, part->first, part->last))
 			return true;
 		part->n = 0;
 	}
+	return false;
 }
 
 /* The next base segments, as many as a part may read; false: there are none. */
