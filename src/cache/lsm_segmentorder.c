@@ -57,18 +57,10 @@ lsm_segment_order_restart(void *arg)
 static int
 lsm_segment_order_place(LsmView *view, const LsmManifestEntry *entry, bool *base)
 {
-	LsmManifestEntry **list;
-	int			n;
 	int			at = lsm_view_find_base(view, entry->first_tid);
 
 	*base = at < view->nbase && view->base[at]->uid == entry->uid;
-	if (*base)
-		return at;
-	n = lsm_segment_order_list(view, false, &list);
-	for (at = 0; at < n; at++)
-		if (list[at]->uid == entry->uid)
-		return at;
-	return -1;
+	return *base ? at : lsm_view_find_increment(view, entry);
 }
 
 LsmAheadFeed *

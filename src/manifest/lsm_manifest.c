@@ -512,6 +512,24 @@ lsm_view_find_segment(LsmView *view, uint64 uid)
 	return low < view->nsegments && view->segments[low]->uid == uid ? view->segments[low] : NULL;
 }
 
+int
+lsm_view_find_increment(LsmView *view, const LsmManifestEntry *entry)
+{
+	int			low = 0;
+	int			high = view->nincrements;
+
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+
+		if (lsm_entry_cmp_newest(&view->increments[middle], &entry) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < view->nincrements && view->increments[low]->uid == entry->uid ? low : -1;
+}
+
 bool
 lsm_view_increments_meet(LsmView *view, LsmTid lo, LsmTid hi)
 {

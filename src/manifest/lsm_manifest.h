@@ -45,6 +45,9 @@ extern int	lsm_view_find_base(LsmView *view, LsmTid tid);
 /* The entry of a segment, NULL if it is in the view no more. */
 extern const LsmManifestEntry *lsm_view_find_segment(LsmView *view, uint64 uid);
 
+/* The place of an increment among those of the view; -1: it has none. */
+extern int	lsm_view_find_increment(LsmView *view, const LsmManifestEntry *entry);
+
 /* Is there an increment with roots between two, or around them? */
 extern bool lsm_view_increments_meet(LsmView *view, LsmTid lo, LsmTid hi);
 
