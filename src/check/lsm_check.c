@@ -473,6 +473,7 @@ lsm_check_segment(LsmCheck *check, void *arg)
 	LsmManifestEntry *entry = arg;
 	LsmSegmentReader *reader = lsm_check_reader(check, entry);
 	uint32		nblocks = lsm_segment_reader_blocks(reader);
+	LsmTid		begin = entry->first_tid;
 	LsmTid		previous = LSM_INVALID_TID;
 	uint64		rows = 0;
 	uint64		versions = 0;
@@ -540,6 +541,8 @@ lsm_check_segment(LsmCheck *check, void *arg)
 			if (roots != NULL && versions < entry->rows && roots[versions] != root)
 				lsm_check_problem(check, "row (%u,%u) of segment " UINT64_FORMAT " is not in its place in the list of roots",
 								  LSM_TID_LB(root), LSM_TID_OFFSET(root), entry->segment_id);
+			if (versions == 0)
+				begin = root;
 			if (root != previous)
 				rows++;
 			versions++;
@@ -551,6 +554,9 @@ lsm_check_segment(LsmCheck *check, void *arg)
 		lsm_check_problem(check, "segment " UINT64_FORMAT " has " UINT64_FORMAT " rows and "
 						  UINT64_FORMAT " versions, the manifest says " UINT64_FORMAT " and " UINT64_FORMAT,
 						  entry->segment_id, rows, versions, entry->rows, entry->versions);
+	if (begin != entry->first_tid)
+		lsm_check_problem(check, "segment " UINT64_FORMAT " does not begin where the manifest says",
+						  entry->segment_id);
 	if (rows > 0 && previous != entry->last_tid)
 		lsm_check_problem(check, "segment " UINT64_FORMAT " does not end where the manifest says",
 						  entry->segment_id);
@@ -715,17 +721,35 @@ typedef struct LsmOrderCursor
 	uint32		blockno;
 	LsmCachedBlock *cached;		/* NULL at the end */
 	int			row;
-	LsmTid		root;
+	LsmTid		root;			/* until it is opened, the entry's first */
+	bool		opened;
 	bool		reported;		/* one row of it is enough */
 } LsmOrderCursor;
 
-/* Increments that have roots about where the check is, newest first. */
+/* Increments whose ends the check has not come to, as in LsmCompact. */
 typedef struct LsmOrder
 {
 	LsmCheck   *check;
-	int			ncursors;
-	LsmOrderCursor *cursors;
+	LsmOrderCursor *cursors;	/* newest first */
+	binaryheap *heap;
 } LsmOrder;
+
+static int
+lsm_order_cmp(Datum a, Datum b, void *arg)
+{
+	const LsmOrderCursor *x = (const LsmOrderCursor *) DatumGetPointer(a);
+	const LsmOrderCursor *y = (const LsmOrderCursor *) DatumGetPointer(b);
+
+	if (x->root != y->root)
+		return x->root < y->root ? 1 : -1;
+	return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static inline LsmOrderCursor *
+lsm_order_first(LsmOrder *order)
+{
+	return (LsmOrderCursor *) DatumGetPointer(binaryheap_first(order->heap));
+}
 
 /* Go to the row at cursor->row, or the first one of the next block. */
 static void
@@ -748,36 +772,14 @@ lsm_order_settle(LsmOrder *order, LsmOrderCursor *cursor)
 	cursor->root = lsm_block_root(cursor->cached->block, cursor->row);
 }
 
+/* Put the first cursor where its root belongs, or drop it at its end. */
 static void
-lsm_order_open(LsmOrder *order, LsmManifestEntry *entry)
+lsm_order_moved(LsmOrder *order, LsmOrderCursor *cursor)
 {
-	LsmOrderCursor *cursor;
-	int			at = order->ncursors++;
-
-	for (; at > 0; at--)
-	{
-		LsmManifestEntry *before = order->cursors[at - 1].entry;
-
-		if (before->gen_hi > entry->gen_hi ||
-			(before->gen_hi == entry->gen_hi && before->segment_id > entry->segment_id))
-			break;
-		order->cursors[at] = order->cursors[at - 1];
-	}
-	cursor = &order->cursors[at];
-	memset(cursor, 0, sizeof(*cursor));
-	cursor->entry = entry;
-	lsm_order_settle(order, cursor);
-}
-
-static void
-lsm_order_drop_ended(LsmOrder *order)
-{
-	int			kept = 0;
-
-	for (int i = 0; i < order->ncursors; i++)
-		if (order->cursors[i].cached != NULL)
-			order->cursors[kept++] = order->cursors[i];
-	order->ncursors = kept;
+	if (cursor->cached != NULL)
+		binaryheap_replace_first(order->heap, PointerGetDatum(cursor));
+	else
+		(void) binaryheap_remove_first(order->heap);
 }
 
 /* How far back in the ring an LB is. */
@@ -823,20 +825,29 @@ lsm_order_read(LsmOrder *order, LsmOrderCursor *cursor, uint32 *newest, uint32 *
  * generations.
  */
 static void
-lsm_order_check_row(LsmOrder *order, LsmTid root)
+lsm_order_check_row(LsmOrder *order)
 {
+	LsmTid		root = lsm_order_first(order)->root;
 	LsmOrderCursor *above = NULL;
 	uint32		above_oldest = 0;
 
-	for (int i = 0; i < order->ncursors; i++)
+	while (!binaryheap_empty(order->heap) && lsm_order_first(order)->root == root)
 	{
-		LsmOrderCursor *cursor = &order->cursors[i];
+		LsmOrderCursor *cursor = lsm_order_first(order);
 		uint32		newest;
 		uint32		oldest;
+		bool		tells;
 
-		if (cursor->root != root)
+		if (!cursor->opened)
+		{
+			cursor->opened = true;
+			lsm_order_settle(order, cursor);
+			lsm_order_moved(order, cursor);
 			continue;
-		if (!lsm_order_read(order, cursor, &newest, &oldest))
+		}
+		tells = lsm_order_read(order, cursor, &newest, &oldest);
+		lsm_order_moved(order, cursor);
+		if (!tells)
 			continue;
 		if (above != NULL && !cursor->reported &&
 			(newest <= above_oldest || cursor->entry->gen_hi == above->entry->gen_hi))
@@ -852,41 +863,41 @@ lsm_order_check_row(LsmOrder *order, LsmTid root)
 }
 
 static int
-lsm_order_cmp_first(const void *a, const void *b)
+lsm_order_cmp_age(const void *a, const void *b)
 {
-	LsmTid		x = (*(LsmManifestEntry *const *) a)->first_tid;
-	LsmTid		y = (*(LsmManifestEntry *const *) b)->first_tid;
+	const LsmManifestEntry *x = ((const LsmOrderCursor *) a)->entry;
+	const LsmManifestEntry *y = ((const LsmOrderCursor *) b)->entry;
 
-	return x < y ? -1 : x > y;
+	if (x->gen_hi != y->gen_hi)
+		return x->gen_hi > y->gen_hi ? -1 : 1;
+	return x->segment_id > y->segment_id ? -1 : x->segment_id < y->segment_id;
 }
 
 static void
 lsm_check_order(LsmCheck *check, void *arg)
 {
 	LsmOrder	order = {.check = check};
-	LsmManifestEntry **entries = palloc(Max(check->nentries, 1) * sizeof(LsmManifestEntry *));
 	int			n = 0;
-	int			opened = 0;
 
+	order.cursors = palloc0(Max(check->nentries, 1) * sizeof(LsmOrderCursor));
 	for (int i = 0; i < check->nentries; i++)
-		if (check->entries[i].type == LSM_ENTRY_SEGMENT &&
-			check->entries[i].kind == LSM_SEGKIND_INCREMENT)
-			entries[n++] = &check->entries[i];
-	qsort(entries, n, sizeof(LsmManifestEntry *), lsm_order_cmp_first);
-	order.cursors = palloc(Max(n, 1) * sizeof(LsmOrderCursor));
-	while (opened < n || order.ncursors > 0)
 	{
-		LsmTid		root = opened < n ? entries[opened]->first_tid : LSM_MAX_TID;
+		LsmManifestEntry *entry = &check->entries[i];
 
-		for (int i = 0; i < order.ncursors; i++)
-			root = Min(root, order.cursors[i].root);
-		while (opened < n && entries[opened]->first_tid <= root)
-			lsm_order_open(&order, entries[opened++]);
-		lsm_order_check_row(&order, root);
-		lsm_order_drop_ended(&order);
+		if (entry->type != LSM_ENTRY_SEGMENT || entry->kind != LSM_SEGKIND_INCREMENT)
+			continue;
+		order.cursors[n].entry = entry;
+		order.cursors[n++].root = entry->first_tid;
 	}
+	qsort(order.cursors, n, sizeof(LsmOrderCursor), lsm_order_cmp_age);
+	order.heap = binaryheap_allocate(Max(n, 1), lsm_order_cmp, NULL);
+	for (int i = 0; i < n; i++)
+		binaryheap_add_unordered(order.heap, PointerGetDatum(&order.cursors[i]));
+	binaryheap_build(order.heap);
+	while (!binaryheap_empty(order.heap))
+		lsm_order_check_row(&order);
+	binaryheap_free(order.heap);
 	pfree(order.cursors);
-	pfree(entries);
 }
 
 /* ---- indexes ---- */
