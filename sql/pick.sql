@@ -135,6 +135,23 @@ SELECT lsm_test_pick('medium=2 base:0-9:64:1000 base:10-19:64:1000:aborted base:
 SELECT lsm_test_pick('base:0-9:64:1000 base:10-19:64:1000:stuck=99001');
 SELECT lsm_test_pick('base:0-9:64:1000 base:10-19:64:1000:stuck=99000');
 SELECT lsm_test_pick('base:0-9:64:1000 base:10-19:64:1000 inc:15-19:1:1:1-1:stuck=98000');
+-- the ring of version identifiers comes round to those of an increment: the nearer, the more
+SELECT lsm_test_pick('base:0-9:64:1000 base:10-19:64:1000 base:20-29:64:1000 inc:15-19:1:1:1-1:lap=0.74');
+SELECT lsm_test_pick('base:0-9:64:1000 base:10-19:64:1000 base:20-29:64:1000 inc:15-19:1:1:1-1:lap=0.75');
+SELECT lsm_test_pick('base:0-9:64:1000 base:10-19:64:1000 base:20-29:64:1000 inc:15-19:1:1:1-1:lap=0.95');
+SELECT lsm_test_pick('base:0-9:64:1000 inc:0-9:1:1:1-1:lap=1');
+-- the one that comes first, whatever else is worth it
+SELECT lsm_test_pick('job=100 base*3:0-9:64:1000 inc:20-29:1:1:2-2:lap=0.8 inc:0-9:1:1:1-1:lap=0.9');
+SELECT lsm_test_pick('base:0-9:0:1000 inc:0-9:10:80:4-4 inc:0-9:10:80:3-3 inc:0-9:10:80:2-2 inc:0-9:10:80:1-1:lap=0.9');
+-- not what would stay: it may still be named, or seen
+SELECT lsm_test_pick('settled=99998 base:0-9:64:1000 inc:0-9:1:1:1-1:lap=0.9:99997');
+SELECT lsm_test_pick('settled=99998 base:0-9:64:1000 inc:0-9:1:1:1-1:lap=0.9:99998');
+SELECT lsm_test_pick('settled=99998 visible=99998 base:0-9:64:1000 inc:0-9:1:1:1-1:lap=0.9:99998');
+-- nor what others are at, or what a store keeps from being done
+SELECT lsm_test_pick('minor_lo=1 base:0-9:64:1000 inc:0-9:1:1:1-1:lap=0.9');
+SELECT lsm_test_pick('major:0-9 base:0-9:64:1000 inc:0-9:1:1:1-1:lap=0.9');
+SELECT lsm_test_pick('rests=1 base:0-9:64:1000:cold inc:0-9:1:1:1-1:lap=0.9');
+SELECT lsm_test_pick('compact=0 base:0-9:64:1000 inc:0-9:1:1:1-1:lap=0.9');
 -- small neighbours: sixteen of less than a sixteenth of a segment
 SELECT lsm_test_pick('base*15:0-9:3:1000');
 SELECT lsm_test_pick('base*16:0-9:3:1000');

@@ -65,7 +65,7 @@
 #define LSM_TRUNCATE_WAIT_MS	50
 #define LSM_TRUNCATE_TRIES		100
 
-/* VACUUM warns when less than this part of the row identifiers is left. */
+/* VACUUM warns when less than this part of the row, or version, identifiers is left. */
 #define LSM_WARN_LBS_DIVISOR	4
 
 /* Compactions that one autovacuum of a table does at most. */
@@ -797,6 +797,17 @@ lsm_vacuum_warn_lbs(LsmVacuum *vacuum)
 			 errhint("Run VACUUM FULL or CLUSTER on the table.")));
 }
 
+/* The same of version identifiers: what is in the way now has not been settled. */
+static void
+lsm_vacuum_warn_ring(LsmVacuum *vacuum)
+{
+	LsmView    *view = lsm_view_get(vacuum->rel, vacuum->table);
+	double		left = lsm_ring_left(&view->meta, view, lsm_settled_xid(vacuum->rel));
+
+	if (left < 1.0 / LSM_WARN_LBS_DIVISOR)
+		lsm_ring_warn(vacuum->rel, left);
+}
+
 /* What was done, in the server's words where it has any. */
 static void
 lsm_vacuum_report(LsmVacuum *vacuum)
@@ -887,6 +898,7 @@ lsm_vacuum_run(Relation rel, VacuumParams *params, BufferAccessStrategy strategy
 	lsm_vm_update(rel, vacuum.table);
 	lsm_vacuum_truncate(&vacuum);
 	lsm_vacuum_warn_lbs(&vacuum);
+	lsm_vacuum_warn_ring(&vacuum);
 	vacuum.holes = lsm_punch_holes(rel, vacuum.table);
 
 	vacuum.oldest_xid = lsm_vacuum_oldest_xid(rel, vacuum.table,

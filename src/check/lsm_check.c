@@ -789,10 +789,24 @@ lsm_order_age(const LsmMeta *meta, BlockNumber lb)
 	return ((uint64) meta->next_version_lb + meta->ring_lbs - 1 - lb) % meta->ring_lbs;
 }
 
+/* The entry tells in which sectors of the ring the increment has version TIDs (lsm_ring.c). */
+static void
+lsm_order_check_bounds(LsmCheck *check, LsmOrderCursor *cursor, LsmTid vtid)
+{
+	if (cursor->reported ||
+		(vtid >= cursor->entry->first_vtid && vtid <= cursor->entry->last_vtid &&
+		 lsm_ring_entry_has(&check->meta, cursor->entry,
+							lsm_ring_sector(&check->meta, LSM_TID_LB(vtid)))))
+		return;
+	lsm_check_problem(check, "segment " UINT64_FORMAT " has version (%u,%u), which its manifest entry does not allow for",
+					  cursor->entry->segment_id, LSM_TID_LB(vtid), LSM_TID_OFFSET(vtid));
+	cursor->reported = true;
+}
+
 /*
  * Read what an increment has of its row, and go past it; false: no record that tells
  * its age.  UPDATE records tell it, also frozen ones: before the ring comes to an LB again,
- * it is none of theirs (lsm_ring_sector_used()).
+ * it is none of theirs (lsm_ring.c).
  */
 static bool
 lsm_order_read(LsmOrder *order, LsmOrderCursor *cursor, uint32 *newest, uint32 *oldest)
@@ -810,6 +824,7 @@ lsm_order_read(LsmOrder *order, LsmOrderCursor *cursor, uint32 *newest, uint32 *
 		{
 			uint32		age = lsm_order_age(&order->check->meta, LSM_TID_LB(head.vtid));
 
+			lsm_order_check_bounds(order->check, cursor, head.vtid);
 			*newest = Min(*newest, age);
 			*oldest = Max(*oldest, age);
 		}

@@ -157,8 +157,7 @@ typedef struct LsmOutput
 	LsmSegmentWriter *writer;	/* NULL: none is open */
 	MemoryContext row_context;	/* of the merge */
 	LsmTid		last_root;
-	LsmTid		first_vtid;		/* of UPDATE records in the open segment */
-	LsmTid		last_vtid;
+	LsmRingBounds vtids;		/* of UPDATE records in the open segment */
 	uint64		ends;			/* DELETE and MOVED records in it */
 	LsmTid		first_dead;		/* of a dead list */
 	LsmTid		last_dead;

@@ -119,7 +119,10 @@ lsm_gather_view(const LsmView *view, const LsmHorizons *horizons, LsmPickFacts *
 	facts->increments = MemoryContextAllocHuge(CurrentMemoryContext,
 											   Max(view->nincrements, 1) * sizeof(LsmPickSegment));
 	for (int i = 0; i < view->nincrements; i++)
+	{
 		lsm_gather_segment(view->increments[i], horizons, &facts->increments[i]);
+		facts->increments[i].lap = 1 - lsm_ring_entry_left(&view->meta, view->increments[i]);
+	}
 	for (int i = 0; i < view->nentries; i++)
 	{
 		const LsmManifestEntry *entry = &view->entries[i];

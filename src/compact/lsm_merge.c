@@ -116,7 +116,7 @@ lsm_output_open(LsmOutput *output)
 	output->writer = lsm_segment_writer_create(RelationGetDescr(output->rel), &options,
 											   lsm_pagesink_sink(output->sink));
 	output->nunresolved = 0;
-	output->first_vtid = output->last_vtid = LSM_INVALID_TID;
+	lsm_ring_bounds_begin(&output->vtids, &lsm_view_get(output->rel, output->table)->meta);
 	output->first_dead = output->last_dead = LSM_INVALID_TID;
 	output->ends = 0;
 }
@@ -159,8 +159,7 @@ lsm_output_close(LsmOutput *output)
 	entry->gen_hi = output->gen_hi;
 	entry->first_tid = stats.first_tid;
 	entry->last_tid = stats.last_tid;
-	entry->first_vtid = output->first_vtid;
-	entry->last_vtid = output->last_vtid;
+	lsm_ring_bounds_note(&output->vtids, &lsm_view_get(output->rel, output->table)->meta, entry);
 	entry->rows = stats.rows;
 	entry->versions = stats.versions;
 	entry->raw_bytes = stats.raw_bytes;
@@ -302,11 +301,7 @@ lsm_output_add(LsmOutput *output, const LsmRowHead *head, const Datum *values,
 	lsm_output_begin_row(output, head->root);
 	output->last_root = head->root;
 	if (LSM_REC_KIND(head->info) == LSM_REC_UPDATE)
-	{
-		if (output->first_vtid == LSM_INVALID_TID || head->vtid < output->first_vtid)
-			output->first_vtid = head->vtid;
-		output->last_vtid = Max(output->last_vtid, head->vtid);
-	}
+		lsm_ring_bounds_add(&output->vtids, head->vtid);
 	else if (LSM_REC_KIND(head->info) == LSM_REC_DELETE || LSM_REC_KIND(head->info) == LSM_REC_MOVED)
 		output->ends++;
 	if (head->info & LSM_REC_LARGE)

@@ -19,6 +19,9 @@
  *				score = need / (1 + medium * bottom / increments / 10)
  *			A record that ends a row is two dead versions, itself and the row, and as
  *			many bytes as that has in the bottom: the job takes the row away.
+ *			Increments with version LBs that the ring of these will soon come to: the
+ *			less is left of its lap, the more.  Nothing may be written there while an
+ *			increment has them, however little it is worth.
  *			The best cell is taken with its neighbours that are worth it too, up to
  *			job_bytes: the greater the bottom, the fewer increments come with it.
  *
@@ -71,6 +74,10 @@
 /* Increments over each other that are looked at for like ones. */
 #define LSM_PICK_DEPTH			128
 
+/* The part of a lap of the ring after which what it comes to is worth a major. */
+#define LSM_PICK_LAP			0.75
+#define LSM_PICK_LAP_LEAST		0.001	/* that is left: a bound for the score */
+
 /* Small neighbours that are made one. */
 #define LSM_PICK_SMALL_RUN		16
 #define LSM_PICK_SMALL_MOST		2.0 /* the most that it is worth */
@@ -100,6 +107,8 @@ lsm_pick_reason(LsmPickReason reason)
 			return "too many increments";
 		case LSM_PICK_DEAD:
 			return "dead versions";
+		case LSM_PICK_RING:
+			return "version identifiers that come round";
 		case LSM_PICK_ABORTED:
 			return "rows of rolled-back transactions";
 		case LSM_PICK_SMALL:
@@ -734,6 +743,16 @@ lsm_pick_score_cell(const LsmPickMajor *major, int at)
 							lsm_pick_overdue(facts, facts->base[at].stuck_xid));
 }
 
+/* Raise the cells that an increment touches. */
+static void
+lsm_pick_raise_touched(LsmPickMajor *major, const LsmPickSegment *segment, LsmPickReason reason,
+					   double score)
+{
+	for (int at = lsm_pick_cell(major, segment->first_tid);
+		 at < major->ncells && major->cells[at].first <= segment->last_tid; at++)
+		lsm_pick_cell_raise(&major->cells[at], reason, score);
+}
+
 /* Cells that have an increment with xids that only writing settles. */
 static void
 lsm_pick_freeze_increments(LsmPickMajor *major)
@@ -745,11 +764,28 @@ lsm_pick_freeze_increments(LsmPickMajor *major)
 		const LsmPickSegment *segment = &facts->increments[i];
 		double		overdue = lsm_pick_overdue(facts, segment->stuck_xid);
 
-		if (overdue < 1 || segment->gen_hi > major->gen_hi)
-			continue;
-		for (int at = lsm_pick_cell(major, segment->first_tid);
-			 at < major->ncells && major->cells[at].first <= segment->last_tid; at++)
-			lsm_pick_cell_raise(&major->cells[at], LSM_PICK_FREEZE, overdue);
+		if (overdue >= 1 && segment->gen_hi <= major->gen_hi)
+			lsm_pick_raise_touched(major, segment, LSM_PICK_FREEZE, overdue);
+	}
+}
+
+/*
+ * Cells that have an increment with version LBs that are about to be in the way.  What is
+ * not settled would stay in increments, with its version LBs.
+ */
+static void
+lsm_pick_ring_increments(LsmPickMajor *major)
+{
+	const LsmPickFacts *facts = major->facts;
+
+	for (int i = 0; i < facts->nincrements; i++)
+	{
+		const LsmPickSegment *segment = &facts->increments[i];
+
+		if (segment->lap >= LSM_PICK_LAP && segment->gen_hi <= major->gen_hi &&
+			segment->max_xid < facts->settled_xid)
+			lsm_pick_raise_touched(major, segment, LSM_PICK_RING, (1 - LSM_PICK_LAP) /
+								   Max(1 - segment->lap, LSM_PICK_LAP_LEAST));
 	}
 }
 
@@ -855,6 +891,7 @@ lsm_pick_major(const LsmPickFacts *facts, LsmPickDecision *decision)
 	lsm_pick_spread(&major);
 	lsm_pick_spread_waste(&major);
 	lsm_pick_freeze_increments(&major);
+	lsm_pick_ring_increments(&major);
 	for (int i = 0; i < major.ncells; i++)
 		lsm_pick_score_cell(&major, i);
 	lsm_pick_score_small(&major);

@@ -30,6 +30,9 @@ typedef struct LsmPickSegment
 	uint64		stuck_xid;		/* least unresolved xid whose outcome can only
 								 * be noted by writing the segment anew; 0:
 								 * none */
+	double		lap;			/* increments: how much of its lap the ring has gone
+								 * since it had their oldest version LBs; 1: it
+								 * comes to them next */
 	bool		aborted;		/* base: has rows of rolled-back transactions,
 								 * and all others are settled */
 	bool		cold;			/* base: its blocks lie in a store */
@@ -160,6 +163,7 @@ typedef enum LsmPickReason
 	LSM_PICK_READS,				/* reading costs more than the job */
 	LSM_PICK_RUNS,				/* too many increments over each other */
 	LSM_PICK_DEAD,				/* dead versions */
+	LSM_PICK_RING,				/* the ring comes round to its version LBs */
 	LSM_PICK_ABORTED,			/* rows of rolled-back transactions */
 	LSM_PICK_SMALL,				/* small neighbours */
 	LSM_PICK_OUTCOMES,			/* the manifest can learn something */

@@ -107,7 +107,8 @@ lsm_meta_copy(Relation rel, LsmMeta *meta, bool whole)
 	if (lsm_page_is_ours(page) && LSM_PAGE_SPECIAL(page)->kind == LSM_PAGE_META &&
 		lsm_page_content_len(page) >= offsetof(LsmMeta, ranges))
 		memcpy(meta, lsm_page_content(page), offsetof(LsmMeta, ranges));
-	if (meta->magic != LSM_MAGIC || meta->nranges > LSM_MAX_RANGES || meta->nextents > LSM_MAX_MANIFEST_EXTENTS)
+	if (meta->magic != LSM_MAGIC || meta->nranges > LSM_MAX_RANGES || meta->nextents > LSM_MAX_MANIFEST_EXTENTS ||
+		(meta->incarnation != 0 && meta->ring_lbs < LSM_RING_SECTORS))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("block 0 of table \"%s\" is not a metapage of lsm",
@@ -682,6 +683,7 @@ lsm_edit_begin(Relation rel, LsmTable *table, uint8 op)
 	edit->table = table;
 	edit->context = context;
 	edit->op = op;
+	edit->ring_left = 1;
 	memcpy(&edit->meta, &view->meta, sizeof(LsmMeta));
 	edit->nleaves = view->nleaves;
 	edit->maxleaves = view->nleaves + 8;

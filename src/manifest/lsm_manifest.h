@@ -110,6 +110,8 @@ typedef struct LsmEdit
 	int			nremoved;		/* pages of segments that go; free with the commit */
 	int			maxremoved;
 	LsmExtent  *removed;
+	double		ring_left;		/* part of the ring of version LBs that is left,
+								 * if a sector is entered, else 1 */
 	uint8		op;				/* XLOG_LSM_META's purpose, for rm_desc */
 } LsmEdit;
 
@@ -164,6 +166,32 @@ extern bool lsm_space_load_range(Relation rel, LsmTable *table, uint32 npages, u
 								 LsmRowRange *result);
 extern BlockNumber lsm_space_take_values(Relation rel, LsmTable *table, uint32 npages,
 										 uint32 *generation);
+
+/* ---- the ring of version LBs (lsm_ring.c) ---- */
+
+/* The version TIDs of an increment that is being written. */
+typedef struct LsmRingBounds
+{
+	BlockNumber next;			/* next_version_lb: LBs from here on are of the
+								 * lap before */
+	LsmTid		least;			/* as numbers; 0: there are none */
+	LsmTid		greatest;
+	LsmTid		oldest;			/* as they were given out */
+	LsmTid		newest;
+} LsmRingBounds;
+
+/* Who enters a sector with so little of the ring before him is warned. */
+#define LSM_RING_WARN_LEFT		0.125
+
+extern void lsm_ring_bounds_begin(LsmRingBounds *bounds, const LsmMeta *meta);
+extern void lsm_ring_bounds_add(LsmRingBounds *bounds, LsmTid vtid);
+extern void lsm_ring_bounds_note(const LsmRingBounds *bounds, const LsmMeta *meta,
+								 LsmManifestEntry *entry);
+extern bool lsm_ring_entry_has(const LsmMeta *meta, const LsmManifestEntry *entry, uint32 sector);
+extern double lsm_ring_entry_left(const LsmMeta *meta, const LsmManifestEntry *entry);
+extern double lsm_ring_left(const LsmMeta *meta, const LsmView *view, uint64 settled);
+extern void lsm_ring_warn(Relation rel, double left);
+extern BlockNumber lsm_ring_take(LsmEdit *edit, uint32 npages);
 
 /* ---- giving space back (lsm_truncate.c) ---- */
 

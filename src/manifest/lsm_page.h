@@ -206,6 +206,13 @@ typedef struct LsmMeta
 	LsmRowRange ranges[LSM_MAX_RANGES];
 } LsmMeta;
 
+/* The sector of the ring that has a version LB. */
+static inline uint32
+lsm_ring_sector(const LsmMeta *meta, BlockNumber lb)
+{
+	return (lb - LSM_FIRST_VERSION_LB) / (meta->ring_lbs / LSM_RING_SECTORS);
+}
+
 #define LSM_META_BYTES(meta) \
 	(offsetof(LsmMeta, ranges) + (meta)->nranges * sizeof(LsmRowRange))
 
@@ -236,6 +243,15 @@ StaticAssertDecl(sizeof(LsmMeta) <= LSM_PAGE_PAYLOAD, "the metapage must fit a p
 										 * a hint for reading its metadata */
 #define LSM_SEGFLAG_DICTIONARIES_SHIFT 4
 
+/*
+ * Of an increment that has version TIDs of two laps of the ring: the sector of its newest
+ * one, and that of its oldest, which is never 0 then.  Both 0: see lsm_ring.c.
+ */
+#define LSM_SEGFLAG_NEWEST		0x0F00
+#define LSM_SEGFLAG_NEWEST_SHIFT 8
+#define LSM_SEGFLAG_OLDEST		0xF000
+#define LSM_SEGFLAG_OLDEST_SHIFT 12
+
 #define LSM_SEGMENT_EXTENTS		10
 #define LSM_COLD_EXTENTS		3	/* of a cold segment; then comes its object.
 									 * With large values one less */
@@ -260,7 +276,8 @@ typedef struct LsmManifestEntry
 	uint32		gen_hi;
 	LsmTid		first_tid;
 	LsmTid		last_tid;
-	LsmTid		first_vtid;		/* version TIDs of its UPDATE records, 0: none */
+	LsmTid		first_vtid;		/* version TIDs of its UPDATE records as numbers,
+								 * 0: none */
 	LsmTid		last_vtid;
 	uint64		rows;
 	uint64		versions;
@@ -322,6 +339,18 @@ static inline uint32
 lsm_entry_dictionaries(const LsmManifestEntry *entry)
 {
 	return (entry->flags & LSM_SEGFLAG_DICTIONARIES) >> LSM_SEGFLAG_DICTIONARIES_SHIFT;
+}
+
+static inline uint32
+lsm_entry_oldest_sector(const LsmManifestEntry *entry)
+{
+	return (entry->flags & LSM_SEGFLAG_OLDEST) >> LSM_SEGFLAG_OLDEST_SHIFT;
+}
+
+static inline uint32
+lsm_entry_newest_sector(const LsmManifestEntry *entry)
+{
+	return (entry->flags & LSM_SEGFLAG_NEWEST) >> LSM_SEGFLAG_NEWEST_SHIFT;
 }
 
 static inline const LsmColdObject *

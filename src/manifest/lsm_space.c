@@ -115,64 +115,6 @@ lsm_space_alloc(Relation rel, LsmTable *table, uint16 owner, uint32 npages, uint
 	return extent;
 }
 
-/* Has the table anything that a version TID in that sector of the ring names? */
-static bool
-lsm_ring_sector_used(LsmEdit *edit, uint32 sector)
-{
-	LsmMeta    *meta = &edit->meta;
-	uint32		sector_lbs = meta->ring_lbs / LSM_RING_SECTORS;
-	BlockNumber first = LSM_FIRST_VERSION_LB + sector * sector_lbs;
-	BlockNumber last = first + sector_lbs - 1;
-
-	if (meta->ring_stamps[sector] == 0)
-		return false;			/* never been there */
-	for (uint32 i = 0; i < meta->nranges; i++)
-		if (meta->ranges[i].kind == LSM_RANGE_VERSION && meta->ranges[i].lb <= last &&
-			lsm_range_end_lb(&meta->ranges[i]) > first)
-			return true;
-	for (int i = 0; i < edit->nleaves; i++)
-	{
-		for (int j = 0; j < edit->leaves[i].nentries; j++)
-		{
-			LsmManifestEntry *entry = &edit->leaves[i].entries[j];
-
-			if (entry->type == LSM_ENTRY_SEGMENT && entry->first_vtid != 0 &&
-				LSM_TID_LB(entry->first_vtid) <= last && LSM_TID_LB(entry->last_vtid) >= first)
-				return true;
-		}
-	}
-	return meta->ring_stamps[sector] >= lsm_settled_xid(edit->rel);
-}
-
-/* The next npages version LBs, in one sector of the ring. */
-static BlockNumber
-lsm_ring_take(LsmEdit *edit, uint32 npages)
-{
-	LsmMeta    *meta = &edit->meta;
-	uint32		sector_lbs = meta->ring_lbs / LSM_RING_SECTORS;
-	BlockNumber end = LSM_FIRST_VERSION_LB + (meta->ring_sector + 1) * sector_lbs;
-	BlockNumber lb;
-
-	if (meta->next_version_lb + npages > end)
-	{
-		uint32		sector = (meta->ring_sector + 1) % LSM_RING_SECTORS;
-
-		if (lsm_ring_sector_used(edit, sector))
-			ereport(ERROR,
-					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-					 errmsg("table \"%s\" has used up its version identifiers",
-							RelationGetRelationName(edit->rel)),
-					 errhint("End transactions that have been open for long, then run VACUUM on the table.")));
-		meta->ring_stamps[meta->ring_sector] =
-			U64FromFullTransactionId(ReadNextFullTransactionId());
-		meta->ring_sector = sector;
-		meta->next_version_lb = LSM_FIRST_VERSION_LB + sector * sector_lbs;
-	}
-	lb = meta->next_version_lb;
-	meta->next_version_lb += npages;
-	return lb;
-}
-
 /* The next npages root LBs: some that VACUUM has found free, else new ones. */
 static BlockNumber
 lsm_root_take(LsmEdit *edit, uint32 npages)
@@ -222,6 +164,7 @@ lsm_space_new_range(Relation rel, LsmTable *table, int kind)
 	uint32		npages = 1;
 	uint32		largest = LSM_MAX_RANGE_PAGES;
 	bool		have;
+	double		ring_left;
 
 	/* a range lies in one sector of the ring */
 	if (kind == 1)
@@ -281,7 +224,10 @@ lsm_space_new_range(Relation rel, LsmTable *table, int kind)
 	edit->rest.block = range->pages.start;
 	edit->rest.lb = range->lb;
 	edit->rest.npages = range->pages.npages;
+	ring_left = edit->ring_left;
 	lsm_edit_commit(edit);
+	if (ring_left <= LSM_RING_WARN_LEFT)
+		lsm_ring_warn(rel, ring_left);
 	return true;
 }
 

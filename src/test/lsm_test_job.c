@@ -1,14 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * lsm_test_job.c
- *	  Runs a job as a worker would that was told to, called from sql/jobs.sql and
- *	  specs.
+ *	  Runs a job as a worker would that was told to, called from sql/jobs.sql, other
+ *	  tests and specs.
  *
  * The functions are not part of the extension's SQL: the test declares them itself.
  *
  *	  lsm_test_job(regclass, kind text, gen_lo int, gen_hi int, first_lb int8,
  *				   last_lb int8)	how many segments it has read, -1 if it came
  *									to nothing
+ *	  lsm_test_chosen(regclass)		does the job that is worth it, as a worker would:
+ *									which kind, and why; null: none is
  *	  lsm_test_no_turn(regclass)	is a table that has got no turn for its major
  *									looked at soon, when no other major runs?
  *	  lsm_test_request(regclass)	asks for a look at a table; how often workers have
@@ -34,6 +36,7 @@
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(lsm_test_job);
+PG_FUNCTION_INFO_V1(lsm_test_chosen);
 PG_FUNCTION_INFO_V1(lsm_test_no_turn);
 PG_FUNCTION_INFO_V1(lsm_test_request);
 PG_FUNCTION_INFO_V1(lsm_test_backoff);
@@ -63,6 +66,24 @@ lsm_test_job(PG_FUNCTION_ARGS)
 	done = lsm_job_call(rel, &decision, &stats);
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_INT64(done ? stats.segments_in : -1);
+}
+
+Datum
+lsm_test_chosen(PG_FUNCTION_ARGS)
+{
+	Relation	rel = relation_open(PG_GETARG_OID(0), AccessShareLock);
+	LsmPickDecision decision;
+	LsmJobStats stats = {0};
+	bool		any = lsm_pick_job(rel, 0, &decision);
+
+	if (any && !lsm_job_call(rel, &decision, &stats))
+		elog(ERROR, "the %s table \"%s\" came to nothing", lsm_job_name(decision.kind),
+			 RelationGetRelationName(rel));
+	relation_close(rel, AccessShareLock);
+	if (!any)
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%s: %s", lsm_job_name(decision.kind),
+											  lsm_pick_reason(decision.reason))));
 }
 
 Datum

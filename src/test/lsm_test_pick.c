@@ -19,8 +19,8 @@
  *
  *	  base:FIRST-LAST:MB:ROWS[:aborted|:stuck=XID|:cold]
  *	  base*N:...						N of them, one after the other
- *	  inc:FIRST-LAST:MB:RECORDS:LO-HI[:XID|:stuck=XID|:ends=RECORDS]	generations,
- *										greatest xid
+ *	  inc:FIRST-LAST:MB:RECORDS:LO-HI[:XID|:stuck=XID|:ends=RECORDS|:lap=PART[:XID]]
+ *										generations, greatest xid
  *	  waste:BUCKET:RECORDS
  *	  major:FIRST-LAST					a running one
  *
@@ -203,6 +203,8 @@ lsm_test_word(LsmPickFacts *facts, const char *word)
 			segment->stuck_xid = xid;
 		else if (sscanf(word + end, ":ends=%lf", &count) == 1)
 			segment->ends = (uint64) count;
+		else if (sscanf(word + end, ":lap=%lf:%u", &segment->lap, &xid) >= 1)
+			segment->max_xid = xid;
 		else if (sscanf(word + end, ":%u", &xid) == 1)
 			segment->max_xid = xid;
 	}
