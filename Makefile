@@ -93,6 +93,7 @@ REGRESS = \
 	file_size \
 	visibility_map \
 	ring \
+	manifest \
 	segment \
 	formats \
 	dictionary \

@@ -73,6 +73,35 @@ SELECT lsm_test_pick('major:0-9 major_hi=1 inc:0-9:10:0:4-4 inc:0-9:10:0:3-3 inc
 -- fresh data does not wait behind a major over the same keys
 SELECT lsm_test_pick('major:0-9 major_hi=1 inc:0-9:10:0:5-5 inc:0-9:10:0:4-4 inc:0-9:10:0:3-3 inc:0-9:10:0:2-2 inc:0-9:900:0:1-1');
 
+-- ---- too many entries in the manifest: neighbours are merged though they do not lie over each other
+SELECT lsm_test_pick('places=0.49 inc:0-9:1:1:6-6 inc:10-19:1:1:5-5 inc:20-29:1:1:4-4 inc:30-39:1:1:3-3 inc:40-49:1:1:2-2 inc:50-59:1:1:1-1');
+SELECT lsm_test_pick('places=0.5 inc:0-9:1:1:6-6 inc:10-19:1:1:5-5 inc:20-29:1:1:4-4 inc:30-39:1:1:3-3 inc:40-49:1:1:2-2 inc:50-59:1:1:1-1');
+SELECT lsm_test_pick('places=1 inc:0-9:1:1:6-6 inc:10-19:1:1:5-5 inc:20-29:1:1:4-4 inc:30-39:1:1:3-3 inc:40-49:1:1:2-2 inc:50-59:1:1:1-1');
+-- if they become half as many: four MB each is as small as increments are made
+SELECT lsm_test_pick('places=0.5 inc:0-9:1.4:1:6-6 inc:10-19:1.4:1:5-5 inc:20-29:1.4:1:4-4 inc:30-39:1.4:1:3-3 inc:40-49:1.4:1:2-2 inc:50-59:1.4:1:1-1');
+SELECT lsm_test_pick('places=0.5 inc:0-9:0.1:1:3-3 inc:10-19:0.1:1:2-2 inc:20-29:0.1:1:1-1');
+-- where that spares most, and no more than a job may read
+SELECT lsm_test_pick('places=0.5 job=10 inc:0-9:4:1:9-9 inc:10-19:4:1:8-8 inc:20-29:1:1:7-7 inc:30-49:1:1:6-6 inc:40-49:1:1:5-5 inc:50-59:1:1:4-4 inc:60-69:1:1:3-3 inc:70-79:9:1:2-2');
+-- not what a running major has
+SELECT lsm_test_pick('places=0.5 major:0-99 major_hi=1 inc:0-9:1:1:5-5 inc:10-19:1:1:4-4 inc:20-29:1:1:3-3 inc:30-39:1:1:2-2 inc:40-49:1:1:1-1');
+SELECT lsm_test_pick('places=0.5 major:0-99 major_hi=2 inc:0-9:1:1:5-5 inc:10-19:1:1:4-4 inc:20-29:1:1:3-3 inc:30-39:1:1:2-2 inc:40-49:1:1:1-1');
+-- those over each other come first if that is needed more
+SELECT lsm_test_pick('places=0.6 inc:0-9:1:1:8-8 inc:0-9:1:1:7-7 inc:0-9:1:1:6-6 inc:0-9:1:1:5-5 inc:0-9:1:1:4-4 inc:0-9:1:1:3-3 inc:50-59:1:1:2-2 inc:60-69:1:1:1-1');
+-- later they go into the baseline, where most are; not those that would stay
+SELECT lsm_test_pick('places=0.74 base*3:0-9:64:1000 inc:0-9:16:1:4-4 inc:10-14:16:1:3-3 inc:15-19:16:1:2-2 inc:20-29:16:1:1-1');
+SELECT lsm_test_pick('places=0.75 base*3:0-9:64:1000 inc:0-9:16:1:4-4 inc:10-14:16:1:3-3 inc:15-19:16:1:2-2 inc:20-29:16:1:1-1');
+SELECT lsm_test_pick('places=0.75 base*3:0-9:64:1000 inc:0-9:16:1:4-4 inc:10-14:16:1:3-3:100000 inc:15-19:16:1:2-2:100000 inc:20-24:16:1:1-1');
+SELECT lsm_test_pick('places=1.05 base*3:0-9:64:1000 inc:0-29:16:1:2-2 inc:20-29:16:1:1-1');
+SELECT lsm_test_pick('places=1.05 base*3:0-9:64:1000');
+-- nothing is flushed, or moved, that has no place; all else goes on
+SELECT lsm_test_pick('places=0.99 pages=1000 fill=1');
+SELECT lsm_test_pick('places=1 pages=1000 fill=1');
+SELECT lsm_test_pick('places=1 waits=1');
+SELECT lsm_test_pick('places=1 pages=1000 fill=1 base:0-9:0:1000 inc:0-9:1:250:1-1');
+SELECT lsm_test_pick('places=1 misplaced=3 base:0-9:64:1000');
+SELECT lsm_test_pick('places=1 retired=1 base:0-9:64:1000');
+SELECT lsm_test_pick('places=1 resolvable=1 base:0-9:64:1000');
+
 -- ---- major: dead versions (50 and a fifth of the rows), with a bottom that costs nothing
 SELECT lsm_test_pick('base:0-9:0:1000 inc:0-9:1:249:1-1');
 SELECT lsm_test_pick('base:0-9:0:1000 inc:0-9:1:250:1-1');

@@ -230,6 +230,11 @@ lsm_init_settings(void)
 							"0 uses all of the ring.",
 							&lsm_debug_ring_lbs, 0, 0, LSM_END_VERSION_LB - LSM_FIRST_VERSION_LB,
 							PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.debug_manifest_entries",
+							"Sets the number of segments and free ranges that a table may have (for tests).",
+							"0 means as many as its manifest has room for.",
+							&lsm_debug_manifest_entries, 0, 0, LSM_MAX_ENTRIES,
+							PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.debug_first_lb",
 							"Sets the first root LB of tables made in the session (for tests).",
 							"A negative one counts from the end.",

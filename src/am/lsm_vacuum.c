@@ -586,20 +586,37 @@ lsm_vacuum_compact(LsmVacuum *vacuum)
 		lsm_vacuum_move(vacuum);
 }
 
+/*
+ * Flush what is to be flushed.  False: the manifest has no room for that.  What makes room is all
+ * that VACUUM does, so it goes on.
+ */
+static bool
+lsm_vacuum_flush(LsmVacuum *vacuum)
+{
+	if (!lsm_vacuum_should_flush(vacuum->rel, vacuum->table))
+		return true;
+	if (lsm_manifest_fill(lsm_view_get(vacuum->rel, vacuum->table)->nentries) >= 1)
+		return false;
+	lsm_flush(vacuum->rel, &vacuum->flushed);
+	return true;
+}
+
 /* Drop what is dead: it goes, or its roots go to dead lists. */
 static void
 lsm_vacuum_drop_dead(LsmVacuum *vacuum)
 {
 	int64		nblocks = smgrnblocks(RelationGetSmgr(vacuum->rel), MAIN_FORKNUM);
+	bool		flushed;
 
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_SCAN_HEAP);
 	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS, nblocks);
-	if (lsm_vacuum_should_flush(vacuum->rel, vacuum->table))
-		lsm_flush(vacuum->rel, &vacuum->flushed);
+	flushed = lsm_vacuum_flush(vacuum);
 	if (lsm_vacuum_should_compact(vacuum->rel, vacuum->cutoffs.aggressive))
 		lsm_vacuum_compact(vacuum);
 	else
 		vacuum->left = "the table is not to be compacted";
+	if (!flushed)
+		(void) lsm_vacuum_flush(vacuum);
 	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, nblocks);
 	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_VACUUMED, nblocks);
 }
@@ -808,6 +825,16 @@ lsm_vacuum_warn_ring(LsmVacuum *vacuum)
 		lsm_ring_warn(vacuum->rel, left);
 }
 
+/* The same of places in the manifest: there are too many segments, or values that somebody reads. */
+static void
+lsm_vacuum_warn_manifest(LsmVacuum *vacuum)
+{
+	double		fill = lsm_manifest_fill(lsm_view_get(vacuum->rel, vacuum->table)->nentries);
+
+	if (fill >= LSM_MANIFEST_WARN_FILL)
+		lsm_manifest_warn(vacuum->rel, fill);
+}
+
 /* What was done, in the server's words where it has any. */
 static void
 lsm_vacuum_report(LsmVacuum *vacuum)
@@ -900,6 +927,7 @@ lsm_vacuum_run(Relation rel, VacuumParams *params, BufferAccessStrategy strategy
 	lsm_vacuum_warn_lbs(&vacuum);
 	lsm_vacuum_warn_ring(&vacuum);
 	vacuum.holes = lsm_punch_holes(rel, vacuum.table);
+	lsm_vacuum_warn_manifest(&vacuum);
 
 	vacuum.oldest_xid = lsm_vacuum_oldest_xid(rel, vacuum.table,
 											  lsm_full_xid(vacuum.cutoffs.oldest_xmin));

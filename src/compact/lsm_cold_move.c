@@ -450,7 +450,10 @@ lsm_cold_swap(LsmColdMove *move, const LsmManifestEntry *new)
 	for (int i = 0; i < new->nextents; i++)
 		lsm_edit_take_pending(edit, move->owner, new->extents[i]);
 	if (old.flags & LSM_SEGFLAG_VALUES)
+	{
+		lsm_edit_check_room(edit);
 		lsm_edit_add_retired(edit, &old);
+	}
 	else
 		for (int i = 0; i < old.nextents; i++)
 			lsm_edit_free_extent(edit, old.extents[i]);

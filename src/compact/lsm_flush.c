@@ -66,20 +66,26 @@ lsm_range_cmp(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/* Of so many flushes one warns. */
+#define LSM_FLUSH_WARNS			16
+
 /*
  * Make the active generation the one to be flushed, unless one waits already.
- * False: the memtable is empty.
+ * False: the memtable is empty.  An error, with nothing changed: the manifest has no room.
  */
 static bool
 lsm_flush_switch(Relation rel, LsmTable *table)
 {
 	LsmEdit    *edit;
 	bool		any = false;
+	bool		warns;
+	double		fill;
 
 	LSM_STOP("switch-before-log");
 	edit = lsm_edit_begin(rel, table, LSM_OP_SWITCH);
 	if (edit->meta.flushing != 0)
 	{
+		lsm_edit_check_room(edit);
 		lsm_edit_abandon(edit);
 		return true;
 	}
@@ -91,11 +97,16 @@ lsm_flush_switch(Relation rel, LsmTable *table)
 		lsm_edit_abandon(edit);
 		return false;
 	}
+	lsm_edit_check_room(edit);
+	fill = lsm_manifest_fill(lsm_edit_entries(edit));
+	warns = fill >= LSM_MANIFEST_WARN_FILL && edit->meta.generation % LSM_FLUSH_WARNS == 0;
 	edit->meta.flushing = edit->meta.generation;
 	edit->meta.flushing_xid = edit->meta.generation_xid;
 	edit->meta.generation++;
 	edit->meta.generation_xid = lsm_full_xid(GetOldestActiveTransactionId());
 	lsm_edit_commit(edit);
+	if (warns)
+		lsm_manifest_warn(rel, fill);
 	LSM_STOP("switch-after-log");
 	return true;
 }

@@ -246,6 +246,8 @@ lsm_pick_gather(Relation rel, LsmPickFacts *facts)
 	facts->compact = lsm_options_auto_compact(rel);
 	facts->minor_trigger = lsm_minor_compact_trigger;
 	facts->job_bytes = lsm_job_limit(view);
+	facts->increment_least = lsm_increment_least();
+	facts->manifest_fill = lsm_manifest_fill(view->nentries);
 	facts->freeze_age = (uint64) autovacuum_freeze_max_age / 2;
 	facts->medium = cold ? LSM_MEDIUM_COLD : LSM_MEDIUM_LOCAL;
 	facts->segment_setting = lsm_segment_bytes(0, cold);

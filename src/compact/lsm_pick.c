@@ -11,8 +11,11 @@
  *	flush	the memtable is nearly full (its own bound, or that of all tables); its
  *			xids are old; reading has examined more records there for nothing than
  *			the flush would work through
+ *			But nothing is flushed while the manifest has no room for what that writes.
  *	minor	minor_trigger increments lie over each other at some key, of like size:
- *			each record is written again once in a tier
+ *			each record is written again once in a tier.  Or the manifest is half full, and
+ *			there are neighbours, small ones, that would become half as many or fewer,
+ *			though they do not lie over each other
  *	major	by base segment (cell): dead versions against rows; records examined
  *			for nothing against the records to merge.  Both fall as the bottom
  *			outgrows the increments, more so on a slow medium:
@@ -22,6 +25,7 @@
  *			Increments with version LBs that the ring of these will soon come to: the
  *			less is left of its lap, the more.  Nothing may be written there while an
  *			increment has them, however little it is worth.
+ *			Many increments, when the manifest is three quarters full: where most are.
  *			The best cell is taken with its neighbours that are worth it too, up to
  *			job_bytes: the greater the bottom, the fewer increments come with it.
  *
@@ -78,6 +82,13 @@
 #define LSM_PICK_LAP			0.75
 #define LSM_PICK_LAP_LEAST		0.001	/* that is left: a bound for the score */
 
+/*
+ * How full the manifest must be for increments to be merged because of that, and for them
+ * to go into the baseline: this is worth it later, as it costs more.
+ */
+#define LSM_PICK_PLACES_MINOR	0.5
+#define LSM_PICK_PLACES_MAJOR	0.75
+
 /* Small neighbours that are made one. */
 #define LSM_PICK_SMALL_RUN		16
 #define LSM_PICK_SMALL_MOST		2.0 /* the most that it is worth */
@@ -105,6 +116,8 @@ lsm_pick_reason(LsmPickReason reason)
 			return "reads examine too many records";
 		case LSM_PICK_RUNS:
 			return "too many increments";
+		case LSM_PICK_PLACES:
+			return "too many segments and free ranges";
 		case LSM_PICK_DEAD:
 			return "dead versions";
 		case LSM_PICK_RING:
@@ -171,7 +184,7 @@ void
 lsm_pick_flush(const LsmPickFacts *facts, LsmPickDecision *decision)
 {
 	lsm_pick_none(decision);
-	if (facts->flush_runs)
+	if (facts->flush_runs || facts->manifest_fill >= 1)
 		return;
 	if (facts->generation_waits)
 		lsm_pick_raise(decision, LSM_PICK_WAITS, 2);
@@ -431,22 +444,17 @@ lsm_pick_minor_range(const LsmPickFacts *facts, LsmTid place, LsmPickDecision *d
 	decision->bytes = (uint64) bytes;
 }
 
-void
-lsm_pick_minor(const LsmPickFacts *facts, LsmPickDecision *decision)
+/* Increments over each other. */
+static void
+lsm_pick_minor_runs(const LsmPickFacts *facts, LsmPickDecision *decision)
 {
 	int			n = facts->nincrements;
 	int			nedges = 0;
-	LsmPickEdge *edges;
-	LsmPickStack stack;
+	LsmPickEdge *edges = palloc(2 * n * sizeof(LsmPickEdge));
+	LsmPickStack stack = {.segments = palloc(n * sizeof(int))};
 	double	   *run_bytes;
 	LsmTid		place = LSM_INVALID_TID;
 
-	lsm_pick_none(decision);
-	if (facts->minor_runs || n < facts->minor_trigger)
-		return;
-	edges = palloc(2 * n * sizeof(LsmPickEdge));
-	stack.depth = 0;
-	stack.segments = palloc(n * sizeof(int));
 	for (int i = 0; i < n; i++)
 	{
 		const LsmPickSegment *segment = &facts->increments[i];
@@ -486,6 +494,90 @@ lsm_pick_minor(const LsmPickFacts *facts, LsmPickDecision *decision)
 	pfree(run_bytes);
 	pfree(stack.segments);
 	pfree(edges);
+}
+
+/* Increments that a minor may take, by their first root. */
+static int
+lsm_pick_first_cmp(const void *a, const void *b)
+{
+	const LsmPickSegment *x = *(LsmPickSegment *const *) a;
+	const LsmPickSegment *y = *(LsmPickSegment *const *) b;
+
+	if (x->first_tid != y->first_tid)
+		return x->first_tid < y->first_tid ? -1 : 1;
+	return x < y ? -1 : x > y;
+}
+
+/*
+ * Neighbours that become fewer, whatever their generations: no more than a minor may read,
+ * where that spares most.  It makes about as many as they have increment_least bytes, and
+ * one more.
+ */
+static void
+lsm_pick_minor_places(const LsmPickFacts *facts, LsmPickDecision *decision)
+{
+	const LsmPickSegment **sorted;
+	double		limit = (double) lsm_pick_limit(facts);
+	double		bytes = 0;
+	double		most = 0;
+	int			first = 0;
+	int			last = -1;
+	int			n = 0;
+
+	/* they are numbered by age: what is left out is older than the rest */
+	while (n < facts->nincrements && facts->increments[n].gen_hi > facts->major_hi)
+		n++;
+	sorted = palloc(Max(n, 1) * sizeof(LsmPickSegment *));
+	for (int i = 0; i < n; i++)
+		sorted[i] = &facts->increments[i];
+	qsort(sorted, n, sizeof(LsmPickSegment *), lsm_pick_first_cmp);
+	for (int from = 0, to = 0; to < n; to++)
+	{
+		double		takes;
+		double		makes;
+
+		bytes += sorted[to]->bytes;
+
+		/* it does not begin with what spares nothing */
+		while (from <= to && (bytes > limit || sorted[from]->bytes >= facts->increment_least))
+			bytes -= sorted[from++]->bytes;
+		takes = to - from + 1;
+		makes = bytes / facts->increment_least + 1;
+		if (takes < facts->minor_trigger || takes < 2 * makes || takes - makes <= most)
+			continue;
+		most = takes - makes;
+		first = from;
+		last = to;
+		decision->bytes = (uint64) bytes;
+	}
+	if (last >= 0)
+	{
+		decision->kind = LSM_JOB_MINOR;
+		lsm_pick_raise(decision, LSM_PICK_PLACES, facts->manifest_fill / LSM_PICK_PLACES_MINOR);
+		decision->gen_hi = facts->increments[0].gen_hi;
+		decision->gen_lo = facts->increments[n - 1].gen_hi;
+		decision->first_root = sorted[first]->first_tid;
+		decision->last_root = sorted[last]->last_tid;
+		for (int i = first; i < last; i++)
+			decision->last_root = Max(decision->last_root, sorted[i]->last_tid);
+	}
+	pfree(sorted);
+}
+
+void
+lsm_pick_minor(const LsmPickFacts *facts, LsmPickDecision *decision)
+{
+	LsmPickDecision places;
+
+	lsm_pick_none(decision);
+	if (facts->minor_runs || facts->nincrements < facts->minor_trigger)
+		return;
+	lsm_pick_minor_runs(facts, decision);
+	lsm_pick_none(&places);
+	if (facts->manifest_fill >= LSM_PICK_PLACES_MINOR)
+		lsm_pick_minor_places(facts, &places);
+	if (places.score > decision->score)
+		*decision = places;
 }
 
 /* ---- major ---- */
@@ -790,6 +882,44 @@ lsm_pick_ring_increments(LsmPickMajor *major)
 }
 
 /*
+ * Where most increments are that would go, if there are too many entries in the manifest.  One
+ * that reaches over several cells counts for a part in each.
+ */
+static void
+lsm_pick_places_increments(LsmPickMajor *major)
+{
+	const LsmPickFacts *facts = major->facts;
+	double		score = facts->manifest_fill / LSM_PICK_PLACES_MAJOR;
+	double	   *parts;			/* in a cell, as differences to the one before */
+	double		here = 0;
+	double		most = 0;
+
+	if (score < 1)
+		return;
+	parts = palloc0((major->ncells + 1) * sizeof(double));
+	for (int i = 0; i < facts->nincrements; i++)
+	{
+		const LsmPickSegment *segment = &facts->increments[i];
+		int			first = lsm_pick_cell(major, segment->first_tid);
+		int			last = lsm_pick_cell(major, segment->last_tid);
+
+		if (segment->gen_hi > major->gen_hi || segment->max_xid >= facts->settled_xid)
+			continue;
+		parts[first] += 1.0 / (last - first + 1);
+		parts[last + 1] -= 1.0 / (last - first + 1);
+	}
+	for (int i = 0; i < major->ncells; i++)
+	{
+		here += parts[i];
+		parts[i] = major->cells[i].busy || here < 0.001 ? 0 : here;
+		most = Max(most, parts[i]);
+	}
+	for (int i = 0; i < major->ncells && most > 0; i++)
+		lsm_pick_cell_raise(&major->cells[i], LSM_PICK_PLACES, score * parts[i] / most);
+	pfree(parts);
+}
+
+/*
  * What is a run of small neighbours worth?  Where segments are larger than the setting, it waits
  * until there is enough for one of them, so that its bytes are written once more, and not
  * by steps.  A table may become crowded of a sudden, and all of it a run: that must not keep
@@ -892,6 +1022,7 @@ lsm_pick_major(const LsmPickFacts *facts, LsmPickDecision *decision)
 	lsm_pick_spread_waste(&major);
 	lsm_pick_freeze_increments(&major);
 	lsm_pick_ring_increments(&major);
+	lsm_pick_places_increments(&major);
 	for (int i = 0; i < major.ncells; i++)
 		lsm_pick_score_cell(&major, i);
 	lsm_pick_score_small(&major);
@@ -929,6 +1060,7 @@ lsm_pick(const LsmPickFacts *facts, LsmPickDecision *decision)
 	Assert(facts->medium >= 1);
 	Assert(facts->job_bytes > 0 && facts->segment_setting > 0);
 	Assert(facts->segment_bytes >= facts->segment_setting);
+	Assert(facts->increment_least > 0);
 
 	lsm_pick_flush(facts, decision);
 	if (lsm_pick_is_spent(facts, decision->kind))
@@ -950,7 +1082,7 @@ lsm_pick(const LsmPickFacts *facts, LsmPickDecision *decision)
 		decision->kind = LSM_JOB_RESOLVE;
 		lsm_pick_raise(decision, LSM_PICK_OUTCOMES, 1);
 	}
-	if (decision->kind == LSM_JOB_NONE && facts->nmisplaced > 0 &&
+	if (decision->kind == LSM_JOB_NONE && facts->nmisplaced > 0 && facts->manifest_fill < 1 &&
 		!lsm_pick_is_spent(facts, LSM_JOB_MOVE))
 	{
 		lsm_pick_none(decision);

@@ -56,6 +56,8 @@ typedef struct LsmPickFacts
 	uint64		job_bytes;		/* a compaction reads at most so many */
 	uint64		segment_setting;	/* lsm.segment_size, or lsm.cold_segment_size */
 	uint64		segment_bytes;	/* what base segments grow to: lsm_pick_segment_bytes() */
+	uint64		increment_least;	/* smaller increments are not made on purpose
+									 * (bytes): lsm_increment_least() */
 	uint64		freeze_age;		/* xids that are older are overdue */
 	double		medium;			/* cost of writing where the bottom is; a
 								 * local disk's is 1 */
@@ -90,6 +92,9 @@ typedef struct LsmPickFacts
 								 * baseline, by a change of the manifest */
 	int			nretired;		/* pages and objects with large values that nobody
 								 * can read any more */
+
+	double		manifest_fill;	/* places in the manifest that are used; from 1 on
+								 * nothing is flushed */
 
 	/* reading of segments, by key range as in lsm_stat.h */
 	int			shift;
@@ -162,6 +167,7 @@ typedef enum LsmPickReason
 	LSM_PICK_FREEZE,			/* old xids */
 	LSM_PICK_READS,				/* reading costs more than the job */
 	LSM_PICK_RUNS,				/* too many increments over each other */
+	LSM_PICK_PLACES,			/* too many entries in the manifest */
 	LSM_PICK_DEAD,				/* dead versions */
 	LSM_PICK_RING,				/* the ring comes round to its version LBs */
 	LSM_PICK_ABORTED,			/* rows of rolled-back transactions */

@@ -23,6 +23,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/transam.h"
 #include "access/xlog.h"
 #include "access/xloginsert.h"
@@ -80,6 +82,7 @@ int			lsm_debug_first_lb = 0;
 /* Memory of all views of this process. */
 Size		lsm_view_bytes = 0;
 int			lsm_debug_ring_lbs = 0;
+int			lsm_debug_manifest_entries = 0;
 
 /* Copy bytes of the metapage; false if the file is empty. */
 static bool
@@ -723,10 +726,65 @@ lsm_edit_begin(Relation rel, LsmTable *table, uint8 op)
 	return edit;
 }
 
+int
+lsm_edit_entries(const LsmEdit *edit)
+{
+	int			n = 0;
+
+	for (int i = 0; i < edit->nleaves; i++)
+		n += edit->leaves[i].nentries;
+	return n;
+}
+
+/*
+ * Has the manifest room for who writes to the table?  What is flushed makes it longer, so that
+ * ends before compactions, VACUUM and punching are unable to go on, which make it shorter.
+ */
+void
+lsm_edit_check_room(const LsmEdit *edit)
+{
+	int			types[LSM_ENTRY_RETIRED + 1] = {0};
+	int			n = lsm_edit_entries(edit);
+
+	if (n < lsm_manifest_most_written())
+		return;
+	for (int i = 0; i < edit->nleaves; i++)
+		for (int j = 0; j < edit->leaves[i].nentries; j++)
+			types[Min(edit->leaves[i].entries[j].type, LSM_ENTRY_RETIRED)]++;
+	ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			 errmsg("table \"%s\" has too many segments and free ranges",
+					RelationGetRelationName(edit->rel)),
+			 errdetail("There are %d segments, %d free ranges and %d others.  Of %d places %d are kept for compactions and VACUUM.",
+					   types[LSM_ENTRY_SEGMENT], types[LSM_ENTRY_FREE],
+					   n - types[LSM_ENTRY_SEGMENT] - types[LSM_ENTRY_FREE],
+					   lsm_manifest_most(), lsm_manifest_most() - lsm_manifest_most_written()),
+			 errhint("End transactions that have been open for long, then run VACUUM on the table.")));
+}
+
+/* Say so long before flushes fail. */
+void
+lsm_manifest_warn(Relation rel, double fill)
+{
+	ereport(WARNING,
+			(errmsg("table \"%s\" has used %.0f%% of its places for segments and free ranges",
+					RelationGetRelationName(rel), floor(100.0 * Min(fill, 1))),
+			 errdetail("Inserts, updates and deletes fail when there are none left."),
+			 errhint("End transactions that have been open for long, then run VACUUM on the table.")));
+}
+
 void
 lsm_edit_add(LsmEdit *edit, const LsmManifestEntry *entry)
 {
 	LsmEditLeaf *leaf = NULL;
+
+	if (lsm_edit_entries(edit) >= lsm_manifest_most())
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("table \"%s\" has no place for another segment or free range",
+						RelationGetRelationName(edit->rel)),
+				 errdetail("Not even for compactions and VACUUM: there are %d.", lsm_manifest_most()),
+				 errhint("Run VACUUM FULL on the table.")));
 
 	/* rather a leaf that is written anyway */
 	for (int i = 0; i < edit->nleaves; i++)
@@ -739,12 +797,7 @@ lsm_edit_add(LsmEdit *edit, const LsmManifestEntry *entry)
 	}
 	if (leaf == NULL)
 	{
-		if (edit->nleaves >= (int) LSM_MAX_LEAVES)
-			ereport(ERROR,
-					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-					 errmsg("table \"%s\" has too many segments and free ranges",
-							RelationGetRelationName(edit->rel)),
-					 errhint("Run lsm_major_compact() on the table or, if that fails as well, VACUUM FULL.")));
+		Assert(edit->nleaves < (int) LSM_MAX_LEAVES);
 		if (edit->nleaves >= edit->maxleaves)
 		{
 			edit->maxleaves *= 2;

@@ -15,6 +15,39 @@
 
 extern int	lsm_debug_first_lb; /* first root LB of tables made now */
 extern int	lsm_debug_ring_lbs;	/* LBs in the ring of tables made now; 0: all */
+extern int	lsm_debug_manifest_entries; /* entries that a manifest may have; 0: as
+										 * many as it has room for */
+
+/*
+ * How many entries there may be, and from how many on no flush begins and no large value is
+ * written: the rest is for compactions, which would else not be able to make room, and for what
+ * frees pages.
+ */
+#define LSM_MANIFEST_KEPT_DIVISOR 16
+
+static inline int
+lsm_manifest_most(void)
+{
+	return lsm_debug_manifest_entries > 0 ? lsm_debug_manifest_entries : LSM_MAX_ENTRIES;
+}
+
+static inline int
+lsm_manifest_most_written(void)
+{
+	return lsm_manifest_most() - lsm_manifest_most() / LSM_MANIFEST_KEPT_DIVISOR;
+}
+
+/* The part of it that so many entries are; from 1 on nothing is flushed. */
+static inline double
+lsm_manifest_fill(int nentries)
+{
+	return (double) nentries / lsm_manifest_most_written();
+}
+
+/* Warnings come from here on. */
+#define LSM_MANIFEST_WARN_FILL	0.75
+
+extern void lsm_manifest_warn(Relation rel, double fill);
 
 /* ---- reading ---- */
 
@@ -107,15 +140,14 @@ typedef struct LsmEdit
 	int			nfreed;			/* pages of entries that go, free with the commit */
 	int			maxfreed;
 	LsmFreed   *freed;
-	int			nremoved;		/* pages of segments that go; free with the commit */
-	int			maxremoved;
-	LsmExtent  *removed;
 	double		ring_left;		/* part of the ring of version LBs that is left,
 								 * if a sector is entered, else 1 */
 	uint8		op;				/* XLOG_LSM_META's purpose, for rm_desc */
 } LsmEdit;
 
 extern LsmEdit *lsm_edit_begin(Relation rel, LsmTable *table, uint8 op);
+extern int	lsm_edit_entries(const LsmEdit *edit);
+extern void lsm_edit_check_room(const LsmEdit *edit);
 extern void lsm_edit_add(LsmEdit *edit, const LsmManifestEntry *entry);
 extern LsmManifestEntry *lsm_edit_find(LsmEdit *edit, uint64 uid);
 extern LsmManifestEntry *lsm_edit_change(LsmEdit *edit, uint64 uid);

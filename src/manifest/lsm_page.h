@@ -452,6 +452,8 @@ typedef struct LsmManifestLeaf
 #define LSM_ENTRIES_PER_LEAF \
 	((LSM_PAGE_PAYLOAD - offsetof(LsmManifestLeaf, entries)) / sizeof(LsmManifestEntry))
 
+#define LSM_MAX_ENTRIES			((int) (LSM_MAX_LEAVES * LSM_ENTRIES_PER_LEAF))
+
 /*
  * A record in the row log, one item of a standard page.  INSERT ends after
  * natts; its data follow.  After the fixed part: DELTA: the map of its columns

@@ -312,6 +312,8 @@ lsm_space_new_values(Relation rel, LsmTable *table, uint32 npages, uint32 *gener
 		return own;
 	}
 
+	lsm_edit_check_room(edit);
+
 	/* as many again as the generation has */
 	for (int i = 0; i < edit->nleaves; i++)
 		for (int j = 0; j < edit->leaves[i].nentries; j++)

@@ -18,6 +18,7 @@
  *	  lsm_test_backoff(regclass, int)	seconds that it rests after so many
  *	  lsm_test_extents(regclass)	the most extents that a segment has
  *	  lsm_test_generation(regclass)	the active generation
+ *	  lsm_test_entries(regclass)	how many entries its manifest has
  *	  lsm_test_swap_ages(regclass)	damages the order of increments: the oldest
  *									one and the newest one change places
  *
@@ -42,6 +43,7 @@ PG_FUNCTION_INFO_V1(lsm_test_request);
 PG_FUNCTION_INFO_V1(lsm_test_backoff);
 PG_FUNCTION_INFO_V1(lsm_test_extents);
 PG_FUNCTION_INFO_V1(lsm_test_generation);
+PG_FUNCTION_INFO_V1(lsm_test_entries);
 PG_FUNCTION_INFO_V1(lsm_test_swap_ages);
 
 Datum
@@ -149,6 +151,16 @@ lsm_test_generation(PG_FUNCTION_ARGS)
 
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_INT32((int32) generation);
+}
+
+Datum
+lsm_test_entries(PG_FUNCTION_ARGS)
+{
+	Relation	rel = relation_open(PG_GETARG_OID(0), AccessShareLock);
+	int			nentries = lsm_view_get(rel, lsm_table_open(rel))->nentries;
+
+	relation_close(rel, AccessShareLock);
+	PG_RETURN_INT32(nentries);
 }
 
 Datum

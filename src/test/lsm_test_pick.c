@@ -55,6 +55,7 @@ lsm_test_facts_create(void)
 	facts->minor_trigger = 4;
 	facts->job_bytes = (uint64) (2048 * LSM_MB);
 	facts->segment_setting = facts->segment_bytes = (uint64) (64 * LSM_MB);
+	facts->increment_least = facts->segment_setting / 16;
 	facts->freeze_age = 1000;
 	facts->medium = 1;
 	facts->next_xid = facts->visible_xid = facts->settled_xid = 100000;
@@ -107,6 +108,7 @@ lsm_test_set(LsmPickFacts *facts, const char *word)
 		{"trigger", .small = &facts->minor_trigger},
 		{"job", .large = &facts->job_bytes, .unit = LSM_MB},
 		{"segment", .large = &facts->segment_bytes, .unit = LSM_MB},
+		{"places", .real = &facts->manifest_fill},
 		{"age", .large = &facts->freeze_age},
 		{"medium", .real = &facts->medium},
 		{"next", .large = &facts->next_xid},
@@ -313,6 +315,7 @@ lsm_test_random_facts(LsmPickFacts *facts)
 	facts->shift = lsm_test_random(8);
 	facts->file_bytes = (uint64) (lsm_test_random_size(6) * LSM_MB);
 	facts->free_bytes = (uint64) (lsm_test_random_size(6) * LSM_MB);
+	facts->manifest_fill = lsm_test_random(3) == 0 ? lsm_test_random(110) / 100.0 : 0;
 	facts->minor_lo = lsm_test_random(4) == 0 ? 1 + lsm_test_random(12) : 0;
 	facts->major_hi = facts->minor_lo == 0 && lsm_test_random(4) == 0 ? lsm_test_random(12) : 0;
 	for (int i = 0; i < nbase; i++)
