@@ -92,6 +92,7 @@ SELECT lsm_test_pick('places=0.74 base*3:0-9:64:1000 inc:0-9:16:1:4-4 inc:10-14:
 SELECT lsm_test_pick('places=0.75 base*3:0-9:64:1000 inc:0-9:16:1:4-4 inc:10-14:16:1:3-3 inc:15-19:16:1:2-2 inc:20-29:16:1:1-1');
 SELECT lsm_test_pick('places=0.75 base*3:0-9:64:1000 inc:0-9:16:1:4-4 inc:10-14:16:1:3-3:100000 inc:15-19:16:1:2-2:100000 inc:20-24:16:1:1-1');
 SELECT lsm_test_pick('places=1.05 base*3:0-9:64:1000 inc:0-29:16:1:2-2 inc:20-29:16:1:1-1');
+SELECT lsm_test_pick('places=1.05 base*3:0-9:64:1000 inc:0-29:16:1:2-2');
 SELECT lsm_test_pick('places=1.05 base*3:0-9:64:1000');
 -- nothing is flushed, or moved, that has no place; all else goes on
 SELECT lsm_test_pick('places=0.99 pages=1000 fill=1');

@@ -532,6 +532,8 @@ lsm_vacuum_move_all(LsmVacuum *vacuum, const LsmPickDecision *decision)
 static void
 lsm_vacuum_compact_worth(LsmVacuum *vacuum)
 {
+	uint32		spent = 0;		/* kinds of jobs that have come to nothing */
+
 	for (int i = 0; i < LSM_VACUUM_JOBS; i++)
 	{
 		LsmPickDecision decision;
@@ -540,18 +542,18 @@ lsm_vacuum_compact_worth(LsmVacuum *vacuum)
 
 		CHECK_FOR_INTERRUPTS();
 		lsm_resolve_segments(vacuum->rel);
-		done = !lsm_pick_job(vacuum->rel, 0, &decision) || decision.kind == LSM_JOB_RESOLVE ||
+		done = !lsm_pick_job(vacuum->rel, spent, &decision) || decision.kind == LSM_JOB_RESOLVE ||
 			decision.kind == LSM_JOB_MOVE || (decision.cold && vacuum->store_failed);
 		if (done)
 		{
 			vacuum->left = vacuum->store_failed ? "the store has failed" :
-				"compaction is not worth it yet";
+				spent != 0 ? "the workers have them" : "compaction is not worth it yet";
 			return;
 		}
 		if (!lsm_vacuum_step(vacuum, &step))
 			vacuum->store_failed = true;
 		else if (!vacuum->came_to)
-			break;
+			spent |= 1 << decision.kind;
 	}
 	vacuum->left = "the workers have them";
 }

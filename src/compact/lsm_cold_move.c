@@ -557,13 +557,18 @@ lsm_cold_claim(Relation rel, LsmTable *table, uint16 owner, const LsmColdPlace *
 {
 	LsmTableShared *shared = table->shared;
 	LsmView    *view;
+	bool		full;
 	bool		any = false;
 
 	LWLockAcquire(&shared->edit_lock, LW_EXCLUSIVE);
 	view = lsm_view_get(rel, table);
+
+	/* what has large values is retired when it has moved, which takes a place */
+	full = lsm_manifest_fill(view->nentries) >= 1;
 	for (int i = lsm_view_find_base(view, from); i < view->nbase && !any; i++)
 	{
 		if (!lsm_cold_misplaced(view->base[i], place) ||
+			(full && (view->base[i]->flags & LSM_SEGFLAG_VALUES)) ||
 			lsm_claimed_roots(shared, owner, view->base[i]->first_tid, view->base[i]->last_tid))
 			continue;
 		*found = *view->base[i];

@@ -421,7 +421,10 @@ lsm_flush_all(Relation rel, bool writer, LsmJobStats *stats)
 		uint32		generation = lsm_view_get(rel, table)->meta.flushing;
 
 		lsm_flush_generation(rel, table, stats);
-		if (generation >= until)
+
+		/* what is left there was no room for; a writer needs it, and is told */
+		if (generation >= until ||
+			(!writer && lsm_manifest_fill(lsm_view_get(rel, table)->nentries) >= 1))
 			break;
 	}
 	lsm_job_unlock(rel, LSM_OWNER_FLUSH);

@@ -403,7 +403,10 @@ lsm_load_seal_table(Relation rel, LsmLoad *load)
 	while ((pages = lsm_load_unlogged_pages(load, &lsm_view_get(rel, table)->meta)) > 0)
 	{
 		LSM_STOP("load-seal");
-		if (pages <= LSM_LOAD_LOG_PAGES)
+
+		/* nor are they flushed where that would be refused, after all has been loaded */
+		if (pages <= LSM_LOAD_LOG_PAGES ||
+			lsm_manifest_fill(lsm_view_get(rel, table)->nentries) >= 1)
 			lsm_load_log(rel, table, load);
 		else
 		{

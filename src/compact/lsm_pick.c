@@ -88,6 +88,8 @@
  */
 #define LSM_PICK_PLACES_MINOR	0.5
 #define LSM_PICK_PLACES_MAJOR	0.75
+#define LSM_PICK_PLACES_LEAST	1	/* increment in a cell: parts of one over many cells
+									 * are not worth writing all of these */
 
 /* Small neighbours that are made one. */
 #define LSM_PICK_SMALL_RUN		16
@@ -911,7 +913,7 @@ lsm_pick_places_increments(LsmPickMajor *major)
 	for (int i = 0; i < major->ncells; i++)
 	{
 		here += parts[i];
-		parts[i] = major->cells[i].busy || here < 0.001 ? 0 : here;
+		parts[i] = major->cells[i].busy || here < LSM_PICK_PLACES_LEAST - 0.001 ? 0 : here;
 		most = Max(most, parts[i]);
 	}
 	for (int i = 0; i < major->ncells && most > 0; i++)

@@ -759,6 +759,7 @@ lsm_edit_check_room(const LsmEdit *edit)
 					   types[LSM_ENTRY_SEGMENT], types[LSM_ENTRY_FREE],
 					   n - types[LSM_ENTRY_SEGMENT] - types[LSM_ENTRY_FREE],
 					   lsm_manifest_most(), lsm_manifest_most() - lsm_manifest_most_written()),
+			 types[LSM_ENTRY_FREE] > n / 2 ? errhint("Run VACUUM FULL or CLUSTER on the table.") :
 			 errhint("End transactions that have been open for long, then run VACUUM on the table.")));
 }
 

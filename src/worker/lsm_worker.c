@@ -194,9 +194,10 @@ lsm_worker_was_of_use(LsmJobKind job, const LsmJobStats *stats)
 	switch (job)
 	{
 		case LSM_JOB_FLUSH:
-		case LSM_JOB_MINOR:
 		case LSM_JOB_MOVE:
 			return true;
+		case LSM_JOB_MINOR:
+			return stats->segments_in > 0;
 		case LSM_JOB_MAJOR:
 			return stats->rows_out < stats->rows_in || stats->segments_out < stats->segments_in;
 		default:
