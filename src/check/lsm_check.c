@@ -880,12 +880,8 @@ lsm_order_check_row(LsmOrder *order)
 static int
 lsm_order_cmp_age(const void *a, const void *b)
 {
-	const LsmManifestEntry *x = ((const LsmOrderCursor *) a)->entry;
-	const LsmManifestEntry *y = ((const LsmOrderCursor *) b)->entry;
-
-	if (x->gen_hi != y->gen_hi)
-		return x->gen_hi > y->gen_hi ? -1 : 1;
-	return x->segment_id > y->segment_id ? -1 : x->segment_id < y->segment_id;
+	return lsm_entry_cmp_age(((const LsmOrderCursor *) a)->entry,
+							 ((const LsmOrderCursor *) b)->entry);
 }
 
 static void

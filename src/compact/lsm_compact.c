@@ -477,21 +477,16 @@ lsm_compact_swap(LsmCompact *compact, uint8 operation, LsmJobStats *stats)
 /* ---- minor ---- */
 
 static int
-lsm_entry_cmp_age(const void *a, const void *b)
+lsm_increment_cmp(const void *a, const void *b)
 {
-	const LsmManifestEntry *x = a;
-	const LsmManifestEntry *y = b;
-
-	if (x->gen_hi != y->gen_hi)
-		return x->gen_hi > y->gen_hi ? -1 : 1;
-	return x->segment_id > y->segment_id ? -1 : x->segment_id < y->segment_id;
+	return lsm_entry_cmp_age(a, b);
 }
 
 /* Sort increments, newest first. */
 void
 lsm_entries_sort_age(LsmManifestEntry *entries, int n)
 {
-	qsort(entries, n, sizeof(LsmManifestEntry), lsm_entry_cmp_age);
+	qsort(entries, n, sizeof(LsmManifestEntry), lsm_increment_cmp);
 }
 
 /* Stored bytes of the base segments that have roots from first to last. */

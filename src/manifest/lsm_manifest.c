@@ -159,12 +159,7 @@ lsm_entry_cmp_base(const void *a, const void *b)
 static int
 lsm_entry_cmp_newest(const void *a, const void *b)
 {
-	const LsmManifestEntry *x = *(LsmManifestEntry *const *) a;
-	const LsmManifestEntry *y = *(LsmManifestEntry *const *) b;
-
-	if (x->gen_hi != y->gen_hi)
-		return x->gen_hi > y->gen_hi ? -1 : 1;
-	return x->segment_id > y->segment_id ? -1 : x->segment_id < y->segment_id;
+	return lsm_entry_cmp_age(*(LsmManifestEntry *const *) a, *(LsmManifestEntry *const *) b);
 }
 
 static int
@@ -526,7 +521,7 @@ lsm_view_find_increment(LsmView *view, const LsmManifestEntry *entry)
 	{
 		int			middle = (low + high) / 2;
 
-		if (lsm_entry_cmp_newest(&view->increments[middle], &entry) < 0)
+		if (lsm_entry_cmp_age(view->increments[middle], entry) < 0)
 			low = middle + 1;
 		else
 			high = middle;

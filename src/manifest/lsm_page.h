@@ -341,6 +341,15 @@ lsm_entry_dictionaries(const LsmManifestEntry *entry)
 	return (entry->flags & LSM_SEGFLAG_DICTIONARIES) >> LSM_SEGFLAG_DICTIONARIES_SHIFT;
 }
 
+/* Compare increments by age, the newest first. */
+static inline int
+lsm_entry_cmp_age(const LsmManifestEntry *x, const LsmManifestEntry *y)
+{
+	if (x->gen_hi != y->gen_hi)
+		return x->gen_hi > y->gen_hi ? -1 : 1;
+	return x->segment_id > y->segment_id ? -1 : x->segment_id < y->segment_id;
+}
+
 static inline uint32
 lsm_entry_oldest_sector(const LsmManifestEntry *entry)
 {
