@@ -10,6 +10,8 @@
  * has all databases visited.  So requests may be lost without harm, and after a
  * restart there are none.
  *
+ * In place of a table there may be LSM_REQUEST_STORES: look at the stores of the database.
+ *
  * An entry stays after its request was served for as long as there is room: it
  * has the back-off, and the last error for whoever wants to show it.
  *
@@ -51,7 +53,7 @@ typedef struct LsmRequest
 	LsmRequestKey key;			/* hash key */
 	bool		asked;			/* by a backend, or to be tried again */
 	bool		served;			/* a worker has taken it */
-	bool		no_turn;		/* waits for a major of another table to end */
+	bool		no_turn;		/* waits until another gives its turn back */
 	int			again_s;		/* present wait until it is looked at unasked */
 	int			gave_way;		/* times in a row */
 	LsmWorkerStatus status;
@@ -192,16 +194,13 @@ lsm_launcher_wake(void)
 
 /* ---- asking ---- */
 
-void
-lsm_worker_request_later(Relation rel, int seconds)
+static void
+lsm_request_ask(Oid relid, int seconds)
 {
 	LsmRequest *request;
 
-	if (lsm_workers == NULL || lsm_compaction_workers == 0 || IsBinaryUpgrade ||
-		RelationUsesLocalBuffers(rel))
-		return;
 	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
-	request = lsm_request_get(MyDatabaseId, RelationGetRelid(rel), true);
+	request = lsm_request_get(MyDatabaseId, relid, true);
 	if (request == NULL)
 		lsm_workers->overflow = true;
 	else if (!request->status.waiting ||
@@ -214,6 +213,21 @@ lsm_worker_request_later(Relation rel, int seconds)
 		lsm_launcher_wake();
 	}
 	LWLockRelease(&lsm_workers->lock);
+}
+
+void
+lsm_worker_request_later(Relation rel, int seconds)
+{
+	if (lsm_workers == NULL || lsm_compaction_workers == 0 || IsBinaryUpgrade ||
+		RelationUsesLocalBuffers(rel))
+		return;
+	lsm_request_ask(RelationGetRelid(rel), seconds);
+}
+
+void
+lsm_request_stores(void)
+{
+	lsm_request_ask(LSM_REQUEST_STORES, 0);
 }
 
 void
@@ -300,14 +314,14 @@ lsm_request_put_back(Oid dbid, Oid relid)
 	LWLockRelease(&lsm_workers->lock);
 }
 
-/* May one more worker run a major compaction?  The lock is held. */
+/* May one more worker do what takes long?  The lock is held. */
 static bool
 lsm_slots_have_turn(void)
 {
 	int			running = 0;
 
 	for (int i = 0; i < LSM_MAX_WORKERS; i++)
-		if (lsm_workers->slots[i].state == LSM_SLOT_RUNNING && lsm_workers->slots[i].major)
+		if (lsm_workers->slots[i].state == LSM_SLOT_RUNNING && lsm_workers->slots[i].turn)
 			running++;
 	return running < Max(lsm_compaction_workers - 1, 1);
 }
@@ -355,11 +369,14 @@ lsm_request_end(Oid dbid, Oid relid, LsmAttempt outcome, const ErrorData *error)
 		case LSM_ATTEMPT_MORE:
 			lsm_request_set(request, true, 0);
 			break;
+		case LSM_ATTEMPT_PASSED:
+			lsm_request_set(request, true, LSM_PASSED_MS);
+			break;
 		case LSM_ATTEMPT_NO_TURN:
 			if (status->waiting)
 				break;
 
-			/* the major that was in the way may have ended meanwhile */
+			/* whoever was in the way may have ended meanwhile */
 			lsm_request_set(request, true, 0);
 			if (!lsm_slots_have_turn())
 			{
@@ -504,18 +521,23 @@ lsm_slot_attach(int n, LsmWorkerSlot *slot)
 	return mine;
 }
 
-/* Those that wait for a turn may try.  The lock is held exclusively. */
-static void
+/* Those that wait for a turn may try; false: none does.  The lock is held exclusively. */
+static bool
 lsm_request_retry_turns(void)
 {
 	HASH_SEQ_STATUS scan;
 	LsmRequest *request;
+	bool		any = false;
 
 	hash_seq_init(&scan, lsm_requests);
 	while ((request = hash_seq_search(&scan)) != NULL)
 		if (request->no_turn)
+		{
 			lsm_request_set(request, true, 0);
+			any = true;
+		}
 	lsm_launcher_wake();
+	return any;
 }
 
 /* The settings have changed: there may be more turns. */
@@ -523,18 +545,18 @@ void
 lsm_request_settings_changed(void)
 {
 	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
-	lsm_request_retry_turns();
+	(void) lsm_request_retry_turns();
 	LWLockRelease(&lsm_workers->lock);
 }
 
-/* A worker runs no major any more; others may.  The lock is held exclusively. */
-static void
+/* A worker gives its turn back, if it has one.  The lock is held exclusively. */
+static bool
 lsm_slot_pass_turn(LsmWorkerSlot *slot)
 {
-	if (!slot->major)
-		return;
-	slot->major = false;
-	lsm_request_retry_turns();
+	if (!slot->turn)
+		return false;
+	slot->turn = false;
+	return lsm_request_retry_turns();
 }
 
 void
@@ -545,33 +567,38 @@ lsm_slot_end(int n, bool complete)
 	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
 	slot->state = LSM_SLOT_ENDED;
 	slot->complete = complete;
-	lsm_slot_pass_turn(slot);
+	(void) lsm_slot_pass_turn(slot);
 	lsm_launcher_wake();
 	LWLockRelease(&lsm_workers->lock);
 }
 
 /*
- * May this worker run a major compaction?  Where there are several, one is kept
- * free of them, so that flushes never wait for long merges.
+ * May this worker do what takes long: a major compaction, or something with a store, which
+ * may not answer?  Where there are several, one is kept free of these, so that flushes never
+ * wait for them.
  */
 bool
-lsm_slot_begin_major(int n)
+lsm_slot_take_turn(int n)
 {
 	bool		may;
 
 	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
 	may = lsm_slots_have_turn();
-	lsm_workers->slots[n].major = may;
+	lsm_workers->slots[n].turn = may;
 	LWLockRelease(&lsm_workers->lock);
 	return may;
 }
 
-void
-lsm_slot_end_major(int n)
+/* Give it back, if there is one.  True: others have waited for it. */
+bool
+lsm_slot_give_turn(int n)
 {
+	bool		wanted;
+
 	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
-	lsm_slot_pass_turn(&lsm_workers->slots[n]);
+	wanted = lsm_slot_pass_turn(&lsm_workers->slots[n]);
 	LWLockRelease(&lsm_workers->lock);
+	return wanted;
 }
 
 /* Does a database wait for a worker, while all are at work in others? */

@@ -11,6 +11,8 @@
 
 #include "lsm.h"
 
+#include "catalog/pg_foreign_server.h"
+
 #include "datatype/timestamp.h"
 
 #define LSM_MAX_WORKERS			16	/* the most that the setting allows */
@@ -65,12 +67,24 @@ typedef enum LsmAttempt
 	LSM_ATTEMPT_DONE,			/* nothing is left to do */
 	LSM_ATTEMPT_MORE,			/* more is to do; others come first */
 	LSM_ATTEMPT_LATER,			/* something may be to do in a while */
-	LSM_ATTEMPT_NO_TURN,		/* for a major; when another has ended */
+	LSM_ATTEMPT_PASSED,			/* the same; others, who have waited for the turn, come first */
+	LSM_ATTEMPT_NO_TURN,		/* for what takes long; when another has ended */
 	LSM_ATTEMPT_GAVE_WAY,		/* to someone who wants the table; or
 								 * cancelled */
 	LSM_ATTEMPT_FAILED,
 	LSM_ATTEMPT_GONE			/* there is no such table */
 } LsmAttempt;
+
+/*
+ * In place of a table: the stores of the database, of which workers delete what nothing needs.
+ * No table has the OID of a catalog.
+ */
+#define LSM_REQUEST_STORES	ForeignServerRelationId
+
+/* Who has passed a turn on gives others, of any database, that time to take it. */
+#define LSM_PASSED_MS		1000
+
+extern void lsm_request_stores(void);
 
 extern Oid	lsm_request_take(Oid dbid);
 extern void lsm_request_put_back(Oid dbid, Oid relid);
@@ -105,7 +119,7 @@ typedef struct LsmWorkerSlot
 	Oid			dbid;
 	bool		visit;			/* look at all tables of the database */
 	bool		complete;		/* ended of its own accord */
-	bool		major;			/* runs a major compaction */
+	bool		turn;			/* runs a major or a move, or looks at stores */
 	TimestampTz since;
 } LsmWorkerSlot;
 
@@ -115,8 +129,8 @@ extern void lsm_slot_start(int n, Oid dbid, bool visit);
 extern void lsm_slot_free(int n);
 extern bool lsm_slot_attach(int n, LsmWorkerSlot *slot);
 extern void lsm_slot_end(int n, bool complete);
-extern bool lsm_slot_begin_major(int n);
-extern void lsm_slot_end_major(int n);
+extern bool lsm_slot_take_turn(int n);
+extern bool lsm_slot_give_turn(int n);
 extern void lsm_slots_set_crowded(bool crowded);
 extern bool lsm_slots_crowded(void);
 

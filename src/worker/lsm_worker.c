@@ -76,7 +76,7 @@ static int	lsm_my_slot = -1;
 static bool lsm_worker_complete;
 static MemoryContext lsm_worker_context;
 
-/* The table that is being served; InvalidOid: none. */
+/* The table that is being served, or LSM_REQUEST_STORES; InvalidOid: none. */
 static Oid	lsm_worker_relid;
 
 /* The kinds of jobs that were of no use to it when they ran, and so would not be now. */
@@ -90,6 +90,34 @@ static LsmAttempt lsm_worker_if_failed = LSM_ATTEMPT_FAILED;
 
 /* What errors and pg_stat_activity say of the present job. */
 static char lsm_worker_activity[NAMEDATALEN * 2 + 64];
+
+/* When it may have a turn again: others have waited for the one that it had. */
+static TimestampTz lsm_worker_turn_after;
+
+/* ---- turns ---- */
+
+/* May the worker do what takes long?  Else the outcome. */
+static bool
+lsm_worker_take_turn(LsmAttempt *outcome)
+{
+	if (GetCurrentTimestamp() < lsm_worker_turn_after)
+	{
+		*outcome = LSM_ATTEMPT_PASSED;
+		return false;
+	}
+	*outcome = LSM_ATTEMPT_NO_TURN;
+	return lsm_slot_take_turn(lsm_my_slot);
+}
+
+/* It does so no more; true: others have waited for that. */
+static bool
+lsm_worker_give_turn(void)
+{
+	if (!lsm_slot_give_turn(lsm_my_slot))
+		return false;
+	lsm_worker_turn_after = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), LSM_PASSED_MS);
+	return true;
+}
 
 /* ---- one table ---- */
 
@@ -232,7 +260,7 @@ lsm_worker_run(Relation rel, const LsmPickDecision *decision)
 
 /*
  * Choose a job and run it, in a transaction.  Returns the job, or LSM_JOB_NONE and the
- * outcome.
+ * outcome; that is LSM_ATTEMPT_PASSED after a job that others have waited for.
  */
 static LsmJobKind
 lsm_worker_step(Oid relid, LsmAttempt *outcome)
@@ -256,11 +284,8 @@ lsm_worker_step(Oid relid, LsmAttempt *outcome)
 	(void) lsm_pick_job(rel, lsm_worker_spent, &decision);
 	job = decision.kind;
 	*outcome = lsm_pick_later(rel) ? LSM_ATTEMPT_LATER : LSM_ATTEMPT_DONE;
-	if ((job == LSM_JOB_MAJOR || job == LSM_JOB_MOVE) && !lsm_slot_begin_major(lsm_my_slot))
-	{
-		*outcome = LSM_ATTEMPT_NO_TURN;
+	if ((job == LSM_JOB_MAJOR || job == LSM_JOB_MOVE) && !lsm_worker_take_turn(outcome))
 		job = LSM_JOB_NONE;
-	}
 
 	PopActiveSnapshot();
 	if (job != LSM_JOB_NONE)
@@ -287,7 +312,8 @@ lsm_worker_step(Oid relid, LsmAttempt *outcome)
 				lsm_cold_pass_stamps(rel);
 		}
 		lsm_worker_if_failed = LSM_ATTEMPT_FAILED;
-		lsm_slot_end_major(lsm_my_slot);
+		if (lsm_worker_give_turn())
+			*outcome = LSM_ATTEMPT_PASSED;
 	}
 	lsm_worker_activity[0] = '\0';
 	relation_close(rel, NoLock);
@@ -319,7 +345,6 @@ lsm_worker_recover(void)
 	AbortCurrentTransaction();
 	FlushErrorState();
 	QueryCancelPending = false;
-	lsm_slot_end_major(lsm_my_slot);
 	lsm_worker_activity[0] = '\0';
 	pgstat_report_activity(STATE_IDLE, NULL);
 	pgstat_report_stat(true);
@@ -347,7 +372,7 @@ lsm_worker_serve(Oid relid)
 			LsmJobKind	job = lsm_worker_step(relid, &reached);
 
 			outcome = reached;
-			if (job == LSM_JOB_NONE)
+			if (job == LSM_JOB_NONE || outcome == LSM_ATTEMPT_PASSED)
 				break;
 			if (++jobs >= LSM_WORKER_JOBS)
 			{
@@ -359,6 +384,7 @@ lsm_worker_serve(Oid relid)
 	PG_CATCH();
 	{
 		error = lsm_worker_recover();
+		(void) lsm_worker_give_turn();
 		outcome = error == NULL ? LSM_ATTEMPT_GAVE_WAY : lsm_worker_if_failed;
 		lsm_worker_if_failed = LSM_ATTEMPT_FAILED;
 	}
@@ -441,6 +467,81 @@ lsm_worker_look_at(Oid relid)
 	PG_END_TRY();
 }
 
+/* ---- stores ---- */
+
+/* Delete what nothing needs of a store, if it is time, and claim what is needed. */
+static void
+lsm_worker_sweep(Oid serverid)
+{
+	PG_TRY();
+	{
+		SetCurrentStatementStartTimestamp();
+		StartTransactionCommand();
+		snprintf(lsm_worker_activity, sizeof(lsm_worker_activity), "lsm: looking at store %u",
+				 serverid);
+		pgstat_report_activity(STATE_RUNNING, lsm_worker_activity);
+		lsm_orphans_sweep_store(serverid);
+		lsm_worker_activity[0] = '\0';
+		CommitTransactionCommand();
+		pgstat_report_activity(STATE_IDLE, NULL);
+	}
+	PG_CATCH();
+	{
+		(void) lsm_worker_recover();
+	}
+	PG_END_TRY();
+}
+
+/* The stores of the database, by their servers. */
+static List *
+lsm_worker_list_stores(void)
+{
+	List	   *servers;
+	MemoryContext caller;
+
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	servers = lsm_orphans_stores();
+	caller = MemoryContextSwitchTo(TopMemoryContext);
+	servers = list_copy(servers);
+	MemoryContextSwitchTo(caller);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	return servers;
+}
+
+/*
+ * Look at all stores of the database, when it is our turn: one that does not answer occupies
+ * the worker until the timeouts of its requests have passed.
+ */
+static void
+lsm_worker_serve_stores(void)
+{
+	LsmAttempt	outcome;
+
+	lsm_worker_relid = LSM_REQUEST_STORES;
+	if (lsm_worker_take_turn(&outcome))
+	{
+		List	   *servers = lsm_worker_list_stores();
+		ListCell   *lc;
+
+		foreach(lc, servers)
+		{
+			CHECK_FOR_INTERRUPTS();
+			lsm_worker_sweep(lfirst_oid(lc));
+		}
+		list_free(servers);
+		(void) lsm_worker_give_turn();
+		outcome = LSM_ATTEMPT_DONE;
+	}
+	lsm_worker_relid = InvalidOid;
+	lsm_request_end(MyDatabaseId, LSM_REQUEST_STORES, outcome, NULL);
+}
+
+/* ---- visits ---- */
+
+/* See what is to be done in the database that nobody has asked for. */
 static void
 lsm_worker_visit(void)
 {
@@ -455,53 +556,11 @@ lsm_worker_visit(void)
 		lsm_worker_look_at(lfirst_oid(lc));
 	}
 	list_free(tables);
+
+	/* last: what tables want comes first */
+	if (lsm_worker_list_stores() != NIL)
+		lsm_request_stores();
 	pgstat_report_activity(STATE_IDLE, NULL);
-}
-
-/* Delete what nothing needs of a store, if it is time, and claim what is needed. */
-static void
-lsm_worker_sweep(Oid serverid)
-{
-	PG_TRY();
-	{
-		SetCurrentStatementStartTimestamp();
-		StartTransactionCommand();
-		snprintf(lsm_worker_activity, sizeof(lsm_worker_activity), "lsm: looking at store %u",
-				 serverid);
-		lsm_orphans_sweep_store(serverid);
-		lsm_worker_activity[0] = '\0';
-		CommitTransactionCommand();
-	}
-	PG_CATCH();
-	{
-		(void) lsm_worker_recover();
-	}
-	PG_END_TRY();
-}
-
-/* All stores of the database. */
-static void
-lsm_worker_sweep_stores(void)
-{
-	List	   *servers;
-	ListCell   *lc;
-	MemoryContext caller;
-
-	SetCurrentStatementStartTimestamp();
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	servers = lsm_orphans_stores();
-	caller = MemoryContextSwitchTo(TopMemoryContext);
-	servers = list_copy(servers);
-	MemoryContextSwitchTo(caller);
-	PopActiveSnapshot();
-	CommitTransactionCommand();
-	foreach(lc, servers)
-	{
-		CHECK_FOR_INTERRUPTS();
-		lsm_worker_sweep(lfirst_oid(lc));
-	}
-	list_free(servers);
 }
 
 /* ---- the process ---- */
@@ -595,13 +654,11 @@ lsm_worker_main(Datum arg)
 	do
 	{
 		relid = lsm_request_take(MyDatabaseId);
-		if (OidIsValid(relid))
+		if (relid == LSM_REQUEST_STORES)
+			lsm_worker_serve_stores();
+		else if (OidIsValid(relid))
 			lsm_worker_serve(relid);
 	} while (OidIsValid(relid) && !lsm_worker_should_leave());
-
-	/* a store that does not answer must not keep tables waiting */
-	if (slot.visit)
-		lsm_worker_sweep_stores();
 	error_context_stack = callback.previous;
 	lsm_worker_complete = true;
 	proc_exit(0);
