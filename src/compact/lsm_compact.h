@@ -161,9 +161,6 @@ typedef struct LsmOutput
 	uint64		ends;			/* DELETE and MOVED records in it */
 	LsmTid		first_dead;		/* of a dead list */
 	LsmTid		last_dead;
-	uint64	   *unresolved;		/* sorted */
-	int			nunresolved;
-	int			maxunresolved;
 	bool		keep;			/* blocks go to the block cache, too */
 	List	   *entries;		/* finished: LsmManifestEntry * */
 	uint64		rows;

@@ -115,7 +115,6 @@ lsm_output_open(LsmOutput *output)
 		LSM_DICTIONARY_SAMPLES : 0;
 	output->writer = lsm_segment_writer_create(RelationGetDescr(output->rel), &options,
 											   lsm_pagesink_sink(output->sink));
-	output->nunresolved = 0;
 	lsm_ring_bounds_begin(&output->vtids, &lsm_view_get(output->rel, output->table)->meta);
 	output->first_dead = output->last_dead = LSM_INVALID_TID;
 	output->ends = 0;
@@ -168,8 +167,8 @@ lsm_output_close(LsmOutput *output)
 	entry->blocks = stats.blocks;
 	entry->forwards = stats.forwards;
 	entry->dead = output->kind == LSM_SEGKIND_INCREMENT ? output->ends : stats.dead;
-	entry->nunresolved = output->nunresolved;
-	entry->min_unresolved = output->nunresolved > 0 ? output->unresolved[0] : 0;
+	entry->nunresolved = stats.unresolved;
+	entry->min_unresolved = stats.min_unresolved;
 	if (stats.value_bytes > 0)
 		entry->flags |= LSM_SEGFLAG_VALUES;
 	entry->flags |= stats.dictionaries << LSM_SEGFLAG_DICTIONARIES_SHIFT;
@@ -187,32 +186,6 @@ lsm_output_close(LsmOutput *output)
 	output->bytes += stats.stored_bytes;
 	output->last_pages = (uint32) (stats.stored_bytes / BLCKSZ) + 1;
 	output->entries = lappend(output->entries, entry);
-}
-
-/* Remember an xid whose outcome is not known yet. */
-static void
-lsm_output_unresolved(LsmOutput *output, uint64 xid)
-{
-	int			at = output->nunresolved;
-
-	while (at > 0 && output->unresolved[at - 1] > xid)
-		at--;
-	if (at > 0 && output->unresolved[at - 1] == xid)
-		return;
-	if (output->nunresolved >= output->maxunresolved)
-	{
-		output->maxunresolved = Max(16, output->maxunresolved * 2);
-		if (output->unresolved == NULL)
-			output->unresolved = palloc(output->maxunresolved * sizeof(uint64));
-		else
-			output->unresolved = repalloc(output->unresolved,
-										  output->maxunresolved * sizeof(uint64));
-	}
-	memmove(output->unresolved + at + 1, output->unresolved + at,
-			(output->nunresolved - at) * sizeof(uint64));
-	output->unresolved[at] = xid;
-	output->nunresolved++;
-	lsm_segment_writer_add_unresolved(output->writer, xid);
 }
 
 static void
@@ -308,7 +281,7 @@ lsm_output_add(LsmOutput *output, const LsmRowHead *head, const Datum *values,
 		lsm_output_copy_values(output, head->natts, values, isnull);
 	lsm_segment_writer_add(output->writer, head, values, isnull);
 	if (head->xid != 0 && !(head->info & LSM_REC_COMMITTED))
-		lsm_output_unresolved(output, head->xid);
+		lsm_segment_writer_add_unresolved(output->writer, head->xid);
 }
 
 /*

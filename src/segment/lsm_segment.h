@@ -109,6 +109,8 @@ typedef struct LsmSegmentStats
 	uint64		forwards;
 	uint64		dead;
 	int			dictionaries;
+	uint32		unresolved;		/* xids that were running, */
+	uint64		min_unresolved; /* and the least of them, 0 if there are none */
 } LsmSegmentStats;
 
 /* ---- writing (lsm_segment_writer.c) ---- */
@@ -147,8 +149,8 @@ extern void lsm_segment_writer_add_forward(LsmSegmentWriter *writer, LsmTid vtid
 /* Add a root that is gone for good; any order, sorted at the end. */
 extern void lsm_segment_writer_add_dead(LsmSegmentWriter *writer, LsmTid root);
 
-/* Add an xid that was running when the records were written (kept sorted in
- * the properties; duplicates are ignored). */
+/* Add an xid that was running when the records were written (sorted at the end; duplicates
+ * are ignored). */
 extern void lsm_segment_writer_add_unresolved(LsmSegmentWriter *writer, uint64 xid);
 
 /*

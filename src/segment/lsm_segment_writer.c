@@ -18,6 +18,7 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
+#include "lib/qunique.h"
 #include "segment/lsm_segment_format.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -411,29 +412,43 @@ lsm_segment_writer_add_dead(LsmSegmentWriter *writer, LsmTid root)
 	writer->dead[writer->props.dead++] = root;
 }
 
+static int
+lsm_writer_xid_cmp(const void *a, const void *b)
+{
+	uint64		x = *(const uint64 *) a;
+	uint64		y = *(const uint64 *) b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void
+lsm_writer_sort_unresolved(LsmSegmentWriter *writer)
+{
+	uint32		n = writer->props.unresolved;
+
+	if (n < 2)
+		return;
+	qsort(writer->unresolved, n, sizeof(uint64), lsm_writer_xid_cmp);
+	writer->props.unresolved = qunique(writer->unresolved, n, sizeof(uint64), lsm_writer_xid_cmp);
+}
+
+/* Those that are there twice go when the array is full, which then is half empty, or twice as long. */
 void
 lsm_segment_writer_add_unresolved(LsmSegmentWriter *writer, uint64 xid)
 {
 	LsmProperties *props = &writer->props;
-	uint32		low = 0;
-	uint32		high = props->unresolved;
 
-	while (low < high)
-	{
-		uint32		middle = low + (high - low) / 2;
-
-		if (writer->unresolved[middle] < xid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low < props->unresolved && writer->unresolved[low] == xid)
+	if (props->unresolved > 0 && writer->unresolved[props->unresolved - 1] == xid)
 		return;
-	LSM_WRITER_GROW(writer, writer->unresolved, props->unresolved, writer->max_unresolved);
-	memmove(writer->unresolved + low + 1, writer->unresolved + low,
-			(props->unresolved - low) * sizeof(uint64));
-	writer->unresolved[low] = xid;
-	props->unresolved++;
+	if (props->unresolved == writer->max_unresolved)
+	{
+		uint32		full = writer->max_unresolved;
+
+		lsm_writer_sort_unresolved(writer);
+		if (props->unresolved >= full / 2)
+			LSM_WRITER_GROW(writer, writer->unresolved, full, writer->max_unresolved);
+	}
+	writer->unresolved[props->unresolved++] = xid;
 }
 
 uint64
@@ -718,6 +733,7 @@ lsm_segment_writer_finish(LsmSegmentWriter *writer, LsmSegmentStats *stats)
 	}
 
 	/* right behind the bounds, so that the last pages have both */
+	lsm_writer_sort_unresolved(writer);
 	resetStringInfo(&bytes);
 	appendBinaryStringInfo(&bytes, (char *) props, sizeof(*props));
 	appendBinaryStringInfo(&bytes, (char *) writer->columns,
@@ -744,6 +760,8 @@ lsm_segment_writer_finish(LsmSegmentWriter *writer, LsmSegmentStats *stats)
 		stats->forwards = props->forwards;
 		stats->dead = props->dead;
 		stats->dictionaries = dictionaries;
+		stats->unresolved = props->unresolved;
+		stats->min_unresolved = props->unresolved > 0 ? writer->unresolved[0] : 0;
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(writer->context);
