@@ -21,6 +21,7 @@
 #include "executor/tuptable.h"
 #include "lsm_am.h"
 #include "lsm_foresee.h"
+#include "lsm_load.h"
 #include "lsm_store.h"
 #include "lsm_walk.h"
 #include "lsm_wal.h"
@@ -357,6 +358,11 @@ lsm_copy_data(Relation rel, const RelFileLocator *new_locator)
 {
 	SMgrRelation dstrel;
 
+	/*
+	 * The copy has the same incarnation, so nobody could tell ranges of a load in the one
+	 * file from those in the other, should this be rolled back.
+	 */
+	lsm_load_seal(rel);
 	FlushRelationBuffers(rel);
 	dstrel = RelationCreateStorage(*new_locator, rel->rd_rel->relpersistence, true);
 	RelationCopyStorage(RelationGetSmgr(rel), dstrel, MAIN_FORKNUM, rel->rd_rel->relpersistence);

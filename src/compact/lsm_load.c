@@ -398,6 +398,13 @@ lsm_load_seal_table(Relation rel, LsmLoad *load)
 	LsmTable   *table = lsm_table_open(rel);
 	uint32		pages;
 
+	/*
+	 * The table has another file by now, or has its old one back.  A file that was copied
+	 * has ranges that look like the load's, and may be those of others (lsm_copy_data()).
+	 */
+	if (table != load->table)
+		return;
+
 	/* what comes next goes to other pages */
 	qsort(load->ranges, load->nranges, sizeof(LsmLoadRange), lsm_load_range_cmp);
 	while ((pages = lsm_load_unlogged_pages(load, &lsm_view_get(rel, table)->meta)) > 0)
@@ -439,8 +446,12 @@ lsm_load_before_commit(void)
 		if (load->nranges == 0)
 			continue;
 
-		/* all was inserted in subtransactions that have failed, and nothing is waited for */
-		if (!CheckRelationOidLockedByMe(load->relid, AccessShareLock, true))
+		/*
+		 * If it is not locked, all was inserted in subtransactions that have failed, and
+		 * nothing is waited for, unless somebody's code gives locks up before the commit.
+		 */
+		if (!CheckRelationOidLockedByMe(load->relid, AccessShareLock, true) &&
+			!ConditionalLockRelationOid(load->relid, AccessShareLock))
 			continue;
 		rel = try_relation_open(load->relid, AccessShareLock);
 		if (rel == NULL)

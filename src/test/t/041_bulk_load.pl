@@ -162,6 +162,44 @@ foreach my $n (300, 6000)
 	$node->check_ok('postgres', "$n rows in another tablespace");
 	$node->safe_psql('postgres', 'TRUNCATE plain; ALTER TABLE plain SET TABLESPACE pg_default');
 }
+
+# It gets its old file back, where another load is then given the places that the first has had in
+# the new one: that is not sealed with it.
+{
+	my ($first, $other) = map { $node->session('postgres') } 1 .. 2;
+	my $places = 'SELECT min(ctid), max(ctid) FROM plain WHERE id > 0';
+
+	$node->safe_psql('postgres', 'TRUNCATE plain; INSERT INTO plain VALUES (0)');
+	$_->query_safe('SET lsm.debug_load_after = 0; BEGIN') foreach $first, $other;
+	$first->query_safe('LOCK TABLE plain IN ACCESS SHARE MODE; SAVEPOINT a; ALTER TABLE plain SET TABLESPACE elsewhere');
+	$first->query_safe("INSERT INTO plain SELECT i, repeat('f', 500) FROM generate_series(1, 100) i");
+	my $place = $first->query_safe($places);
+	$first->query_safe('ROLLBACK TO a');
+	$other->query_safe("INSERT INTO plain SELECT i, repeat('o', 500) FROM generate_series(1, 100) i");
+	is($other->query_safe($places), $place, 'another load has the same places in the old file');
+	$first->query_safe('COMMIT');
+	$other->query_safe("INSERT INTO plain SELECT i, repeat('o', 500) FROM generate_series(101, 200) i; COMMIT");
+	$_->quit foreach $first, $other;
+	$node->crash_and_start;
+	is($node->safe_psql('postgres', 'SELECT count(*), sum(id) FROM plain'), '201|20100', 'the other load is there after a crash');
+	$node->check_ok('postgres', 'a load in a file that was given up');
+}
+
+# A load before the move, and one after it, and then the old file again.
+$node->safe_psql('postgres', q{
+	TRUNCATE plain;
+	SET lsm.debug_load_after = 0;
+	BEGIN;
+	INSERT INTO plain SELECT i, repeat('p', 500) FROM generate_series(1, 300) i;
+	SAVEPOINT a;
+	ALTER TABLE plain SET TABLESPACE elsewhere;
+	INSERT INTO plain SELECT i, repeat('p', 500) FROM generate_series(301, 600) i;
+	ROLLBACK TO a;
+	INSERT INTO plain SELECT i, repeat('p', 500) FROM generate_series(601, 900) i;
+	COMMIT});
+$node->crash_and_start;
+is($node->safe_psql('postgres', 'SELECT count(*), sum(id) FROM plain'), '600|270300', 'loads before a move that was undone, and after it');
+$node->check_ok('postgres', 'a move that was undone');
 foreach my $change ('ALTER TABLE plain ALTER COLUMN id TYPE bigint', 'VACUUM FULL plain', 'CREATE MATERIALIZED VIEW view AS SELECT * FROM plain',
 	'REFRESH MATERIALIZED VIEW view', 'CREATE TABLE plain2 AS SELECT * FROM plain')
 {
