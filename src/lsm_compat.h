@@ -473,11 +473,15 @@ lsm_compat_bitmap_next(LsmBitmapIterator *iterator, BlockNumber *lb, int *n, boo
 #define LSM_RMGR_CONST const
 #endif
 
-/* Has that transaction ended?  Waits for nobody. */
+/*
+ * Has that transaction ended?  Waits for nobody.  error: if not, that is an error, which the
+ * server may log, with who has the lock (log_lock_failures).
+ */
 #if PG_VERSION_NUM < 180000
-#define lsm_compat_try_xact_lock(xid) ConditionalXactLockTableWait(xid)
+#define lsm_compat_try_xact_lock(xid, error) ConditionalXactLockTableWait(xid)
 #else
-#define lsm_compat_try_xact_lock(xid) ConditionalXactLockTableWait(xid, false)
+#define lsm_compat_try_xact_lock(xid, error) \
+	ConditionalXactLockTableWait(xid, (error) && log_lock_failures)
 #endif
 
 #if PG_VERSION_NUM < 180000

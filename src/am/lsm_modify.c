@@ -822,9 +822,9 @@ lsm_lock_wait(LsmChange *change, ItemPointer tid, LockTupleMode mode, LockWaitPo
 			XactLockTableWait(xid, change->rel, tid, XLTW_Lock);
 			return true;
 		case LockWaitSkip:
-			return lsm_compat_try_xact_lock(xid);
+			return lsm_compat_try_xact_lock(xid, false);
 		case LockWaitError:
-			if (!lsm_compat_try_xact_lock(xid))
+			if (!lsm_compat_try_xact_lock(xid, true))
 				lsm_lock_not_available(change->rel);
 			return true;
 	}

@@ -624,7 +624,14 @@ lsm_judge_result(LsmJudgement *judgement, const LsmNewer *next, const LsmNewer *
 			break;
 		case LSM_XID_RUNNING:
 			judgement->result = TM_BeingModified;
-			judgement->wait_for = (TransactionId) newer->xid;
+
+			/*
+			 * A lock in the way has to be waited for as well, and first: it may be one of a
+			 * subtransaction that the change is part of, and whose end is the end of both.
+			 * Who has changed the row, a subtransaction that was released, has no xid of
+			 * its own to wait for any more, but that of the whole transaction.
+			 */
+			judgement->wait_for = (TransactionId) (locker != 0 ? locker : newer->xid);
 			break;
 		default:
 			/* heap calls a row updated that has moved to another partition */
