@@ -29,6 +29,7 @@
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
 #include "catalog/toasting.h"
 #include "commands/defrem.h"
 #include "commands/seclabel.h"
@@ -354,6 +355,8 @@ lsm_ddl_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int 
 		previous_object_access(access, class_id, object_id, sub_id, arg);
 	if (access == OAT_DROP && sub_id == 0)
 		lsm_cold_note_drop(class_id, object_id);
+	if (access == OAT_POST_CREATE && class_id == DatabaseRelationId)
+		lsm_table_forget_database(object_id);
 	if (access == OAT_POST_CREATE && class_id == RelationRelationId && sub_id == 0)
 	{
 		lsm_ddl_check_unlogged(object_id);

@@ -234,6 +234,20 @@ lsm_table_init_shared(LsmTableShared *shared)
 	lsm_table_reset_shared(shared);
 }
 
+/* Throw out an entry, unless it is pinned; table_lock is held exclusively. */
+static bool
+lsm_table_throw_out(LsmTableShared *shared)
+{
+	uint32		pins = 0;
+
+	/* lsm_table_repin() pins without table_lock */
+	if (!pg_atomic_compare_exchange_u32(&shared->pins, &pins, LSM_PINS_EVICTED))
+		return false;
+	lsm_table_reset_shared(shared);
+	hash_search(lsm_shared_tables, &shared->key, HASH_REMOVE, NULL);
+	return true;
+}
+
 /* Throw out an unpinned entry; table_lock is held exclusively. */
 static bool
 lsm_table_evict(void)
@@ -243,19 +257,28 @@ lsm_table_evict(void)
 
 	hash_seq_init(&scan, lsm_shared_tables);
 	while ((shared = hash_seq_search(&scan)) != NULL)
-	{
-		uint32		pins = 0;
-
-		/* lsm_table_repin() pins without table_lock */
-		if (pg_atomic_compare_exchange_u32(&shared->pins, &pins, LSM_PINS_EVICTED))
+		if (lsm_table_throw_out(shared))
 		{
-			lsm_table_reset_shared(shared);
-			hash_search(lsm_shared_tables, &shared->key, HASH_REMOVE, NULL);
 			hash_seq_term(&scan);
 			return true;
 		}
-	}
 	return false;
+}
+
+void
+lsm_table_forget_database(Oid dbid)
+{
+	HASH_SEQ_STATUS scan;
+	LsmTableShared *shared;
+
+	if (lsm_shared == NULL)
+		return;
+	LWLockAcquire(&lsm_shared->table_lock, LW_EXCLUSIVE);
+	hash_seq_init(&scan, lsm_shared_tables);
+	while ((shared = hash_seq_search(&scan)) != NULL)
+		if (LSM_LOCATOR_DB(shared->key.locator) == dbid)
+			(void) lsm_table_throw_out(shared);
+	LWLockRelease(&lsm_shared->table_lock);
 }
 
 /* The entry of a table if there is one, pinned.  table_lock is held. */

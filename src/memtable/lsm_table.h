@@ -207,6 +207,12 @@ extern LsmTable *lsm_table_open(Relation rel);
 extern void lsm_table_change(LsmTableShared *shared);
 extern void lsm_table_changed(LsmTableShared *shared);
 extern void lsm_table_forget(RelFileLocator locator, int32 backend);
+
+/*
+ * A database is made.  One that had the same OID, and has been dropped, may have left entries, and
+ * a copy of the same template would agree with them.  Nobody is connected to it.
+ */
+extern void lsm_table_forget_database(Oid dbid);
 extern LsmTableShared *lsm_table_redo_begin(RelFileLocator locator);
 extern void lsm_table_redo_done(LsmTableShared *shared);
 extern LsmTableShared *lsm_table_lookup(RelFileLocator locator, int32 backend);

@@ -165,6 +165,19 @@ same_on_standby($db, 'a move and changes after a crash');
 $standby->crash_and_start;
 same_on_standby($db, 'restart of the standby');
 
+# A copy of the same template under the number of one that was dropped, of which the server knows
+# tables that have been changed as often, but in other ways.
+$node->safe_psql('postgres', 'CREATE DATABASE number OID 70000 TEMPLATE source');
+$node->safe_psql('number', "INSERT INTO t VALUES (5001, 1, 1, 'number'); UPDATE t SET v = 1 WHERE id IN (1, 2, 4)");
+$node->safe_psql('source', "INSERT INTO t VALUES (6001, 2, 2, 'source'); UPDATE t SET v = 2 WHERE id IN (7, 8, 11)");
+my $rows = $node->safe_psql('source', 'SELECT * FROM t ORDER BY id');
+$node->safe_psql('postgres', 'DROP DATABASE number');
+$node->safe_psql('postgres', 'CREATE DATABASE number OID 70000 TEMPLATE source');
+is($node->safe_psql('number', 'SELECT * FROM t ORDER BY id'), $rows, 'another database with the number of one that was dropped');
+$node->safe_psql('number', 'UPDATE t SET v = v + 1 WHERE id < 20');
+$node->check_ok('number', 'a number that is used again');
+$node->safe_psql('postgres', 'DROP DATABASE number');
+
 # Bits of the visibility map are set without an edit: so no counter tells who has known the table
 # before its database moved that it has a map by now.  Who deletes rows then must clear their
 # bits, after a promotion too.
