@@ -65,6 +65,7 @@ REGRESS = \
 	lsmscan \
 	numeric_limits \
 	lsmagg \
+	zone_copies \
 	lsmgroup \
 	lsmfloat \
 	changed_columns \

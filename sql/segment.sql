@@ -198,7 +198,7 @@ SELECT lsm_test_rows(lsm_test_fixed(set_byte(:'bytes', 1, 128)));
 SELECT lsm_test_rows(lsm_test_fixed(set_byte(:'bytes', 28, 200)));
 SELECT lsm_test_rows(lsm_test_fixed(set_byte(:'bytes', 29, 64)));
 SELECT lsm_test_rows(lsm_test_fixed(set_byte(:'bytes', 30, 255)));
-SELECT lsm_test_rows(lsm_test_fixed(set_byte(:'bytes', 720, 3)));
+SELECT lsm_test_rows(lsm_test_fixed(set_byte(:'bytes', 720, 4)));
 SELECT lsm_test_rows(lsm_test_fixed(set_byte(:'bytes', 576, 77)));
 SELECT lsm_test_rows(lsm_test_fixed(set_byte(set_byte(:'bytes', 576, 77), 578, 1)));
 SELECT lsm_test_rows(lsm_test_fixed(set_byte(set_byte(:'bytes', 576, 77), 578, 2)));

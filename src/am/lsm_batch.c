@@ -756,6 +756,10 @@ lsm_batch_load_block(LsmBatchScan *batch, LsmView *view, LsmManifestEntry *entry
 		batch->distrust = n > 0 ? LSM_BATCH_DISTRUST : Max(batch->distrust - 1, 0);
 		if (n == 0)
 		{
+			/* increments have been opened since */
+			reader = lsm_reader_get(rel, scan->table, entry);
+			if (reader == NULL)
+				return false;
 			batch->take(batch->arg, reader, blockno, rows);
 			batch->blocks_counted++;
 			lsm_compat_count_returned(rel, rows);

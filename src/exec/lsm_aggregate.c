@@ -686,8 +686,8 @@ lsm_aggregates_known(LsmAggregates *aggregates, LsmSegmentReader *reader, uint32
 		if (aggregate->kind == LSM_AGG_COUNT_ROWS)
 			continue;
 		known = lsm_aggregate_zone(aggregate, reader, blockno, &zone);
-		if (known && aggregate->kind == LSM_AGG_COUNT)
-			known = !zone.has_null || !zone.has_value;
+		if (known && zone.has_value)
+			known = aggregate->kind == LSM_AGG_COUNT ? !zone.has_null : !zone.loose;
 	}
 	MemoryContextSwitchTo(caller);
 	MemoryContextReset(aggregates->scratch);

@@ -307,6 +307,7 @@ typedef struct LsmZone
 {
 	bool		has_null;
 	bool		has_value;
+	bool		loose;			/* min and max need not be values of rows */
 	Datum		min;
 	Datum		max;
 } LsmZone;

@@ -17,7 +17,7 @@
 
 #define LSM_SEGMENT_MAGIC		UINT64CONST(0x4753454D534C2E31)
 #define LSM_SEGMENT_BYTE_ORDER	0x01020304
-#define LSM_SEGMENT_VERSION		2	/* that is written */
+#define LSM_SEGMENT_VERSION		3	/* that is written */
 #define LSM_SEGMENT_VERSION_KNOWN(version)	((version) >= 1 && (version) <= LSM_SEGMENT_VERSION)
 #define LSM_BLOCK_VERSION		1
 #define LSM_LIST_VERSION		1
@@ -257,7 +257,11 @@ StaticAssertDecl(sizeof(LsmColumnEntry) == 24, "properties are part of the disk 
 #define LSM_ZONE_NULL			0x01	/* some row is null */
 #define LSM_ZONE_VALUE			0x02	/* some row is not */
 #define LSM_ZONE_UNBOUNDED		0x04	/* bounds are not known */
-#define LSM_ZONE_KNOWN_FLAGS	0x07
+#define LSM_ZONE_LOOSE			0x08	/* bounds need not be values of rows */
+#define LSM_ZONE_KNOWN_FLAGS	0x0F
+
+/* Before that version no zone said so, and any may be. */
+#define LSM_ZONE_LOOSE_VERSION	3
 
 #define LSM_ZONE_MAX_BYTES		32
 
@@ -303,7 +307,7 @@ extern LsmZoneMap *lsm_zone_create(int natts, const LsmColumnEntry *columns);
 extern void lsm_zone_begin_block(LsmZoneMap *map);
 extern void lsm_zone_add(LsmZoneMap *map, int attno, const LsmColumn *column,
 						 const LsmChunkFacts *facts);
-extern void lsm_zone_copy(LsmZoneMap *map, const uint8 *p, const uint8 *end);
+extern void lsm_zone_copy(LsmZoneMap *map, const uint8 *p, const uint8 *end, bool loose);
 extern void lsm_zone_finish(LsmZoneMap *map, uint64 stored_bytes, StringInfo out);
 extern bool lsm_zone_skip(const uint8 **p, const uint8 *end, uint8 order, int16 typlen);
 extern const uint8 *lsm_zone_step(const uint8 *p);
@@ -350,6 +354,7 @@ struct LsmSegmentReader
 	uint64		meta_offset;
 	LsmSectionEntry sections[LSM_SECTION_LAST + 1];
 	LsmProperties props;
+	bool		loose_zones;	/* those do not say whether they are loose */
 	const LsmColumnEntry *columns;	/* in meta */
 	LsmColumnType *types;
 	const uint64 *unresolved;	/* in meta */

@@ -197,6 +197,7 @@ lsm_reader_sections(LsmSegmentReader *reader, const LsmSegmentTrailer *trailer)
 						(unsigned long long) source->uid, source->relname, trailer->version),
 				 errdetail("This version of lsm reads format versions up to %d.",
 						   LSM_SEGMENT_VERSION)));
+	reader->loose_zones = trailer->version < LSM_ZONE_LOOSE_VERSION;
 
 	for (uint32 i = 0; i < trailer->sections; i++)
 	{
@@ -1059,7 +1060,10 @@ lsm_segment_zone(LsmSegmentReader *reader, uint32 blockno, int attnum, LsmZone *
 		return false;
 	for (int i = 0; i < attnum - 1; i++)
 		p = lsm_zone_step(p);
-	return lsm_zone_get(p, reader->columns[attnum - 1].order, &reader->types[attnum - 1], zone);
+	if (!lsm_zone_get(p, reader->columns[attnum - 1].order, &reader->types[attnum - 1], zone))
+		return false;
+	zone->loose |= reader->loose_zones;
+	return true;
 }
 
 LsmZoneName

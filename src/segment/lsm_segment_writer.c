@@ -342,7 +342,8 @@ lsm_segment_writer_copy_block(LsmSegmentWriter *writer, LsmSegmentReader *reader
 
 	zone = lsm_reader_zone(reader, blockno, &zone_end);
 	lsm_zone_begin_block(writer->zones);
-	lsm_zone_copy(writer->zones, zone, zone_end);
+	lsm_zone_copy(writer->zones, zone, zone_end,
+				  reader->loose_zones || reader->props.zone_blocks > 1);
 
 	if (props->versions == 0)
 		props->first_tid = from->first;

@@ -14,6 +14,10 @@
  * upper one upwards, so bounds of strings need not be values, nor even valid
  * text: they may be compared as bytes and not shown.
  *
+ * A block that is copied from another segment gets the zone that it had there, which may
+ * have been that of others as well.  Such a zone is LOOSE: what it says of all rows (no
+ * null, none below the minimum) is true, but the minimum need not be there.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -571,16 +575,17 @@ lsm_zone_load_bound(const uint8 **p, uint8 order, LsmZoneBound *bound)
 
 /*
  * Put a zone of another segment with the same columns, found sound, into the open
- * one: for a block that is copied.  NULL: it has none.
+ * one: for a block that is copied.  NULL: it has none.  loose: the zone is that of more blocks,
+ * which may not be copied, so that no row has its bounds any more.
  */
 void
-lsm_zone_copy(LsmZoneMap *map, const uint8 *p, const uint8 *end)
+lsm_zone_copy(LsmZoneMap *map, const uint8 *p, const uint8 *end, bool loose)
 {
 	for (int i = 0; i < map->natts; i++)
 	{
 		LsmZoneColumn zone;
 
-		zone.flags = LSM_ZONE_KNOWN_FLAGS;
+		zone.flags = LSM_ZONE_NULL | LSM_ZONE_VALUE | LSM_ZONE_UNBOUNDED;
 		if (p != NULL)
 		{
 			const uint8 *at = p;
@@ -593,6 +598,8 @@ lsm_zone_copy(LsmZoneMap *map, const uint8 *p, const uint8 *end)
 			}
 			(void) lsm_zone_skip(&p, end, map->orders[i], map->typlens[i]);
 			Assert(p == at);
+			if (loose)
+				zone.flags |= LSM_ZONE_LOOSE;
 		}
 		lsm_zone_merge(map->orders[i], map->columns + (Size) (map->zones - 1) * map->natts + i,
 					   &zone);
@@ -649,6 +656,7 @@ lsm_zone_get(const uint8 *p, uint8 order, const LsmColumnType *type, LsmZone *zo
 
 	zone->has_null = (flags & LSM_ZONE_NULL) != 0;
 	zone->has_value = (flags & LSM_ZONE_VALUE) != 0;
+	zone->loose = (flags & LSM_ZONE_LOOSE) != 0;
 	zone->min = zone->max = (Datum) 0;
 	if (flags & LSM_ZONE_UNBOUNDED)
 		return false;
