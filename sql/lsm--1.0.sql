@@ -109,7 +109,8 @@ CREATE FUNCTION lsm_stat_table("table" oid,
     OUT errors bigint, OUT last_error text, OUT last_error_code text,
     OUT last_error_time timestamptz,
     OUT stats_reset timestamptz,
-    OUT store_requests bigint, OUT store_bytes_read bigint)
+    OUT store_requests bigint, OUT store_bytes_read bigint,
+    OUT version_ids_used double precision, OUT manifest_used double precision)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'lsm_stat_table_sql'
 LANGUAGE C STRICT ROWS 1;

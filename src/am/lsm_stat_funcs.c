@@ -172,6 +172,8 @@ typedef struct LsmStatSizes
 	uint64		used_bytes;		/* pages of the file that are not holes */
 	uint64		bottom_bytes;	/* pages that rows' first versions take */
 	double		row_ids_used;	/* part of the row identifiers that is used up */
+	double		version_ids_used;	/* the same of version identifiers */
+	double		manifest_used;	/* part of the manifest's places */
 } LsmStatSizes;
 
 /* Pages of the row log: all, or those that hold INSERTs. */
@@ -198,7 +200,7 @@ lsm_stat_entry_pages(const LsmManifestEntry *entry)
 }
 
 static void
-lsm_stat_measure(const LsmView *view, LsmStatSizes *sizes)
+lsm_stat_measure(Relation rel, const LsmView *view, LsmStatSizes *sizes)
 {
 	uint64		used = view->meta.npages;
 	uint64		bottom = lsm_stat_log_pages(&view->meta, false);
@@ -233,6 +235,10 @@ lsm_stat_measure(const LsmView *view, LsmStatSizes *sizes)
 				break;
 		}
 	}
+	/* nothing is written on a standby, so nobody's old names are in the way there */
+	sizes->version_ids_used = 1 - lsm_ring_left(&view->meta, view, RecoveryInProgress() ?
+												PG_UINT64_MAX : lsm_settled_xid(rel));
+	sizes->manifest_used = lsm_manifest_fill(view->nentries);
 	if (view->meta.incarnation != 0)
 		sizes->row_ids_used = 1 - (double) lsm_lbs_left(&view->meta) / LSM_FIRST_VERSION_LB;
 	sizes->used_bytes = used * BLCKSZ;
@@ -255,7 +261,7 @@ lsm_stat_read_manifest(Relation rel, LsmStatSizes *sizes)
 	{
 		LsmTable   *table = lsm_table_open(rel);
 
-		lsm_stat_measure(lsm_view_get(rel, table), sizes);
+		lsm_stat_measure(rel, lsm_view_get(rel, table), sizes);
 		if (!in_use)
 			lsm_table_unpin(table);
 		ReleaseCurrentSubTransaction();
@@ -342,6 +348,20 @@ lsm_stat_put_sizes(LsmStatRow *row, const LsmStatSizes *sizes, bool known)
 	lsm_stat_put_int(row, sizes->dead_rows);
 }
 
+/* How near the table is to its limits, those that came later than the first. */
+static void
+lsm_stat_put_limits(LsmStatRow *row, const LsmStatSizes *sizes, bool known)
+{
+	if (!known)
+	{
+		lsm_stat_put_null(row);
+		lsm_stat_put_null(row);
+		return;
+	}
+	lsm_stat_put(row, Float8GetDatum(sizes->version_ids_used));
+	lsm_stat_put(row, Float8GetDatum(sizes->manifest_used));
+}
+
 static void
 lsm_stat_put_pin(LsmStatRow *row, const LsmStatPin *pin)
 {
@@ -422,6 +442,7 @@ lsm_stat_table_sql(PG_FUNCTION_ARGS)
 	lsm_stat_put_time(&row, copy.reset_time);
 	lsm_stat_put_int(&row, counts[LSM_STAT_STORE_REQUESTS]);
 	lsm_stat_put_int(&row, counts[LSM_STAT_STORE_BYTES_READ]);
+	lsm_stat_put_limits(&row, &sizes, known);
 	Assert(row.n == rsinfo->setDesc->natts);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row.values, row.nulls);
 	return (Datum) 0;
