@@ -192,11 +192,12 @@ lsm_segpages_read_direct(Relation rel, const LsmManifestEntry *entry, LsmReaderK
 	{
 		MemoryContext caller = MemoryContextSwitchTo(TopMemoryContext);
 
+		/* runs are the last: they tell that all of it is there */
 		kept = palloc(LSM_KEPT_PAGES * BLCKSZ + LSM_READ_ALIGN);
-		plan.maxruns = 1;
-		plan.runs = palloc(sizeof(LsmReadRun));
 		plan.maxrequests = LSM_SEGMENT_EXTENTS * 2;
 		plan.requests = palloc(plan.maxrequests * sizeof(LsmReadRequest));
+		plan.maxruns = 1;
+		plan.runs = palloc(sizeof(LsmReadRun));
 		MemoryContextSwitchTo(caller);
 	}
 	if (!lsm_readplan_make(&plan, &want, 1, entry->extents, entry->nextents, &limits))

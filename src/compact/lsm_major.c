@@ -635,6 +635,27 @@ lsm_view_stored_bytes(LsmView *view)
 }
 
 /*
+ * Between two parts: a worker may move what there is by now to a store.  The claim stays, but
+ * not after an error, as in lsm_job_run().
+ */
+static void
+lsm_major_ask_to_move(Relation rel)
+{
+	PG_TRY();
+	{
+		if (OidIsValid(lsm_cold_attached(rel)))
+			lsm_job_ask(rel);
+	}
+	PG_CATCH();
+	{
+		LWLockReleaseAll();
+		lsm_claim_release(LSM_OWNER_MAJOR);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
+/*
  * Merge increments into the baseline: all that there are now, in parts if the
  * table is large.
  */
@@ -672,8 +693,8 @@ lsm_major(Relation rel, LsmJobStats *stats)
 		lsm_major_do_part(rel, LSM_OWNER_MAJOR, &sweep, stats);
 
 		/* while the next part is merged a worker may move what this one has made */
-		if (!sweep.done && OidIsValid(lsm_cold_attached(rel)))
-			lsm_job_ask(rel);
+		if (!sweep.done)
+			lsm_major_ask_to_move(rel);
 	}
 	lsm_claim_release(LSM_OWNER_MAJOR);
 	lsm_job_unlock(rel, LSM_OWNER_MAJOR);

@@ -549,6 +549,17 @@ lsm_fallocate(Relation rel, int mode, LsmExtent extent)
 		if (segment > 0)
 			path = psprintf("%s.%u", path, segment);
 		fd = OpenTransientFile(path, O_RDWR | PG_BINARY);
+
+		/*
+		 * That a file has been made longer is not logged: who was a standby may not have
+		 * it, nor the server after a crash.  Then there is nothing to give back.
+		 */
+		if (fd < 0 && errno == ENOENT && (mode & FALLOC_FL_PUNCH_HOLE))
+		{
+			extent.start += n;
+			extent.npages -= n;
+			continue;
+		}
 		if (fd < 0)
 			ereport(ERROR,
 					(errcode_for_file_access(),
