@@ -307,7 +307,7 @@ extern LsmZoneMap *lsm_zone_create(int natts, const LsmColumnEntry *columns);
 extern void lsm_zone_begin_block(LsmZoneMap *map);
 extern void lsm_zone_add(LsmZoneMap *map, int attno, const LsmColumn *column,
 						 const LsmChunkFacts *facts);
-extern void lsm_zone_copy(LsmZoneMap *map, const uint8 *p, const uint8 *end, bool loose);
+extern void lsm_zone_copy(LsmZoneMap *map, const uint8 *p, const uint8 *end, LsmBlock *block);
 extern void lsm_zone_finish(LsmZoneMap *map, uint64 stored_bytes, StringInfo out);
 extern bool lsm_zone_skip(const uint8 **p, const uint8 *end, uint8 order, int16 typlen);
 extern const uint8 *lsm_zone_step(const uint8 *p);

@@ -338,12 +338,20 @@ lsm_segment_writer_copy_block(LsmSegmentWriter *writer, LsmSegmentReader *reader
 	to->crc = lsm_segment_crc(writer->options.uid, data, from->length);
 	lsm_writer_begin_block(writer, props->blocks - 1, from->length);
 	lsm_writer_append(writer, data, from->length);
-	pfree(data);
 
 	zone = lsm_reader_zone(reader, blockno, &zone_end);
 	lsm_zone_begin_block(writer->zones);
-	lsm_zone_copy(writer->zones, zone, zone_end,
-				  reader->loose_zones || reader->props.zone_blocks > 1);
+	if (zone != NULL && !reader->loose_zones && reader->props.zone_blocks == 1)
+		lsm_zone_copy(writer->zones, zone, zone_end, NULL);
+	else
+	{
+		LsmBlock   *block = lsm_block_over(reader, blockno, from->length, (char *) data);
+
+		lsm_block_begin(reader, block, true);
+		lsm_zone_copy(writer->zones, zone, zone_end, block);
+		lsm_block_free(block);
+	}
+	pfree(data);
 
 	if (props->versions == 0)
 		props->first_tid = from->first;

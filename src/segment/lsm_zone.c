@@ -15,8 +15,9 @@
  * text: they may be compared as bytes and not shown.
  *
  * A block that is copied from another segment gets the zone that it had there, which may
- * have been that of others as well.  Such a zone is LOOSE: what it says of all rows (no
- * null, none below the minimum) is true, but the minimum need not be there.
+ * have been that of others as well: then it is made anew for columns of numbers.  That of another
+ * column is LOOSE: what it says of all rows (no null, none below the minimum) is true, but the
+ * minimum need not be there.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,6 +28,7 @@
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "segment/lsm_segment_format.h"
+#include "segment/lsm_select.h"
 #include "utils/builtins.h"
 #include "utils/float.h"
 #include "utils/memutils.h"
@@ -257,44 +259,40 @@ lsm_zone_begin_block(LsmZoneMap *map)
 	map->zones++;
 }
 
+/* Bounds of numbers, of which there are some. */
 static void
-lsm_zone_add_numbers(LsmZoneColumn *zone, uint8 order, const LsmColumn *column,
-					 const LsmChunkFacts *facts)
+lsm_zone_of_numbers(LsmZoneColumn *zone, uint8 order, int16 typlen, const int64 *numbers, int n)
 {
-	int64		min = column->ints[0];
-	int64		max = column->ints[0];
+	int64		min = numbers[0];
+	int64		max = numbers[0];
 
-	switch (order)
+	/* Integers of 4 bytes come sign-extended. */
+	if (order == LSM_ORDER_UNSIGNED && typlen == 4)
 	{
-		case LSM_ORDER_SIGNED:
-			min = facts->min;
-			max = facts->max;
-			break;
-		case LSM_ORDER_UNSIGNED:
-			/* Integers of 4 bytes come sign-extended. */
-			if (column->type.typlen == 4)
-			{
-				min = max = (uint32) min;
-				for (int i = 1; i < column->n; i++)
-				{
-					min = Min(min, (int64) (uint32) column->ints[i]);
-					max = Max(max, (int64) (uint32) column->ints[i]);
-				}
-				break;
-			}
-			/* FALLTHROUGH */
-		default:
-			for (int i = 1; i < column->n; i++)
-			{
-				if (lsm_zone_number_less(order, column->ints[i], min))
-					min = column->ints[i];
-				if (lsm_zone_number_less(order, max, column->ints[i]))
-					max = column->ints[i];
-			}
-			break;
+		min = max = (uint32) min;
+		for (int i = 1; i < n; i++)
+		{
+			min = Min(min, (int64) (uint32) numbers[i]);
+			max = Max(max, (int64) (uint32) numbers[i]);
+		}
 	}
+	else
+		for (int i = 1; i < n; i++)
+		{
+			if (lsm_zone_number_less(order, numbers[i], min))
+				min = numbers[i];
+			if (lsm_zone_number_less(order, max, numbers[i]))
+				max = numbers[i];
+		}
 	zone->min.u.number = min;
 	zone->max.u.number = max;
+}
+
+static void
+lsm_zone_of_scaled(LsmZoneColumn *zone, int64 min, int64 max, uint8 scale)
+{
+	zone->min.len = lsm_numeric_build(min, scale, (char *) zone->min.u.bytes);
+	zone->max.len = lsm_numeric_build(max, scale, (char *) zone->max.u.bytes);
 }
 
 /* Bounds of numerics that were not scaled; false if there are none. */
@@ -383,13 +381,15 @@ lsm_zone_add(LsmZoneMap *map, int attno, const LsmColumn *column, const LsmChunk
 		zone.flags |= LSM_ZONE_VALUE;
 		if (order == LSM_ORDER_NONE)
 			bounded = false;
-		else if (lsm_zone_is_number(order))
-			lsm_zone_add_numbers(&zone, order, column, facts);
-		else if (facts->scaled)
+		else if (order == LSM_ORDER_SIGNED)
 		{
-			zone.min.len = lsm_numeric_build(facts->min, facts->scale, (char *) zone.min.u.bytes);
-			zone.max.len = lsm_numeric_build(facts->max, facts->scale, (char *) zone.max.u.bytes);
+			zone.min.u.number = facts->min;
+			zone.max.u.number = facts->max;
 		}
+		else if (lsm_zone_is_number(order))
+			lsm_zone_of_numbers(&zone, order, column->type.typlen, column->ints, column->n);
+		else if (facts->scaled)
+			lsm_zone_of_scaled(&zone, facts->min, facts->max, facts->scale);
 		else if (order == LSM_ORDER_NUMERIC)
 			bounded = lsm_zone_add_numerics(&zone, facts->distinct);
 		else
@@ -574,13 +574,56 @@ lsm_zone_load_bound(const uint8 **p, uint8 order, LsmZoneBound *bound)
 }
 
 /*
+ * The zone of a column of a block that is there as bytes, if it has numbers.  rows: one for each
+ * row of the block, in room for as many numbers and marks.
+ */
+static bool
+lsm_zone_of_block(LsmBlock *block, int attnum, uint8 order, int16 typlen, const uint16 *rows,
+				  LsmNumbers *numbers, LsmZoneColumn *zone)
+{
+	int			n = lsm_block_rows(block);
+	int			some = 0;
+
+	if ((!lsm_zone_is_number(order) && order != LSM_ORDER_NUMERIC) ||
+		!lsm_block_numbers(block, attnum, rows, n, numbers))
+		return false;
+	for (int i = 0; i < n; i++)
+		if (!numbers->nulls || numbers->present[i])
+			numbers->values[some++] = numbers->values[i];
+	zone->flags = some < n ? LSM_ZONE_NULL : 0;
+	if (some == 0)
+		return true;
+	zone->flags |= LSM_ZONE_VALUE;
+	lsm_zone_of_numbers(zone, lsm_zone_is_number(order) ? order : LSM_ORDER_SIGNED, typlen,
+						numbers->values, some);
+	if (order == LSM_ORDER_NUMERIC)
+		lsm_zone_of_scaled(zone, zone->min.u.number, zone->max.u.number, numbers->scale);
+	return true;
+}
+
+/*
  * Put a zone of another segment with the same columns, found sound, into the open
- * one: for a block that is copied.  NULL: it has none.  loose: the zone is that of more blocks,
- * which may not be copied, so that no row has its bounds any more.
+ * one: for a block that is copied.  p: NULL if it has none.  block: NULL if the zone is that of
+ * this block alone, and its bounds are values of rows.  Else it may be looser than it would have
+ * to be, and stay so: where the block has numbers, their own bounds take its place.
  */
 void
-lsm_zone_copy(LsmZoneMap *map, const uint8 *p, const uint8 *end, bool loose)
+lsm_zone_copy(LsmZoneMap *map, const uint8 *p, const uint8 *end, LsmBlock *block)
 {
+	LsmNumbers	numbers;
+	uint16	   *rows = NULL;
+
+	if (block != NULL)
+	{
+		int			n = lsm_block_rows(block);
+
+		rows = palloc(n * sizeof(uint16));
+		for (int i = 0; i < n; i++)
+			rows[i] = i;
+		numbers.values = palloc(n * sizeof(int64));
+		numbers.present = palloc(n);
+	}
+
 	for (int i = 0; i < map->natts; i++)
 	{
 		LsmZoneColumn zone;
@@ -598,11 +641,20 @@ lsm_zone_copy(LsmZoneMap *map, const uint8 *p, const uint8 *end, bool loose)
 			}
 			(void) lsm_zone_skip(&p, end, map->orders[i], map->typlens[i]);
 			Assert(p == at);
-			if (loose)
+			if (block != NULL)
 				zone.flags |= LSM_ZONE_LOOSE;
 		}
+		if (block != NULL)
+			(void) lsm_zone_of_block(block, i + 1, map->orders[i], map->typlens[i], rows, &numbers,
+									 &zone);
 		lsm_zone_merge(map->orders[i], map->columns + (Size) (map->zones - 1) * map->natts + i,
 					   &zone);
+	}
+	if (block != NULL)
+	{
+		pfree(rows);
+		pfree(numbers.values);
+		pfree(numbers.present);
 	}
 }
 
