@@ -212,6 +212,83 @@ SELECT ce_do($$UPDATE num SET v = v + 1 WHERE id % 50 = 6$$);
 SELECT bool_and(same) AS same FROM ce_subqueries();
 SELECT * FROM ce_compare($$SELECT count(*) FROM num WHERE id <= 3000 AND v = (SELECT max(x) FROM none) AND s = (SELECT 's' || 1 / count(*)::int FROM none)$$);
 
+-- nor is a value computed that may be an error
+CREATE FUNCTION ce_prepared(am text, query text, arg int, OUT result text) LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config('search_path', 'ce_' || am || ', public', true);
+	EXECUTE 'PREPARE ce_plan(int) AS ' || query;
+	BEGIN
+		EXECUTE format('EXECUTE ce_plan(%s)', arg) INTO result;
+	EXCEPTION WHEN OTHERS THEN
+		result := SQLERRM;
+	END;
+	DEALLOCATE ce_plan;
+	PERFORM set_config('search_path', 'public', true);
+END $$;
+CREATE FUNCTION ce_values(VARIADIC args int[]) RETURNS TABLE (query text, arg int, result text, same bool) LANGUAGE sql AS $$
+	SELECT q, arg, r, r IS NOT DISTINCT FROM ce_prepared('heap', q, arg)
+	FROM unnest(ARRAY[
+		$q$SELECT count(*) FROM val WHERE v = 10 / $1$q$,
+		$q$SELECT count(*) FROM val WHERE id < 0 AND v = 10 / $1$q$,
+		$q$SELECT min(s) FROM (SELECT * FROM val WHERE id < 0 AND v = 10 / $1 OFFSET 0) q$q$,
+		$q$SELECT count(*) FROM val WHERE s LIKE '%x%' AND v = 10 / $1$q$,
+		$q$SELECT count(*) FROM val WHERE s LIKE '%x%' AND v = ANY (ARRAY[3, 10 / $1])$q$,
+		$q$SELECT count(*) FROM val WHERE s LIKE '%x%' AND v > 10 / $1 AND v < 100$q$,
+		$q$SELECT count(*) FROM val WHERE length(s) = 0 AND v = 10 / $1$q$,
+		$q$SELECT min(s) FROM (SELECT * FROM val WHERE length(s) = 2 AND v = 10 / $1 OFFSET 0) q$q$,
+		$q$SELECT count(*) FROM val WHERE length(s) = 0 AND s = ('s' || 10 / $1)$q$,
+		$q$SELECT count(*) FROM val WHERE d > 'infinity'::date AND d < date '2001-01-01' - (1000000 * (1 - $1)) * interval '1 year'$q$,
+		$q$SELECT count(*) FROM val WHERE d < timestamp '2001-01-01' - (1000000 * (1 - $1)) * interval '1 year'$q$,
+		$q$SELECT count(*) FROM val WHERE id < 0 AND v = current_setting('ce.unset' || $1)::int$q$,
+		$q$SELECT count(*) FILTER (WHERE v = 10 / $1) FROM val WHERE id < 0$q$,
+		$q$SELECT count(*) FILTER (WHERE id < 0 AND v = 10 / $1) FROM val$q$,
+		$q$SELECT count(*) FILTER (WHERE v = 10 / $1) FROM val$q$,
+		$q$SELECT string_agg(q::text, ' ' ORDER BY a) FROM (SELECT a, (SELECT count(*) FROM val WHERE id = k AND v = 10 / (a * $1)) FROM (VALUES (1, 5), (0, -7), (2, 8)) o(a, k)) q$q$,
+		$q$SELECT string_agg(q::text, ' ' ORDER BY a) FROM (SELECT a, (SELECT count(*) FROM val WHERE id = k AND v = 10 / a) FROM (VALUES (1, 5), (1 - $1, -7), (2, 5)) o(a, k)) q$q$])
+		WITH ORDINALITY x(q, n), unnest(args) arg, ce_prepared('lsm', q, arg) r ORDER BY n, arg;
+$$;
+SET plan_cache_mode = force_generic_plan;
+SELECT ce_do('CREATE TABLE val (id int, v int, s text, d date) WITH (autovacuum_enabled = off)');
+SELECT * FROM ce_values(0);
+SELECT ce_do($$INSERT INTO val SELECT i, i % 20, 's' || i % 100, date '2000-01-01' + i FROM generate_series(1, 3000) i$$);
+SELECT bool_and(same) AS same FROM ce_values(0, 1);
+SELECT count(*) AS flush FROM lsm_flush('ce_lsm.val');
+SELECT count(*) AS major FROM lsm_major_compact('ce_lsm.val');
+SELECT * FROM ce_values(0, 1);
+-- the value is there before a block is read
+CREATE FUNCTION ce_blocks(query text, arg int) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	PERFORM set_config('search_path', 'ce_lsm, public', true);
+	EXECUTE 'PREPARE ce_plan(int) AS ' || query;
+	FOR line IN EXECUTE format('EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) EXECUTE ce_plan(%s)', arg) LOOP
+		IF line LIKE '%LSM: blocks%' THEN
+			RETURN NEXT trim(line);
+		END IF;
+	END LOOP;
+	DEALLOCATE ce_plan;
+	PERFORM set_config('search_path', 'public', true);
+END $$;
+SELECT ce_blocks('SELECT * FROM val WHERE id < 10 / $1', 1);
+SELECT ce_blocks($$SELECT * FROM val WHERE length(s) = 2 AND d < date '1999-01-01' + $1 * interval '1 day'$$, 1);
+SELECT ce_blocks($$SELECT * FROM val WHERE d < now() - $1 * interval '100 years'$$, 1);
+-- rows that have changed, and such that are gone
+SELECT ce_do($$UPDATE val SET s = 'x' WHERE id % 50 = 6$$);
+SELECT bool_and(same) AS same FROM ce_values(0, 1);
+SELECT ce_do($$UPDATE val SET v = v + 1, s = 's' WHERE id % 50 = 6$$);
+SELECT bool_and(same) AS same FROM ce_values(0, 1);
+SELECT count(*) AS flush FROM lsm_flush('ce_lsm.val');
+SELECT bool_and(same) AS same FROM ce_values(0, 1);
+SELECT ce_do('DELETE FROM val WHERE id > 10');
+SELECT bool_and(same) AS same FROM ce_values(0, 1);
+SELECT ce_do('DELETE FROM val');
+SELECT bool_and(same) AS same FROM ce_values(0, 1);
+SELECT result FROM ce_values(0) LIMIT 1;
+SELECT count(*) AS flush FROM lsm_flush('ce_lsm.val');
+SELECT bool_and(same) AS same FROM ce_values(0, 1);
+RESET plan_cache_mode;
+
 SET client_min_messages = warning;
 DROP SCHEMA ce_lsm, ce_heap CASCADE;
 RESET client_min_messages;
@@ -220,3 +297,6 @@ DROP FUNCTION ce_do(text);
 DROP FUNCTION ce_in(text, text);
 DROP FUNCTION ce_compare(text[]);
 DROP FUNCTION ce_subqueries();
+DROP FUNCTION ce_prepared(text, text, int);
+DROP FUNCTION ce_values(int[]);
+DROP FUNCTION ce_blocks(text, int);

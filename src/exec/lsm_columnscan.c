@@ -40,7 +40,10 @@ lsm_columnscan_has_default(LsmColumnScan *cscan, AttrNumber attnum)
 	return TupleDescAttr(RelationGetDescr(cscan->rel), attnum - 1)->atthasmissing;
 }
 
-/* Add a condition; false: it is none that is looked at by column. */
+/*
+ * Add a condition; false: it is none that is looked at by column, or not only so: behind others,
+ * its value may be an error that no row asks for, and rows are looked at without it then.
+ */
 bool
 lsm_columnscan_add(LsmColumnScan *cscan, Expr *clause, Index varno, bool behind)
 {
@@ -51,8 +54,9 @@ lsm_columnscan_add(LsmColumnScan *cscan, Expr *clause, Index varno, bool behind)
 	if (lsm_columnscan_has_default(cscan, predicate->condition.attnum))
 		predicate->zones = false;
 	lsm_predicate_init(predicate, cscan->ps);
+	predicate->left = behind && predicate->risk != LSM_RISK_NONE;
 	cscan->predicates[cscan->npredicates++] = predicate;
-	return true;
+	return !predicate->left;
 }
 
 /* Columns of an expression will be asked for. */
@@ -192,6 +196,13 @@ lsm_columnscan_has_zones(LsmColumnScan *cscan)
 	return false;
 }
 
+/* Does its value wait to be computed?  One that is an error is for a row to ask for. */
+static inline bool
+lsm_columnscan_is_waiting(const LsmPredicate *predicate)
+{
+	return predicate->waits && !predicate->fails;
+}
+
 /*
  * The next condition whose value is to be computed before the zones of a segment are asked,
  * or NULL: the last one that waits for a value which zones need, or one before it, if no
@@ -205,14 +216,14 @@ lsm_columnscan_next_waiting(LsmColumnScan *cscan, const LsmManifestEntry *entry)
 	int			last = -1;
 
 	for (int i = 0; i < cscan->npredicates; i++)
-		if (cscan->predicates[i]->waits && cscan->predicates[i]->zones)
+		if (lsm_columnscan_is_waiting(cscan->predicates[i]) && cscan->predicates[i]->zones)
 			last = i;
 	if (last < 0)
 		return NULL;
 	bounds = lsm_segment_bounds_get(cscan->rel, ((LsmScan) cscan->scan)->table, entry);
 	for (int i = 0; i <= last && first == NULL; i++)
 	{
-		if (cscan->predicates[i]->waits)
+		if (lsm_columnscan_is_waiting(cscan->predicates[i]))
 			first = cscan->predicates[i];
 		else if (!lsm_predicate_may_match_any(cscan->predicates[i], bounds))
 			return NULL;
@@ -458,7 +469,8 @@ lsm_columnscan_examine(LsmColumnScan *cscan)
 	for (int i = 0; i < cscan->npredicates; i++)
 	{
 		/* what a bitmap stands for comes before all conditions */
-		if (cscan->predicates[i]->may_fail && cscan->wanted_qual != NULL && cscan->batch.recheck)
+		if (cscan->wanted_qual != NULL && cscan->batch.recheck &&
+			lsm_predicate_may_raise(cscan->predicates[i]))
 			cscan->recheck = true;
 		attnum = cscan->predicates[i]->condition.attnum;
 		if ((attnum > natts || !complete) && lsm_columnscan_has_default(cscan, attnum))
@@ -505,7 +517,7 @@ lsm_columnscan_count_taken(LsmColumnScan *cscan, int rows)
 }
 
 /*
- * Is it looked at for changed rows, too?  One that may fail only if no condition before it is
+ * Is it looked at for changed rows, too?  One that may raise an error only if no condition before it is
  * left to be looked at later: that could rule the row out.
  */
 static bool
@@ -513,21 +525,21 @@ lsm_columnscan_goes_first(LsmColumnScan *cscan, int predicate)
 {
 	if (!lsm_columnscan_untouched(cscan, predicate))
 		return false;
-	for (int i = 0; i < predicate && cscan->predicates[predicate]->may_fail; i++)
+	for (int i = 0; i < predicate && lsm_predicate_may_raise(cscan->predicates[predicate]); i++)
 		if (!lsm_columnscan_untouched(cscan, i))
 			return false;
 	return true;
 }
 
 /*
- * Apply, of those that go first, the ones that may fail, or the others.  The former are
- * looked at only for rows that the snapshot sees.
+ * Apply, of those that go first, the ones that may raise an error, or the others.  The former
+ * are looked at only for rows that the snapshot sees.
  */
 static int
-lsm_columnscan_apply_first(LsmColumnScan *cscan, bool may_fail, int left)
+lsm_columnscan_apply_first(LsmColumnScan *cscan, bool may_raise, int left)
 {
 	for (int i = 0; i < cscan->npredicates && left > 0; i++)
-		if (cscan->predicates[i]->may_fail == may_fail &&
+		if (lsm_predicate_may_raise(cscan->predicates[i]) == may_raise &&
 			!cscan->predicates[i]->joined && lsm_columnscan_goes_first(cscan, i))
 			left = lsm_columnscan_apply(cscan, cscan->predicates[i]);
 	return left;
@@ -566,7 +578,7 @@ lsm_columnscan_sift_changed(LsmColumnScan *cscan, const bool *looked)
 	return had;
 }
 
-/* The same conditions that may fail, for changed rows that the snapshot sees, and all others. */
+/* The same conditions that may raise an error, for changed rows that the snapshot sees, and all others. */
 static int
 lsm_columnscan_select_there(LsmColumnScan *cscan, int left)
 {
@@ -607,7 +619,7 @@ lsm_columnscan_select_changed(LsmColumnScan *cscan)
 	LsmBatchScan *batch = &cscan->batch;
 	int			left = batch->nseen + batch->nchanged;
 	int			changed = batch->nchanged;
-	bool		may_fail = false;
+	bool		may_raise = false;
 
 	for (int i = 0; i < batch->nchanged; i++)
 		batch->mask[batch->changed[i].row] = 1;
@@ -621,8 +633,8 @@ lsm_columnscan_select_changed(LsmColumnScan *cscan)
 		lsm_columnscan_count_taken(cscan, changed - batch->nchanged);
 	}
 	for (int i = 0; i < cscan->npredicates; i++)
-		may_fail |= cscan->predicates[i]->may_fail && lsm_columnscan_goes_first(cscan, i);
-	if (may_fail && batch->nchanged > 0)
+		may_raise |= lsm_predicate_may_raise(cscan->predicates[i]) && lsm_columnscan_goes_first(cscan, i);
+	if (may_raise && batch->nchanged > 0)
 		return lsm_columnscan_select_there(cscan, left);
 	return lsm_columnscan_apply_first(cscan, true, left);
 }

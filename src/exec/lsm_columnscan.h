@@ -117,13 +117,14 @@ struct LsmColumnScan
 /*
  * Begin to make one: conditions are added, then it is finished; the clauses' Vars
  * have that varno and the numbers of the table's columns.  One may be added in front of others
- * that come before it in the qual (behind), if it raises no errors.
+ * that come before it in the qual (behind), if it raises no errors; if it is added, but rows have
+ * to meet it behind those as well, the answer is false, too.
  */
 extern void lsm_columnscan_init(LsmColumnScan *cscan, PlanState *ps, Relation rel, int max);
 extern bool lsm_columnscan_add(LsmColumnScan *cscan, Expr *clause, Index varno, bool behind);
 extern void lsm_columnscan_ask(LsmColumnScan *cscan, Node *expr, Index varno);
 
-/* Running: start (which evaluates conditions' values but for subqueries), units, end or rescan. */
+/* Running: start (which evaluates conditions' values, but for those that wait), units, end or rescan. */
 extern void lsm_columnscan_start(LsmColumnScan *cscan);
 extern void lsm_columnscan_want(LsmColumnScan *cscan, PlanState *bitmap);
 extern bool lsm_columnscan_next_unit(LsmColumnScan *cscan);

@@ -30,6 +30,7 @@
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
+#include "lsm_numbers.h"
 #include "lsm_predicate.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -442,6 +443,7 @@ lsm_predicate_init(LsmPredicate *predicate, PlanState *parent)
 		return;
 	predicate->state = ExecInitExpr(predicate->expr, parent);
 	(void) lsm_predicate_params_walker((Node *) predicate->expr, &predicate->params);
+	predicate->risk = lsm_predicate_risk(predicate->expr);
 	predicate->context = AllocSetContextCreate(CurrentMemoryContext, "lsm predicate",
 											   ALLOCSET_SMALL_SIZES);
 }
@@ -768,6 +770,26 @@ lsm_predicate_asks_subquery(const LsmPredicate *predicate)
 	return false;
 }
 
+/* Evaluate it, if that raises no error. */
+static void
+lsm_predicate_try(LsmPredicate *predicate)
+{
+	MemoryContext caller = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		lsm_predicate_compute(predicate);
+	}
+	PG_CATCH();
+	{
+		lsm_predicate_forget_error(caller);
+		predicate->never = false;
+		predicate->waits = true;
+		predicate->fails = true;
+	}
+	PG_END_TRY();
+}
+
 void
 lsm_predicate_start(LsmPredicate *predicate, ExprContext *econtext)
 {
@@ -775,8 +797,13 @@ lsm_predicate_start(LsmPredicate *predicate, ExprContext *econtext)
 	predicate->zone.uid = 0;
 	predicate->segment = 0;
 	predicate->econtext = econtext;
-	predicate->waits = lsm_predicate_asks_subquery(predicate);
-	if (predicate->expr != NULL && !predicate->waits)
+	predicate->fails = false;
+	predicate->waits = predicate->risk == LSM_RISK_WAIT || lsm_predicate_asks_subquery(predicate);
+	if (predicate->expr == NULL || predicate->waits)
+		return;
+	if (predicate->risk == LSM_RISK_TRY)
+		lsm_predicate_try(predicate);
+	else
 		lsm_predicate_compute(predicate);
 }
 
@@ -975,6 +1002,8 @@ lsm_predicate_select(LsmPredicate *predicate, LsmBlock *block, uint8 *mask)
 	MemoryContext caller;
 	int			left;
 
+	if (predicate->waits && predicate->left)
+		return lsm_numbers_count(mask, lsm_block_rows(block));
 	if (predicate->waits)
 	{
 		if (memchr(mask, 1, lsm_block_rows(block)) == NULL)

@@ -33,6 +33,14 @@ typedef struct LsmPrefix
 	bool		fails;			/* a string that gets to its end is an error */
 } LsmPrefix;
 
+/* What computing a value may do. */
+typedef enum LsmRisk
+{
+	LSM_RISK_NONE,
+	LSM_RISK_TRY,				/* an error, which leaves nothing behind */
+	LSM_RISK_WAIT				/* any error */
+} LsmRisk;
+
 typedef struct LsmPredicate
 {
 	LsmCondition condition;		/* must be first */
@@ -54,10 +62,15 @@ typedef struct LsmPredicate
 	Oid			valtype;
 	ExprState  *state;
 	Bitmapset  *params;			/* of the plan, in expr */
+	LsmRisk		risk;			/* of expr */
+	bool		left;			/* while it waits, rows are left to those who
+								 * look at it by row */
 	/* set by lsm_predicate_start() */
 	ExprContext *econtext;
-	bool		waits;			/* its value is that of a subquery that has
-								 * not run yet */
+	bool		waits;			/* its value is not computed before it is
+								 * asked for: that of a subquery that has not
+								 * run yet, or one that may be an error */
+	bool		fails;			/* it is one */
 	/* set when the value has been computed */
 	bool		never;			/* no row meets it */
 	bool		joined;			/* another one's condition has it in also */
@@ -91,7 +104,8 @@ extern LsmPredicate *lsm_predicate_make(Expr *clause, Index varno);
 /*
  * Prepare the expression, then, at each scan, evaluate it.  Subqueries are not run for that
  * before the first row comes to the condition, or the caller wants the value; until then
- * zone maps tell nothing.
+ * zone maps tell nothing.  Nor are functions called that may raise an error, but for those
+ * that can be tried; if that fails, the first row that comes raises the error.
  */
 extern void lsm_predicate_init(LsmPredicate *predicate, PlanState *parent);
 extern void lsm_predicate_start(LsmPredicate *predicate, ExprContext *econtext);
@@ -102,6 +116,13 @@ extern void lsm_predicate_compute(LsmPredicate *predicate);
  * lsm_predicate_select() of the first of them does what those that are joined would do.
  */
 extern void lsm_predicates_join(LsmPredicate **predicates, int n);
+
+/* May it raise an error for some row, as things are? */
+static inline bool
+lsm_predicate_may_raise(const LsmPredicate *predicate)
+{
+	return predicate->may_fail || predicate->waits;
+}
 
 /* Clear the mask of rows that do not meet it; returns how many are left. */
 extern int	lsm_predicate_select(LsmPredicate *predicate, LsmBlock *block, uint8 *mask);
@@ -127,6 +148,11 @@ extern void lsm_predicate_get_prefix(Oid function, Datum value, LsmPrefix *prefi
 
 /* Where a string lies beside all that begin so: below 0, among them (0), above. */
 extern int	lsm_predicate_compare_prefix(const LsmPrefix *prefix, const char *bytes, Size len);
+
+/* ---- lsm_predicate_risk.c ---- */
+
+extern LsmRisk lsm_predicate_risk(Expr *expr);
+extern void lsm_predicate_forget_error(MemoryContext caller);
 
 /* ---- lsm_predicate_time.c ---- */
 
