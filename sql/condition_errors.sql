@@ -289,6 +289,53 @@ SELECT count(*) AS flush FROM lsm_flush('ce_lsm.val');
 SELECT bool_and(same) AS same FROM ce_values(0, 1);
 RESET plan_cache_mode;
 
+-- rows before the one that is an error are given out first
+CREATE FUNCTION ce_firsts() RETURNS TABLE (query text, result text, same bool) LANGUAGE sql AS $$
+	SELECT * FROM ce_compare(
+		$q$SELECT id FROM lim WHERE 'a1' ~ p LIMIT 1$q$,
+		$q$SELECT count(*) FROM (SELECT FROM lim WHERE 'a1' ~ p LIMIT 3) q$q$,
+		$q$SELECT count(*) FROM (SELECT FROM lim WHERE 'a1' ~ p LIMIT 700) q$q$,
+		$q$SELECT sum(id) FROM (SELECT id FROM lim WHERE id > 1 AND p ~ 'a' AND 'a1' ~ p LIMIT 700) q$q$,
+		$q$SELECT EXISTS (SELECT FROM lim WHERE 'a1' ~ p)$q$,
+		$q$SELECT EXISTS (SELECT FROM lim WHERE id > 3 AND 'a1' ~ p)$q$,
+		$q$SELECT id FROM lim WHERE id >= 3 AND 'a1' ~ p LIMIT 1$q$,
+		$q$SELECT id FROM lim WHERE id > 3 AND p <> '(' AND 'a1' ~ p LIMIT 1$q$,
+		$q$SELECT id FROM lim WHERE 'a1' ~ p AND id > 3 LIMIT 1$q$,
+		$q$SELECT id FROM lim WHERE 'a1' ~ p AND id IN (3, 5) LIMIT 1$q$,
+		$q$SELECT p FROM lim WHERE 'a1' ~ p AND 10 / (id - 4) <> 0 LIMIT 1$q$,
+		$q$SELECT id FROM lim WHERE id > 3 AND p LIKE 'b\' LIMIT 1$q$,
+		$q$SELECT id FROM lim WHERE p LIKE 'b\' LIMIT 1$q$,
+		$q$SELECT count(*) FROM lim WHERE 'a1' ~ p$q$);
+$$;
+SELECT ce_do('CREATE TABLE lim (id int, v int, p text) WITH (autovacuum_enabled = off)');
+SELECT ce_do($$INSERT INTO lim SELECT i, i, CASE WHEN i % 1000 = 4 THEN '(' ELSE 'a' END FROM generate_series(1, 3000) i$$);
+SELECT bool_and(same) AS same FROM ce_firsts();
+SELECT count(*) AS flush FROM lsm_flush('ce_lsm.lim');
+SELECT count(*) AS major FROM lsm_major_compact('ce_lsm.lim');
+SELECT * FROM ce_firsts();
+SELECT ce_do('CREATE INDEX lim_id ON lim (id)');
+SET enable_seqscan = off;
+SET enable_indexscan = off;
+SELECT bool_and(same) AS same FROM ce_firsts();
+RESET enable_seqscan;
+RESET enable_indexscan;
+SELECT ce_do('DROP INDEX lim_id');
+-- changed rows are in their places
+BEGIN;
+UPDATE ce_lsm.lim SET v = 0 WHERE id IN (2, 4, 5);
+SELECT left(result, 26) AS result FROM ce_firsts();
+ROLLBACK;
+-- a cursor
+SET search_path = ce_lsm, public;
+BEGIN;
+DECLARE ce_cursor SCROLL CURSOR FOR SELECT id FROM lim WHERE 'a1' ~ p;
+FETCH 3 FROM ce_cursor;
+FETCH BACKWARD 2 FROM ce_cursor;
+SAVEPOINT s;
+FETCH 3 FROM ce_cursor;
+ROLLBACK;
+RESET search_path;
+
 SET client_min_messages = warning;
 DROP SCHEMA ce_lsm, ce_heap CASCADE;
 RESET client_min_messages;
@@ -300,3 +347,4 @@ DROP FUNCTION ce_subqueries();
 DROP FUNCTION ce_prepared(text, text, int);
 DROP FUNCTION ce_values(int[]);
 DROP FUNCTION ce_blocks(text, int);
+DROP FUNCTION ce_firsts();

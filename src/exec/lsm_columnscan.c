@@ -54,6 +54,8 @@ lsm_columnscan_add(LsmColumnScan *cscan, Expr *clause, Index varno, bool behind)
 	if (lsm_columnscan_has_default(cscan, predicate->condition.attnum))
 		predicate->zones = false;
 	lsm_predicate_init(predicate, cscan->ps);
+	predicate->defers = cscan->one_by_one && predicate->may_fail &&
+		lsm_predicate_function_risk(predicate->function.fn_oid) == LSM_RISK_TRY;
 	predicate->left = behind && predicate->risk != LSM_RISK_NONE;
 	cscan->predicates[cscan->npredicates++] = predicate;
 	return !predicate->left;
@@ -483,14 +485,26 @@ lsm_columnscan_examine(LsmColumnScan *cscan)
 			cscan->simple = false;
 }
 
-/* Clear the mask of rows that do not meet a condition; returns how many are left. */
+/*
+ * Clear the mask of rows that do not meet a condition; returns how many are left.  If it raises
+ * an error for one of them, conditions are checked by row from there on, as rows are asked for.
+ */
 static int
 lsm_columnscan_apply(LsmColumnScan *cscan, LsmPredicate *predicate)
 {
 	LsmBatchScan *batch = &cscan->batch;
 
 	if (predicate->condition.attnum <= lsm_block_natts(batch->block))
-		return lsm_predicate_select(predicate, batch->block, batch->mask);
+	{
+		int			left = lsm_predicate_select(predicate, batch->block, batch->mask);
+
+		if (predicate->failed)
+		{
+			cscan->recheck = true;
+			cscan->simple = false;
+		}
+		return left;
+	}
 	if (predicate->condition.kind == LSM_COND_NULL)
 		return lsm_numbers_count(batch->mask, batch->nrows);
 	memset(batch->mask, 0, batch->nrows);
@@ -538,7 +552,7 @@ lsm_columnscan_goes_first(LsmColumnScan *cscan, int predicate)
 static int
 lsm_columnscan_apply_first(LsmColumnScan *cscan, bool may_raise, int left)
 {
-	for (int i = 0; i < cscan->npredicates && left > 0; i++)
+	for (int i = 0; i < cscan->npredicates && left > 0 && !cscan->recheck; i++)
 		if (lsm_predicate_may_raise(cscan->predicates[i]) == may_raise &&
 			!cscan->predicates[i]->joined && lsm_columnscan_goes_first(cscan, i))
 			left = lsm_columnscan_apply(cscan, cscan->predicates[i]);

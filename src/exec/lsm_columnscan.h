@@ -63,6 +63,7 @@ struct LsmColumnScan
 	 */
 	bool		(*beaten) (void *arg, LsmSegmentReader *reader, uint32 blockno);
 	bool		(*known) (void *arg, LsmSegmentReader *reader, uint32 blockno);
+	bool		one_by_one;		/* not all rows need be asked for */
 	bool		zones_asked;	/* what is known is about all of the zone */
 	bool		whole;			/* it will be read to its end */
 	void		(*take) (void *arg, LsmSegmentReader *reader, uint32 blockno, uint32 rows);

@@ -919,6 +919,28 @@ lsm_predicate_call(LsmPredicate *predicate, Datum left, Datum right)
 	return !call->isnull && DatumGetBool(result);
 }
 
+/* The same; an error of data is noted, and no more calls are made for the block. */
+static bool
+lsm_predicate_call_deferring(LsmPredicate *predicate, Datum left, Datum right)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	volatile bool result = true;
+
+	if (predicate->failed)
+		return true;
+	PG_TRY();
+	{
+		result = lsm_predicate_call(predicate, left, right);
+	}
+	PG_CATCH();
+	{
+		lsm_predicate_forget_error(caller);
+		predicate->failed = true;
+	}
+	PG_END_TRY();
+	return result;
+}
+
 static bool
 lsm_predicate_test_one(LsmPredicate *predicate, Datum column, Datum value)
 {
@@ -932,6 +954,9 @@ lsm_predicate_test_one(LsmPredicate *predicate, Datum column, Datum value)
 		if (predicate->prefix.all)
 			return true;
 	}
+	if (predicate->defers)
+		return predicate->swapped ? lsm_predicate_call_deferring(predicate, value, column) :
+			lsm_predicate_call_deferring(predicate, column, value);
 	if (predicate->swapped)
 		return lsm_predicate_call(predicate, value, column);
 	return lsm_predicate_call(predicate, column, value);
@@ -1002,6 +1027,7 @@ lsm_predicate_select(LsmPredicate *predicate, LsmBlock *block, uint8 *mask)
 	MemoryContext caller;
 	int			left;
 
+	predicate->failed = false;
 	if (predicate->waits && predicate->left)
 		return lsm_numbers_count(mask, lsm_block_rows(block));
 	if (predicate->waits)

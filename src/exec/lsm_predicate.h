@@ -65,6 +65,10 @@ typedef struct LsmPredicate
 	LsmRisk		risk;			/* of expr */
 	bool		left;			/* while it waits, rows are left to those who
 								 * look at it by row */
+	bool		defers;			/* errors of data are left to those who look
+								 * at it by row */
+	bool		failed;			/* there was one in the block: rows of which
+								 * it is not known are taken to meet it */
 	/* set by lsm_predicate_start() */
 	ExprContext *econtext;
 	bool		waits;			/* its value is not computed before it is
@@ -151,6 +155,7 @@ extern int	lsm_predicate_compare_prefix(const LsmPrefix *prefix, const char *byt
 
 /* ---- lsm_predicate_risk.c ---- */
 
+extern LsmRisk lsm_predicate_function_risk(Oid function);
 extern LsmRisk lsm_predicate_risk(Expr *expr);
 extern void lsm_predicate_forget_error(MemoryContext caller);
 

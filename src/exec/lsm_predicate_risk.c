@@ -7,6 +7,7 @@
  * want it before there is a row.  So it is tried where that does no harm if it fails: where
  * functions of the server only compute, an error of data (division by zero, a date out of
  * range) leaves nothing behind.  Others may hold resources, or have done something, and wait.
+ * Operators are called the same way for rows that may not be asked for, as by LIMIT.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,7 +22,7 @@
 #include "nodes/nodeFuncs.h"
 #include "utils/syscache.h"
 
-static LsmRisk
+LsmRisk
 lsm_predicate_function_risk(Oid function)
 {
 	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));

@@ -125,6 +125,7 @@ lsm_scannode_begin(CustomScanState *css, EState *estate, int eflags)
 
 	lsm_columnscan_init(&node->cscan, ps, css->ss.ss_currentRelation,
 						list_length(plan->custom_private));
+	node->cscan.one_by_one = true;
 	/* the target of CURRENT OF; that of an UPDATE asks for ctid */
 	node->cscan.names = !list_member_int(plan->custom_private, LSM_SCAN_NAMELESS);
 	if (css->ss.ss_ScanTupleSlot->tts_ops != &LsmSlotOps)
