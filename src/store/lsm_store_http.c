@@ -30,6 +30,11 @@
  *	  others wait in the order in which they came.  Bodies of answers are bounded.
  *	  Sockets count as files of the server (AcquireExternalFD).
  *
+ * TIME
+ *	  Who reads ahead takes what he has asked for when he comes to it, which may be
+ *	  much later: nobody drives curl meanwhile, and answers wait in sockets.  That is
+ *	  no time of the request's (lsm_http_pass_pause()).
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -59,6 +64,7 @@
 #endif
 
 #define LSM_HTTP_WAIT_MS		100
+#define LSM_HTTP_PAUSE_US		(LSM_HTTP_WAIT_MS * 1000)	/* who waits comes sooner */
 #define LSM_HTTP_POKE_US		200 /* what comes meanwhile has room in
 									 * sockets */
 #define LSM_HTTP_CONNECTIONS	64	/* kept alive, by backend */
@@ -68,6 +74,7 @@
 #define LSM_HTTP_LAST_DELAY_US	5000000
 #define LSM_HTTP_NO_RANGE		"The store does not answer with the range that was asked for."
 #define LSM_HTTP_IDLE			64	/* easy handles that are kept */
+#define LSM_HTTP_STALLED		1L	/* bytes a second */
 
 /* What curl has of a request. */
 typedef struct LsmHttpTransfer
@@ -420,8 +427,8 @@ lsm_http_set_store(CURL *easy, const LsmStoreOptions *options)
 	curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
 	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long) options->connect_timeout_ms);
 
-	/* Stalled: less than a byte a second, for so many seconds. */
-	curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
+	/* Stalled: less than so many bytes a second, for so many seconds. */
+	curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, LSM_HTTP_STALLED);
 	curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME,
 					 (long) Max((options->stall_timeout_ms + 999) / 1000, 1));
 }
@@ -485,6 +492,7 @@ lsm_http_start(LsmHttpRequest *request)
 	request->refused[0] = '\0';
 	request->etag[0] = '\0';
 	request->error.request_id[0] = '\0';
+	request->paused_us = 0;
 	if (!failed && transfer->easy != NULL)
 	{
 		lsm_http_set_store(transfer->easy, &store->options);
@@ -695,7 +703,10 @@ lsm_http_retry_delay(int attempts)
 	return span / 2 + (int64) (pg_prng_double(&pg_global_prng_state) * span);
 }
 
-/* Shall it be tried again?  Then it is told when. */
+/*
+ * Shall it be tried again?  Then it is told when.  One that was sent after a pause may have been
+ * refused for its signature, which was too old by then.
+ */
 static bool
 lsm_http_try_again(LsmHttpRequest *request)
 {
@@ -704,7 +715,8 @@ lsm_http_try_again(LsmHttpRequest *request)
 	int64		limit = request->first_us + (int64) store->options.request_timeout_ms * 1000;
 	int64		delay;
 
-	if (!lsm_store_transient(request->error.class))
+	if (!lsm_store_transient(request->error.class) &&
+		!(request->paused_us > 0 && request->error.class == LSM_STORE_PERMISSION))
 		return false;
 	delay = Max(lsm_http_retry_delay(request->error.attempts),
 				(int64) request->retry_after * 1000000);
@@ -822,17 +834,82 @@ lsm_http_end_late(void)
 	}
 }
 
+/* What is too slow, for all that curl has; 0: nothing is, and what was so far is forgotten. */
 static void
-lsm_http_perform(void)
+lsm_http_set_stalled(long bytes)
+{
+	dlist_iter	at;
+
+	dlist_foreach(at, &lsm_http_batches)
+	{
+		LsmHttpBatch *batch = dlist_container(LsmHttpBatch, node, at.cur);
+		dlist_iter	running;
+
+		dlist_foreach(running, &batch->running)
+		{
+			LsmHttpRequest *request = dlist_container(LsmHttpRequest, node, running.cur);
+
+			curl_easy_setopt(request->transfer->easy, CURLOPT_LOW_SPEED_LIMIT, bytes);
+		}
+	}
+}
+
+static void
+lsm_http_add_pause(LsmHttpRequest *request, int64 pause_us)
+{
+	/* one that has not been started gets its time then */
+	request->first_us += pause_us;
+	if (request->transfer == NULL)
+		return;
+	request->paused_us += pause_us;
+	curl_easy_setopt(request->transfer->easy, CURLOPT_CONNECTTIMEOUT_MS,
+					 (long) (request->batch->store->options.connect_timeout_ms +
+							 request->paused_us / 1000));
+}
+
+/*
+ * Has nobody driven curl for a while?  That is no time of those who are waited for; it is of
+ * batches that are detached.
+ */
+static bool
+lsm_http_pass_pause(void)
+{
+	int64		pause_us = lsm_store_clock_us() - lsm_http_driven_us;
+	dlist_iter	at;
+
+	if (pause_us < LSM_HTTP_PAUSE_US)
+		return false;
+	dlist_foreach(at, &lsm_http_batches)
+	{
+		LsmHttpBatch *batch = dlist_container(LsmHttpBatch, node, at.cur);
+		dlist_iter	it;
+
+		if (batch->owner == NULL)
+			continue;
+		dlist_foreach(it, &batch->waiting)
+			lsm_http_add_pause(dlist_container(LsmHttpRequest, node, it.cur), pause_us);
+		dlist_foreach(it, &batch->running)
+			lsm_http_add_pause(dlist_container(LsmHttpRequest, node, it.cur), pause_us);
+	}
+	return true;
+}
+
+static void
+lsm_http_perform(bool paused)
 {
 	sigset_t	saved;
 	int			running;
 
+	if (paused)
+		lsm_http_set_stalled(0);
 	lsm_http_enter(&saved);
 	curl_multi_perform(lsm_http_multi, &running);
 	lsm_http_leave(&saved);
+	if (paused)
+		lsm_http_set_stalled(LSM_HTTP_STALLED);
 	lsm_http_collect();
 	lsm_http_end_late();
+	lsm_http_driven_us = lsm_store_clock_us();
 }
 
 /* Free batches that nobody waits for, once their requests are over. */
@@ -856,6 +933,7 @@ lsm_http_drive(bool wait)
 {
 	int64		next_due;
 	int64		timeout_ms = LSM_HTTP_WAIT_MS;
+	bool		paused = lsm_http_pass_pause();
 
 	next_due = lsm_http_start_due();
 	if (wait)
@@ -866,9 +944,8 @@ lsm_http_drive(bool wait)
 		curl_multi_poll(lsm_http_multi, NULL, 0, (int) timeout_ms, NULL);
 		pgstat_report_wait_end();
 	}
-	lsm_http_perform();
+	lsm_http_perform(paused);
 	lsm_http_end_detached();
-	lsm_http_driven_us = lsm_store_clock_us();
 }
 
 /* ---- batches ---- */
@@ -1052,8 +1129,10 @@ lsm_http_detach(LsmHttpBatch *batch, int wait_ms)
 	batch->owner = NULL;
 	while (batch->unfinished > 0 && !InterruptPending && lsm_store_clock_us() < until)
 	{
+		bool		paused = lsm_http_pass_pause();
+
 		lsm_http_start_due();
-		lsm_http_perform();
+		lsm_http_perform(paused);
 		if (batch->unfinished > 0)
 			curl_multi_poll(lsm_http_multi, NULL, 0, 10, NULL);
 	}

@@ -54,8 +54,9 @@ typedef struct LsmHttpRequest
 	LsmHttpBatch *batch;
 	dlist_node	node;			/* in one of the batch's lists */
 	struct LsmHttpTransfer *transfer;	/* while curl has it */
-	int64		first_us;		/* when curl got it first */
+	int64		first_us;		/* when curl got it first, and later by pauses */
 	int64		start_us;		/* of this attempt */
+	int64		paused_us;		/* of it, while nobody drove curl */
 	int64		due_us;			/* not before */
 	char		payload_hash[LSM_SHA256_HEX];
 	size_t		received;		/* of this attempt */

@@ -21,6 +21,8 @@
  *	  lsm_test_store_reads(name, text, bigint[], int)	reads, of that many bytes
  *						each from those places on; how many were as they must be
  *	  lsm_test_store_begin(name, text, bigint, int)	begins reads and ends them
+ *	  lsm_test_store_pause(name, text, float8)	begins a read, does something else for so
+ *						many seconds, and goes on; was all as it must be?
  *	  lsm_test_store_put_failing(name, text, text)	puts an object, the source of which
  *						begins to read another one and raises an error
  *	  lsm_test_store_list(name, text)
@@ -56,6 +58,7 @@ PG_FUNCTION_INFO_V1(lsm_test_store_head);
 PG_FUNCTION_INFO_V1(lsm_test_store_verify);
 PG_FUNCTION_INFO_V1(lsm_test_store_reads);
 PG_FUNCTION_INFO_V1(lsm_test_store_begin);
+PG_FUNCTION_INFO_V1(lsm_test_store_pause);
 PG_FUNCTION_INFO_V1(lsm_test_store_put_failing);
 PG_FUNCTION_INFO_V1(lsm_test_store_list);
 PG_FUNCTION_INFO_V1(lsm_test_store_delete);
@@ -319,6 +322,26 @@ lsm_test_store_begin(PG_FUNCTION_ARGS)
 			if (slots[i].buffer[j] != 0x55)
 				elog(ERROR, "a read that was ended has written to its buffer");
 	PG_RETURN_INT32(other);
+}
+
+Datum
+lsm_test_store_pause(PG_FUNCTION_ARGS)
+{
+	LsmStoreReads *reads = lsm_store_reads_begin(lsm_test_store(fcinfo));
+	char		buffer[1000];
+	LsmStoreRead read = {.key = lsm_test_text(fcinfo, 1), .len = sizeof(buffer), .buffer = buffer};
+	bool		good = true;
+
+	lsm_store_reads_add(reads, &read);
+	if (lsm_store_reads_next(reads, false) != NULL)
+		elog(ERROR, "it has not been waited for");
+	pg_usleep((long) (PG_GETARG_FLOAT8(2) * 1000000));
+	if (lsm_store_reads_next(reads, true) != &read)
+		elog(ERROR, "it does not come back");
+	lsm_store_reads_end(reads);
+	for (int i = 0; i < (int) sizeof(buffer); i++)
+		good &= buffer[i] == lsm_test_byte(i);
+	PG_RETURN_BOOL(good);
 }
 
 /* A source that reads another object, and where to. */

@@ -24,7 +24,7 @@
 #	status:CODE[:NAME]	answers with that error
 #	lost				does it, and closes the connection instead of answering
 #	reset				closes the connection with a reset
-#	hang				never answers
+#	hang[:SECONDS]		never answers, and closes the connection after that
 #	slow:SECONDS		answers after that
 #	cut					sends half of the body
 #	stall				sends half of the body, and then nothing
@@ -356,7 +356,11 @@ sub answer
 		send_answer($client, 403, [], '');
 		return 0;
 	}
-	sleep 1000 if $kind eq 'hang';
+	if ($kind =~ /^hang(?::(.*))?$/)
+	{
+		select(undef, undef, undef, $1 // 1000);
+		return 0;
+	}
 	select(undef, undef, undef, $1) if $kind =~ /^slow:(.*)/;
 	if ($kind =~ /^gate:(\d+)$/)
 	{

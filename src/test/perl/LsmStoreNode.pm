@@ -61,6 +61,8 @@ CREATE FUNCTION lsm_test_store_reads(name, text, bigint[], int) RETURNS int
 	AS '$libdir/lsm' LANGUAGE C STRICT;
 CREATE FUNCTION lsm_test_store_begin(name, text, bigint, int) RETURNS int
 	AS '$libdir/lsm' LANGUAGE C STRICT;
+CREATE FUNCTION lsm_test_store_pause(name, text, float8) RETURNS bool
+	AS '$libdir/lsm' LANGUAGE C STRICT;
 CREATE FUNCTION lsm_test_store_put_failing(name, text, text) RETURNS void
 	AS '$libdir/lsm' LANGUAGE C STRICT;
 CREATE FUNCTION lsm_test_store_list(name, text, OUT key text, OUT bytes bigint,

@@ -224,6 +224,27 @@ $store->fault('GET .bkt/a', 'slow:0.6', 8);
 is(psql("SELECT lsm_test_store_reads('narrow', 'a', '{0,1000,2000,3000,4000,5000,6000,7000}', 1000)"),
 	8, 'slow reads one after the other take longer than one may');
 
+# Nor is it time of the request's when nobody waits for it: who has asked for more than he takes
+# does something else first.  Its answer may come after all timeouts, its connection may be
+# closed, or it is sent only then and its signature is too old; none of that is an error.
+psql("CREATE SERVER late FOREIGN DATA WRAPPER lsm_store OPTIONS (type 's3',
+		endpoint '" . $store->endpoint . "', bucket 'bkt', connect_timeout '3s', stall_timeout '3s', request_timeout '3s');
+	CREATE USER MAPPING FOR PUBLIC SERVER late OPTIONS (access_key_id 'x', secret_access_key 'y')");
+foreach my $case ([ 'slow:5', '0' ], [ 'hang:2', '[01]' ], [ 'status:403:RequestTimeTooSkewed', '1' ])
+{
+	my ($kind, $retries) = @$case;
+
+	psql('SELECT lsm_stat_reset()');
+	$store->fault('GET .bkt/a', $kind, 1);
+
+	# the first read leaves a connection for the second
+	is(psql("SELECT lsm_test_store_reads('late', 'large', '{0}', 1000), lsm_test_store_pause('late', 'a', 4)"),
+		'1|t', "a read with a pause: $kind");
+	like(psql(q{SELECT retries, errors FROM lsm_stat_store WHERE servername = 'late'}),
+		qr/^$retries\|0$/, 'which is tried again only if its answer is not to be had');
+}
+$store->fault('', undef);
+
 # What the source of an object was reading when it failed is not waited for, and written
 # nowhere, while the upload is given up.
 $store->fault('(GET .bkt/a|DELETE .bkt/failing)', 'slow:0.5', 2);
