@@ -238,19 +238,21 @@ lsm_orphans_tell_whose(LsmSweep *sweep)
 /* ---- what is needed ---- */
 
 /*
- * Mark what the entries of a table name, and the claims that follow from it.  True: its dependency
- * on the store has been noted, so that it must stay locked until that is committed, or who drops it
- * would not see that.
+ * Mark what the entries of a table name, and the claims that follow from it.  True: some name
+ * objects of this store.
  */
 static bool
 lsm_orphans_mark_table(LsmSweep *sweep, Relation rel)
 {
+	bool		in_use = lsm_table_in_use(rel);
+	LsmTable   *table;
 	LsmView    *view;
 	bool		here = false;
 
 	if (lsm_meta_peek(rel)->version < LSM_FORMAT_COLD)
 		return false;
-	view = lsm_view_get(rel, lsm_table_open(rel));
+	table = lsm_table_open(rel);
+	view = lsm_view_get(rel, table);
 	for (int i = 0; i < view->nentries; i++)
 	{
 		const LsmManifestEntry *entry = &view->entries[i];
@@ -265,7 +267,11 @@ lsm_orphans_mark_table(LsmSweep *sweep, Relation rel)
 		lsm_cold_key(entry, key);
 		lsm_orphans_enter(sweep, key)->named = true;
 	}
-	return here && sweep->by_worker && lsm_cold_note_segments(rel, sweep->serverid);
+
+	/* there may be more tables than one may use at a time */
+	if (!in_use)
+		lsm_table_unpin(table);
+	return here;
 }
 
 /* All tables of ours that may have cold segments. */
@@ -320,7 +326,9 @@ lsm_orphans_mark_tables(LsmSweep *sweep)
 		rel = try_relation_open(lfirst_oid(lc), NoLock);
 		if (rel != NULL)
 		{
-			noted = lsm_orphans_mark_table(sweep, rel);
+			/* who drops it is to see that it depends on the store: not before that is committed */
+			if (lsm_orphans_mark_table(sweep, rel) && sweep->by_worker)
+				noted = lsm_cold_note_segments(rel, sweep->serverid);
 			relation_close(rel, NoLock);
 		}
 		if (!noted)

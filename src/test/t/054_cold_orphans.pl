@@ -86,6 +86,10 @@ SELECT lsm_major_compact('u');
 });
 is(scalar @{ files() }, 2, 'an object for each table');
 is(psql(q{SELECT count(*) FROM lsm_store_orphans('cold')}), 0, 'both are needed');
+is( psql(q{BEGIN; SELECT count(*) FROM lsm_store_orphans('cold');
+		SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'lsm manifest'}),
+	"0\n0",
+	'and not in use any more by who has looked, nor kept in memory');
 
 # What compaction has replaced, and what a put has left.
 psql(
