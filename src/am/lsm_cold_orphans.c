@@ -15,8 +15,8 @@
  *	2. It waits for the puts that are under way in the database, but not for those
  *	   that begin meanwhile: each object that is listed and needed is named by now, and
  *	   what is not named never will be.  It reads the manifests of all tables, of
- *	   which no one may be locked by who drops, truncates or rewrites it: then the
- *	   sweep is given up.
+ *	   which no one may be locked by who drops, truncates or rewrites it, or be
+ *	   damaged: then the sweep is given up.
  *	3. What no entry names and the queue does not have goes to the queue, a table of
  *	   the extension, with the time and the end of WAL.
  *	4. What the queue has had for lsm.store_delete_delay, and all standbys and slots
@@ -72,6 +72,7 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/pg_lsn.h"
+#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
@@ -119,6 +120,7 @@ typedef struct LsmSweep
 	Oid			serverid;
 	uint64		server;			/* what entries call it */
 	bool		by_worker;
+	bool		unread;			/* some table could not be read */
 	HTAB	   *objects;		/* that it has */
 	HTAB	   *claims;			/* that it has, and that this database needs */
 } LsmSweep;
@@ -132,6 +134,7 @@ lsm_sweep_begin(Oid serverid, Oid userid)
 	sweep->store = lsm_store_open(serverid, userid);
 	sweep->serverid = serverid;
 	sweep->by_worker = false;
+	sweep->unread = false;
 	sweep->server = lsm_cold_name_hash(GetForeignServer(serverid)->servername);
 	sweep->claims = lsm_claims_create();
 	ctl.keysize = LSM_COLD_KEY_BYTES;
@@ -148,6 +151,39 @@ lsm_sweep_end(LsmSweep *sweep)
 	hash_destroy(sweep->objects);
 	hash_destroy(sweep->claims);
 	pfree(sweep);
+}
+
+/*
+ * Do something in a subtransaction.  Returns the error that it raises, but cancellation and the
+ * like are raised; NULL: it raises none.
+ */
+static ErrorData *
+lsm_orphans_try(void (*step) (void *arg), void *arg)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *volatile error = NULL;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(caller);
+	PG_TRY();
+	{
+		step(arg);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(caller);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		if (ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_OPERATOR_INTERVENTION)
+			ReThrowError(error);
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(caller);
+	CurrentResourceOwner = owner;
+	return error;
 }
 
 /* ---- what the store has ---- */
@@ -274,6 +310,43 @@ lsm_orphans_mark_table(LsmSweep *sweep, Relation rel)
 	return here;
 }
 
+typedef struct LsmOrphansMark
+{
+	LsmSweep   *sweep;
+	Relation	rel;
+	bool		here;			/* what lsm_orphans_mark_table() returns */
+} LsmOrphansMark;
+
+static void
+lsm_orphans_mark_step(void *arg)
+{
+	LsmOrphansMark *mark = arg;
+
+	mark->here = lsm_orphans_mark_table(mark->sweep, mark->rel);
+}
+
+/*
+ * The same where the table may be damaged, which is told: one bad table is not to keep from
+ * claiming what the others need.
+ */
+static bool
+lsm_orphans_try_table(LsmSweep *sweep, Relation rel)
+{
+	LsmOrphansMark mark = {sweep, rel, false};
+	ErrorData  *error = lsm_orphans_try(lsm_orphans_mark_step, &mark);
+
+	if (error == NULL)
+		return mark.here;
+	sweep->unread = true;
+	ereport(WARNING,
+			(errcode(error->sqlerrcode),
+			 errmsg("could not look at table \"%s\": %s", RelationGetRelationName(rel),
+					error->message),
+			 errdetail("No object of store \"%s\" is deleted.", lsm_store_name(sweep->store))));
+	FreeErrorData(error);
+	return false;
+}
+
 /* All tables of ours that may have cold segments. */
 static List *
 lsm_orphans_tables(void)
@@ -298,8 +371,8 @@ lsm_orphans_tables(void)
 
 /*
  * Mark what the tables of the database need, of which none is passed over but those that
- * are locked.  False: one is.  Locks are given back at once: no entry can come to name
- * an object that is there.
+ * are locked or cannot be read.  False: one is.  Locks are given back at once: no entry can
+ * come to name an object that is there.
  */
 static bool
 lsm_orphans_mark_tables(LsmSweep *sweep)
@@ -327,7 +400,7 @@ lsm_orphans_mark_tables(LsmSweep *sweep)
 		if (rel != NULL)
 		{
 			/* who drops it is to see that it depends on the store: not before that is committed */
-			if (lsm_orphans_mark_table(sweep, rel) && sweep->by_worker)
+			if (lsm_orphans_try_table(sweep, rel) && sweep->by_worker)
 				noted = lsm_cold_note_segments(rel, sweep->serverid);
 			relation_close(rel, NoLock);
 		}
@@ -335,7 +408,7 @@ lsm_orphans_mark_tables(LsmSweep *sweep)
 			UnlockRelationOid(lfirst_oid(lc), AccessShareLock);
 	}
 	PopActiveSnapshot();
-	return complete;
+	return complete && !sweep->unread;
 }
 
 /*
@@ -483,7 +556,7 @@ lsm_orphans_list_claims(LsmSweep *sweep)
 
 /*
  * Sweep a store, if it is still there, with the rights of its owner.  False: somebody does so,
- * or has a table locked, or nothing is ever to be deleted.
+ * or has a table locked, or one cannot be read, or nothing is ever to be deleted.
  */
 static bool
 lsm_orphans_sweep(Oid serverid)
@@ -581,14 +654,16 @@ lsm_orphans_check_unchanged(const char *function)
 				 errhint("Call it in a transaction of its own.")));
 }
 
-pg_noreturn static void
-lsm_orphans_raise_locked(void)
+/* Some table was passed over. */
+static void
+lsm_orphans_report_incomplete(const LsmSweep *sweep, int level)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+	ereport(level,
+			(errcode(sweep->unread ? ERRCODE_DATA_CORRUPTED : ERRCODE_LOCK_NOT_AVAILABLE),
 			 errmsg("could not look at all tables of the database"),
+			 sweep->unread ? errdetail("One of them cannot be read.") :
 			 errdetail("One of them is locked."),
-			 errhint("Try again later.")));
+			 sweep->unread ? errhint("Restore or drop it.") : errhint("Try again later.")));
 }
 
 /*
@@ -608,7 +683,7 @@ lsm_orphans_find(Oid serverid)
 	(void) lsm_cold_sweep_begin(true);
 	lsm_orphans_list(sweep, psprintf(UINT64_FORMAT "/", GetSystemIdentifier()));
 	if (!lsm_orphans_mark(sweep, NULL))
-		lsm_orphans_raise_locked();
+		lsm_orphans_report_incomplete(sweep, ERROR);
 	lsm_claims_list(sweep->claims, sweep->store);
 	lsm_orphans_list_adopted(sweep);
 	lsm_orphans_tell_whose(sweep);
@@ -729,8 +804,8 @@ lsm_orphans_wait_for_standbys(void)
 
 /*
  * lsm_store_remove_orphans(server, min_age): delete those that are removable and so
- * old, whatever the delay.  Returns how many.  ERROR if a table is locked, if the transaction
- * has changed something, or if a standby or slot stays behind.
+ * old, whatever the delay.  Returns how many.  ERROR if a table is locked or cannot be read, if
+ * the transaction has changed something, or if a standby or slot stays behind.
  */
 Datum
 lsm_store_remove_orphans_sql(PG_FUNCTION_ARGS)
@@ -782,10 +857,7 @@ lsm_store_claim_sql(PG_FUNCTION_ARGS)
 	sweep = lsm_sweep_begin(server->serverid, GetUserId());
 	(void) lsm_cold_sweep_begin(true);
 	if (!lsm_orphans_mark_tables(sweep))
-		ereport(WARNING,
-				(errmsg("could not look at all tables of the database"),
-				 errdetail("One of them is locked."),
-				 errhint("Try again later.")));
+		lsm_orphans_report_incomplete(sweep, WARNING);
 	(void) lsm_orphans_list_claims(sweep);
 	n = lsm_claims_put(sweep->claims, sweep->store);
 	lsm_sweep_end(sweep);
@@ -795,7 +867,7 @@ lsm_store_claim_sql(PG_FUNCTION_ARGS)
 /*
  * lsm_store_adopt(server, claimed): from now on delete what somebody has put who is no more,
  * by what its keys begin with.  Returns how many objects there are.  ERROR if a table is
- * locked, or if the transaction has changed something.
+ * locked or cannot be read, or if the transaction has changed something.
  */
 Datum
 lsm_store_adopt_sql(PG_FUNCTION_ARGS)
@@ -822,7 +894,7 @@ lsm_store_adopt_sql(PG_FUNCTION_ARGS)
 
 	/* what the old owner has claimed, for us as well, is void: so claim it first */
 	if (!lsm_orphans_mark_tables(sweep))
-		lsm_orphans_raise_locked();
+		lsm_orphans_report_incomplete(sweep, ERROR);
 	lsm_claims_list(sweep->claims, sweep->store);
 	(void) lsm_claims_put(sweep->claims, sweep->store);
 	LSM_STOP("adopt-claimed");

@@ -179,6 +179,31 @@ foreach my $why ('the delay is -1', 'a table is locked')
 $holder->query_safe('ROLLBACK');
 $holder->quit;
 
+# ---- a table that cannot be read keeps nobody from claiming what others need
+$primary->safe_psql('postgres', "CREATE TABLE damaged (id int) USING lsm; INSERT INTO damaged VALUES (1); SELECT lsm_flush('damaged')");
+my $damaged = $primary->data_dir . '/' . $primary->safe_psql('postgres', "SELECT pg_relation_filepath('damaged')");
+$primary->stop;
+open(my $file_of, '+<', $damaged) or die $!;
+binmode $file_of;
+print $file_of "\xff" x 8192;
+close $file_of;
+$primary->start;
+
+my $unread = qr/could not look at table "damaged": .*DETAIL:  No object of store "cold" is deleted\./s;
+$primary->safe_psql('postgres', q{SELECT lsm_store_remove_claim('cold', claim_key) FROM lsm_store_claims('cold')});
+my (undef, $claims, $warnings) = $primary->psql('postgres', q{SELECT lsm_store_claim('cold')});
+is($claims, 1, 'a claim is put, though a table is damaged');
+like($warnings, qr/WARNING:  $unread.*WARNING:  could not look at all tables .*One of them cannot be read/s, 'with a warning');
+$primary->safe_psql('postgres', q{SELECT lsm_store_remove_claim('cold', claim_key) FROM lsm_store_claims('cold')});
+$primary->set_workers(1);
+$primary->wait_until('postgres', q{SELECT count(*) = 1 FROM lsm_store_claims('cold')});
+$primary->set_workers(0);
+like(PostgreSQL::Test::Utils::slurp_file($primary->logfile), $unread, 'by workers, too');
+like($primary->error_of('postgres', "SELECT $_"), qr/XX001: could not look at all tables .*One of them cannot be read/, "$_ is refused")
+  foreach ("lsm_store_orphans('cold')", "lsm_store_remove_orphans('cold', '0')", "lsm_store_adopt('cold', '$claimed')");
+$primary->safe_psql('postgres', 'DROP TABLE damaged');
+is($primary->error_of('postgres', "SELECT lsm_store_orphans('cold')"), '', 'until it is dropped');
+
 # ---- rights
 $primary->safe_psql('postgres', 'CREATE ROLE r LOGIN');
 like($primary->error_of('postgres', "SET ROLE r; SELECT $_"),
