@@ -933,6 +933,10 @@ lsm_vacuum_run(Relation rel, VacuumParams *params, BufferAccessStrategy strategy
 
 	vacuum.oldest_xid = lsm_vacuum_oldest_xid(rel, vacuum.table,
 											  lsm_full_xid(vacuum.cutoffs.oldest_xmin));
+
+	/* a memtable that was empty for long may name an xid from before what is frozen */
+	if (lsm_full_xid(vacuum.cutoffs.relfrozenxid) <= lsm_full_xid(vacuum.cutoffs.oldest_xmin))
+		vacuum.oldest_xid = Max(vacuum.oldest_xid, lsm_full_xid(vacuum.cutoffs.relfrozenxid));
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_FINAL_CLEANUP);
 	visibilitymap_count(rel, &visible, NULL);
 	vacuum.xid_updated =

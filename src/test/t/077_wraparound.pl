@@ -471,6 +471,19 @@ vacuum_all('', '--no-truncate');
 advanced('idle_', 60_000_000, 'of idle tables after VACUUM there');
 open_sessions();
 work('after that');
+
+# An idle table gets a row while VACUUM runs, the first one for 3.7 billion xids.  (Key of the stop points: lsm_stop.c.)
+$node->safe_psql('postgres', 'VACUUM (FREEZE) idle_h, idle_t');
+$locker->query_safe('SELECT pg_advisory_lock(7107437);');
+$reader->query_safe("SET lsm.debug_stop = 'major-start:wait';");
+my $pid = $node->session_pid($reader);
+$node->start_query($reader, 'VACUUM (FREEZE) idle_t');
+$node->wait_blocked($pid);
+$main->query_safe('BEGIN; INSERT INTO idle_h VALUES (-1); INSERT INTO idle_t VALUES (-1); COMMIT;');
+$locker->query_safe('SELECT pg_advisory_unlock(7107437);');
+$node->finish_query($reader);
+$reader->query_safe("SET lsm.debug_stop = '';");
+advanced('idle_', 2_000, 'of an idle table that gets a row meanwhile');
 vacuum_all('', '--freeze');
 leave();
 both($main, 'UPDATE TWIN SET v = v + 1 WHERE id % 9 = 6');
