@@ -30,6 +30,7 @@ PG_FUNCTION_INFO_V1(lsm_stat_store_sql);
 #define LSM_STORE_CHECK_BYTES	4096
 #define LSM_STORE_CHECK_FIRST	1000	/* of the range that is read back */
 #define LSM_STORE_CHECK_LEN		100
+#define LSM_STORE_CHECK_GIVE_UP_MS	5000	/* to delete what an error has left */
 
 void
 lsm_store_init(void)
@@ -179,13 +180,58 @@ lsm_check_create(LsmStore *store)
 	return check;
 }
 
+/* Delete an object that a step which failed may have put, if that does not take long. */
+static void
+lsm_check_give_up(LsmStoreCheck *check)
+{
+	LsmStoreOptions *options = &check->store->options;
+	int			timeout_ms = options->request_timeout_ms;
+	char	   *detail;
+
+	options->request_timeout_ms = Min(timeout_ms, LSM_STORE_CHECK_GIVE_UP_MS);
+	PG_TRY();
+	{
+		(void) lsm_check_step(check, lsm_check_delete, &detail);
+	}
+	PG_FINALLY();
+	{
+		options->request_timeout_ms = timeout_ms;
+	}
+	PG_END_TRY();
+}
+
+/* Put, read and delete a small object; whatever fails or is cancelled, it does not stay. */
 void
 lsm_store_test(LsmStore *store)
 {
 	LsmStoreCheck *check = lsm_check_create(store);
+	MemoryContext old = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
 
-	(void) lsm_check_put(check);
-	(void) lsm_check_read(check);
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(old);
+	PG_TRY();
+	{
+		(void) lsm_check_put(check);
+		(void) lsm_check_read(check);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(old);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(old);
+		CurrentResourceOwner = owner;
+		lsm_check_give_up(check);
+		ReThrowError(error);
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(old);
+	CurrentResourceOwner = owner;
 	(void) lsm_check_delete(check);
 	pfree(check);
 }

@@ -69,6 +69,26 @@ like(
 	qr/could not put object .* of store "faulty".*AccessDenied/,
 	'a store without rights cannot be attached');
 
+# The test leaves no object when what follows the put fails, or is cancelled.
+my $tests = "$store->{dir}/objects/*check,*";
+$store->fault('GET', 'status:403:AccessDenied', 1);
+like(
+	$node->error_of('postgres', q{ALTER TABLE f SET (lsm.cold_store = 'faulty')}),
+	qr/could not .* object .* of store "faulty".*AccessDenied/,
+	'nor one that cannot be read');
+is(scalar(() = glob $tests), 0, 'the object of the test is deleted');
+my $altering = $node->session('postgres');
+my $altering_pid = $node->session_pid($altering);
+$store->requests('');
+$store->fault('GET', 'hang', 1);
+$node->start_query($altering, q{ALTER TABLE f SET (lsm.cold_store = 'faulty')});
+ok($store->wait_for('GET'), 'a test is under way');
+psql("SELECT pg_cancel_backend($altering_pid)");
+like(($node->finish_query($altering))[1], qr/canceling statement/, 'and cancelled');
+is(scalar(() = glob $tests), 0, 'its object is deleted, too');
+$altering->quit;
+$store->fault('PUT', 'status:403:AccessDenied', 1000);
+
 # Putting fails: the segment stays.
 like(
 	$node->error_of('postgres', q{SELECT lsm_major_compact('t')}),
