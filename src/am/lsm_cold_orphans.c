@@ -462,17 +462,46 @@ lsm_orphans_unnamed(LsmSweep *sweep, bool unclaimed)
 
 /* ---- deleting ---- */
 
-/* A crash must not bring back what has named them. */
+typedef struct LsmOrphansBatch
+{
+	LsmStore   *store;
+	const char **keys;
+	int			n;
+} LsmOrphansBatch;
+
+static void
+lsm_orphans_delete_step(void *arg)
+{
+	LsmOrphansBatch *batch = arg;
+
+	lsm_store_delete(batch->store, batch->keys, batch->n);
+}
+
+/*
+ * A crash must not bring back what has named them.  An object that the store does not let go is no
+ * reason to keep others, unless nothing can be had from the store; it is told at the end.
+ */
 static void
 lsm_orphans_delete(LsmStore *store, const char **keys, int n)
 {
+	ErrorData  *first_error = NULL;
+
 	XLogFlush(lsm_wal_nothing());
 	LSM_STOP("orphans-before-delete");
 	for (int i = 0; i < n; i += LSM_ORPHANS_BATCH)
 	{
+		LsmOrphansBatch batch = {store, keys + i, Min(n - i, LSM_ORPHANS_BATCH)};
+		ErrorData  *error;
+
 		CHECK_FOR_INTERRUPTS();
-		lsm_store_delete(store, keys + i, Min(n - i, LSM_ORPHANS_BATCH));
+		error = lsm_orphans_try(lsm_orphans_delete_step, &batch);
+		if (first_error == NULL)
+			first_error = error;
+		if (error != NULL && error->sqlerrcode == ERRCODE_CONNECTION_FAILURE)
+			break;
 	}
+	if (first_error != NULL)
+		ReThrowError(first_error);
 	LSM_STOP("orphans-after-delete");
 }
 

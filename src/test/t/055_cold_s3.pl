@@ -216,6 +216,35 @@ $node->set_workers(1);
 $node->wait_until('postgres', q{SELECT queue_length = 0 FROM lsm_stat_store WHERE servername = 'other'});
 $node->set_workers(0);
 ok(!-e $objects[0], 'until it can be deleted');
+
+# Objects that the store does not let go, two of three, keep no others.
+my ($place) = $objects[0] =~ /^(.*,)/;
+
+sub left_ok
+{
+	my ($expected, $name) = @_;
+	my @left;
+
+	for my $try (1 .. 1800)
+	{
+		@left = glob "$place*";
+		last if @left == $expected;
+		select(undef, undef, undef, 0.1);
+	}
+	is(scalar(@left), $expected, $name);
+	return;
+}
+
+LsmFaultStore::write_file(sprintf('%s%016x-%016x', $place, $_, $_ % 3), 'x') foreach 1 .. 300;
+$store->fault('DELETE .*[12]$', 'status:403:AccessDenied', 1000000);
+$node->set_workers(1);
+left_ok(200, 'objects beside such that must not be deleted');
+$node->wait_until('postgres',
+	q{SELECT last_error LIKE '%delete%AccessDenied%' FROM lsm_stat_store WHERE servername = 'other'});
+$store->fault('', undef);
+left_ok(0, 'which go when they may');
+$node->wait_until('postgres', q{SELECT queue_length = 0 FROM lsm_stat_store WHERE servername = 'other'});
+$node->set_workers(0);
 is(psql("ALTER SERVER other OPTIONS (SET $_); SELECT 1"), 1, "$_ is taken when all is back")
   foreach @moved;
 
