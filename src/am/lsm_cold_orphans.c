@@ -529,16 +529,42 @@ lsm_queue_run(const char *sql, int expected, Oid serverid, Datum array)
 }
 
 /*
- * Bring the queue up to date, and delete what is due.  Standbys that the server does
- * not know where they are count as having replayed nothing; who has told what WAL it has
- * written, but not what it has replayed, replays none (pg_receivewal).
+ * Delete what is due.  Standbys that the server does not know where they are count as having
+ * replayed nothing; who has told what WAL it has written, but not what it has replayed,
+ * replays none (pg_receivewal).
+ */
+static void
+lsm_queue_delete_due(void *arg)
+{
+	LsmSweep   *sweep = arg;
+	const char **keys;
+	int			n;
+
+	lsm_queue_run("DELETE FROM %s WHERE server = $1 AND object_key = ANY ($2) AND $4 >= 0 AND $3 IS NOT NULL "
+				  "AND since <= pg_catalog.clock_timestamp() - pg_catalog.make_interval(secs => $4) "
+				  "AND lsn <= ALL (SELECT coalesce(replay_lsn, '0/0') FROM pg_catalog.pg_stat_replication "
+				  "WHERE replay_lsn IS NOT NULL OR write_lsn IS NULL) "
+				  "AND lsn <= ALL (SELECT restart_lsn FROM pg_catalog.pg_replication_slots "
+				  "WHERE restart_lsn IS NOT NULL) RETURNING object_key",
+				  SPI_OK_DELETE_RETURNING, sweep->serverid,
+				  PointerGetDatum(lsm_orphans_unnamed(sweep, true)));
+	n = SPI_processed;
+	keys = palloc(Max(n, 1) * sizeof(char *));
+	for (int i = 0; i < n; i++)
+		keys[i] = SPI_getvalue(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1);
+	if (n > 0)
+		lsm_orphans_delete(sweep->store, keys, n);
+}
+
+/*
+ * Bring the queue up to date, and delete what is due.  If an object is refused, what has come to
+ * the queue stays there, and what has been deleted leaves it the next time.
  */
 static void
 lsm_queue_work(LsmSweep *sweep, Oid serverid)
 {
 	ArrayType  *unnamed = lsm_orphans_unnamed(sweep, false);
-	const char **keys;
-	int			n;
+	ErrorData  *error;
 
 	SPI_connect();
 	lsm_queue_run("DELETE FROM %s WHERE server = $1 AND object_key <> ALL ($2) AND ($3, $4) IS NOT NULL",
@@ -547,20 +573,13 @@ lsm_queue_work(LsmSweep *sweep, Oid serverid)
 				  "SELECT $1, k, pg_catalog.clock_timestamp(), $3 FROM pg_catalog.unnest($2) k "
 				  "WHERE $4 IS NOT NULL ON CONFLICT DO NOTHING",
 				  SPI_OK_INSERT, serverid, PointerGetDatum(unnamed));
-	lsm_queue_run("DELETE FROM %s WHERE server = $1 AND object_key = ANY ($2) AND $4 >= 0 AND $3 IS NOT NULL "
-				  "AND since <= pg_catalog.clock_timestamp() - pg_catalog.make_interval(secs => $4) "
-				  "AND lsn <= ALL (SELECT coalesce(replay_lsn, '0/0') FROM pg_catalog.pg_stat_replication "
-				  "WHERE replay_lsn IS NOT NULL OR write_lsn IS NULL) "
-				  "AND lsn <= ALL (SELECT restart_lsn FROM pg_catalog.pg_replication_slots "
-				  "WHERE restart_lsn IS NOT NULL) RETURNING object_key",
-				  SPI_OK_DELETE_RETURNING, serverid,
-				  PointerGetDatum(lsm_orphans_unnamed(sweep, true)));
-	n = SPI_processed;
-	keys = palloc(Max(n, 1) * sizeof(char *));
-	for (int i = 0; i < n; i++)
-		keys[i] = SPI_getvalue(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1);
-	if (n > 0)
-		lsm_orphans_delete(sweep->store, keys, n);
+	error = lsm_orphans_try(lsm_queue_delete_due, sweep);
+	if (error != NULL)
+		ereport(WARNING,
+				(errcode(error->sqlerrcode),
+				 errmsg("could not delete all objects of store \"%s\" that nothing needs: %s",
+						lsm_store_name(sweep->store), error->message),
+				 error->detail != NULL ? errdetail_internal("%s", error->detail) : 0));
 	SPI_finish();
 }
 

@@ -287,9 +287,13 @@ lsm_file_put(LsmStore *store, const char *key, LsmStoreSource *source)
 	pfree(path);
 }
 
+/* What cannot be removed is told when the others have been. */
 static void
 lsm_file_delete(LsmStore *store, const char *const *keys, int nkeys)
 {
+	char	   *failed = NULL;
+	int			failed_errno = 0;
+
 	for (int i = 0; i < nkeys; i++)
 	{
 		char	   *path = lsm_file_path(store, keys[i]);
@@ -305,11 +309,19 @@ lsm_file_delete(LsmStore *store, const char *const *keys, int nkeys)
 			lsm_file_sync_directory(store, parent);
 			pfree(parent);
 		}
-		else if (errno != ENOENT && errno != ENOTDIR)
-			lsm_file_raise(store, "remove", path);
+		else if (errno != ENOENT && errno != ENOTDIR && failed == NULL)
+		{
+			failed_errno = errno;
+			failed = pstrdup(path);
+		}
 		lsm_store_stat_count(store->serverid, LSM_STORE_DELETE, 0, 0,
 							 lsm_store_clock_us() - start, false);
 		pfree(path);
+	}
+	if (failed != NULL)
+	{
+		errno = failed_errno;
+		lsm_file_raise(store, "remove", failed);
 	}
 }
 

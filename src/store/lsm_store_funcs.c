@@ -149,12 +149,12 @@ lsm_check_step(LsmStoreCheck *check, LsmStoreStep step, char **detail)
 
 		MemoryContextSwitchTo(old);
 		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
 		category = ERRCODE_TO_CATEGORY(error->sqlerrcode);
 		if (category == ERRCODE_OPERATOR_INTERVENTION || category == ERRCODE_INTERNAL_ERROR ||
 			category == ERRCODE_INSUFFICIENT_RESOURCES)
-			PG_RE_THROW();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
+			ReThrowError(error);
 		*detail = error->detail == NULL ? error->message :
 			psprintf("%s: %s", error->message, error->detail);
 	}

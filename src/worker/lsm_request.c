@@ -521,23 +521,26 @@ lsm_slot_attach(int n, LsmWorkerSlot *slot)
 	return mine;
 }
 
-/* Those that wait for a turn may try; false: none does.  The lock is held exclusively. */
+/*
+ * Those that wait for a turn may try.  True: some are of other databases than that one.  The
+ * lock is held exclusively.
+ */
 static bool
-lsm_request_retry_turns(void)
+lsm_request_retry_turns(Oid dbid)
 {
 	HASH_SEQ_STATUS scan;
 	LsmRequest *request;
-	bool		any = false;
+	bool		others = false;
 
 	hash_seq_init(&scan, lsm_requests);
 	while ((request = hash_seq_search(&scan)) != NULL)
 		if (request->no_turn)
 		{
 			lsm_request_set(request, true, 0);
-			any = true;
+			others |= request->key.dbid != dbid;
 		}
 	lsm_launcher_wake();
-	return any;
+	return others;
 }
 
 /* The settings have changed: there may be more turns. */
@@ -545,7 +548,7 @@ void
 lsm_request_settings_changed(void)
 {
 	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
-	(void) lsm_request_retry_turns();
+	(void) lsm_request_retry_turns(InvalidOid);
 	LWLockRelease(&lsm_workers->lock);
 }
 
@@ -556,7 +559,7 @@ lsm_slot_pass_turn(LsmWorkerSlot *slot)
 	if (!slot->turn)
 		return false;
 	slot->turn = false;
-	return lsm_request_retry_turns();
+	return lsm_request_retry_turns(slot->dbid);
 }
 
 void
@@ -589,7 +592,7 @@ lsm_slot_take_turn(int n)
 	return may;
 }
 
-/* Give it back, if there is one.  True: others have waited for it. */
+/* Give it back, if there is one.  True: other databases have waited for it. */
 bool
 lsm_slot_give_turn(int n)
 {

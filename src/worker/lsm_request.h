@@ -67,7 +67,8 @@ typedef enum LsmAttempt
 	LSM_ATTEMPT_DONE,			/* nothing is left to do */
 	LSM_ATTEMPT_MORE,			/* more is to do; others come first */
 	LSM_ATTEMPT_LATER,			/* something may be to do in a while */
-	LSM_ATTEMPT_PASSED,			/* the same; others, who have waited for the turn, come first */
+	LSM_ATTEMPT_PASSED,			/* the same; other databases, which have waited
+								 * for the turn, come first */
 	LSM_ATTEMPT_NO_TURN,		/* for what takes long; when another has ended */
 	LSM_ATTEMPT_GAVE_WAY,		/* to someone who wants the table; or
 								 * cancelled */
@@ -81,8 +82,8 @@ typedef enum LsmAttempt
  */
 #define LSM_REQUEST_STORES	ForeignServerRelationId
 
-/* Who has passed a turn on gives others, of any database, that time to take it. */
-#define LSM_PASSED_MS		1000
+/* Who has passed a turn on gives other databases that time to take it. */
+#define LSM_PASSED_MS		500
 
 extern void lsm_request_stores(void);
 

@@ -91,7 +91,7 @@ static LsmAttempt lsm_worker_if_failed = LSM_ATTEMPT_FAILED;
 /* What errors and pg_stat_activity say of the present job. */
 static char lsm_worker_activity[NAMEDATALEN * 2 + 64];
 
-/* When it may have a turn again: others have waited for the one that it had. */
+/* When it may have a turn again: other databases have waited for the one that it had. */
 static TimestampTz lsm_worker_turn_after;
 
 /* ---- turns ---- */
@@ -109,7 +109,7 @@ lsm_worker_take_turn(LsmAttempt *outcome)
 	return lsm_slot_take_turn(lsm_my_slot);
 }
 
-/* It does so no more; true: others have waited for that. */
+/* It does so no more; true: other databases have waited for that. */
 static bool
 lsm_worker_give_turn(void)
 {
@@ -260,7 +260,7 @@ lsm_worker_run(Relation rel, const LsmPickDecision *decision)
 
 /*
  * Choose a job and run it, in a transaction.  Returns the job, or LSM_JOB_NONE and the
- * outcome; that is LSM_ATTEMPT_PASSED after a job that others have waited for.
+ * outcome; that is LSM_ATTEMPT_PASSED after a job that other databases have waited for.
  */
 static LsmJobKind
 lsm_worker_step(Oid relid, LsmAttempt *outcome)
@@ -312,7 +312,9 @@ lsm_worker_step(Oid relid, LsmAttempt *outcome)
 				lsm_cold_pass_stamps(rel);
 		}
 		lsm_worker_if_failed = LSM_ATTEMPT_FAILED;
-		if (lsm_worker_give_turn())
+
+		/* what was of no use rests as it would if nobody waited */
+		if (lsm_worker_give_turn() && (lsm_worker_spent & (1 << decision.kind)) == 0)
 			*outcome = LSM_ATTEMPT_PASSED;
 	}
 	lsm_worker_activity[0] = '\0';

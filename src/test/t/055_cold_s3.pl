@@ -241,6 +241,8 @@ $node->set_workers(1);
 left_ok(200, 'objects beside such that must not be deleted');
 $node->wait_until('postgres',
 	q{SELECT last_error LIKE '%delete%AccessDenied%' FROM lsm_stat_store WHERE servername = 'other'});
+LsmFaultStore::write_file(sprintf('%s%016x-%016x', $place, 301, 0), 'x');
+left_ok(200, 'nor one that comes meanwhile');
 $store->fault('', undef);
 left_ok(0, 'which go when they may');
 $node->wait_until('postgres', q{SELECT queue_length = 0 FROM lsm_stat_store WHERE servername = 'other'});
