@@ -285,6 +285,18 @@ SELECT bool_and(same) AS same FROM ce_values(0, 1);
 SELECT ce_do('DELETE FROM val');
 SELECT bool_and(same) AS same FROM ce_values(0, 1);
 SELECT result FROM ce_values(0) LIMIT 1;
+-- a column that blocks do not have
+SELECT ce_do('TRUNCATE val');
+SELECT ce_do('INSERT INTO val SELECT i, i, ''s'', date ''2000-01-01'' FROM generate_series(1, 100) i');
+SELECT lsm_flush('ce_lsm.val') IS NOT NULL AS flush;
+SELECT ce_do('ALTER TABLE val ADD w int');
+SELECT q AS query, ce_prepared('lsm', q, 0) AS result, ce_prepared('heap', q, 0) AS heap
+	FROM unnest(ARRAY[
+		'SELECT count(*) FROM val WHERE w = 10 / $1',
+		'SELECT count(*) FROM val WHERE id < 0 AND w = 10 / $1',
+		'SELECT count(*) FROM val WHERE length(s) = 1 AND w = 10 / $1',
+		'SELECT count(*) FILTER (WHERE w = 10 / $1) FROM val',
+		'SELECT count(*) FILTER (WHERE w = 10 / $1) FROM val WHERE id < 0']) q;
 SELECT count(*) AS flush FROM lsm_flush('ce_lsm.val');
 SELECT bool_and(same) AS same FROM ce_values(0, 1);
 RESET plan_cache_mode;

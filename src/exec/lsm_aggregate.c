@@ -810,7 +810,10 @@ lsm_aggregate_filter(LsmAggregates *aggregates, LsmAggregate *aggregate,
 		if (predicate->condition.attnum <= lsm_block_natts(rows->block))
 			(void) lsm_predicate_select(predicate, rows->block, aggregate->use);
 		else if (predicate->condition.kind != LSM_COND_NULL)
+		{
+			lsm_predicate_ask(predicate, aggregate->use, rows->rows);
 			memset(aggregate->use, 0, rows->rows);
+		}
 	}
 }
 

@@ -505,8 +505,9 @@ lsm_columnscan_apply(LsmColumnScan *cscan, LsmPredicate *predicate)
 		}
 		return left;
 	}
-	if (predicate->condition.kind == LSM_COND_NULL)
+	if (predicate->condition.kind == LSM_COND_NULL || (predicate->waits && predicate->left))
 		return lsm_numbers_count(batch->mask, batch->nrows);
+	lsm_predicate_ask(predicate, batch->mask, batch->nrows);
 	memset(batch->mask, 0, batch->nrows);
 	return 0;
 }

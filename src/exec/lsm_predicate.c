@@ -1021,6 +1021,13 @@ lsm_predicates_join(LsmPredicate **predicates, int n)
 	}
 }
 
+void
+lsm_predicate_ask(LsmPredicate *predicate, const uint8 *mask, int rows)
+{
+	if (predicate->waits && memchr(mask, 1, rows) != NULL)
+		lsm_predicate_compute(predicate);
+}
+
 int
 lsm_predicate_select(LsmPredicate *predicate, LsmBlock *block, uint8 *mask)
 {

@@ -128,6 +128,9 @@ lsm_predicate_may_raise(const LsmPredicate *predicate)
 	return predicate->may_fail || predicate->waits;
 }
 
+/* Rows come to it, if the mask has any, that have no value: its own may be an error. */
+extern void lsm_predicate_ask(LsmPredicate *predicate, const uint8 *mask, int rows);
+
 /* Clear the mask of rows that do not meet it; returns how many are left. */
 extern int	lsm_predicate_select(LsmPredicate *predicate, LsmBlock *block, uint8 *mask);
 

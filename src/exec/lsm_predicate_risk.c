@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/parallel.h"
 #include "access/transam.h"
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
@@ -21,6 +22,17 @@
 #include "lsm_predicate.h"
 #include "nodes/nodeFuncs.h"
 #include "utils/syscache.h"
+
+/* Does it call functions of the types that it is given (array_eq), which may be anybody's? */
+static bool
+lsm_predicate_calls_others(Form_pg_proc proc)
+{
+	for (int i = 0; i < proc->pronargs; i++)
+		if (IsPolymorphicType(proc->proargtypes.values[i]) ||
+			proc->proargtypes.values[i] == RECORDOID)
+			return true;
+	return false;
+}
 
 LsmRisk
 lsm_predicate_function_risk(Oid function)
@@ -34,6 +46,8 @@ lsm_predicate_function_risk(Oid function)
 	proc = (Form_pg_proc) GETSTRUCT(tuple);
 	if (proc->proleakproof)
 		risk = LSM_RISK_NONE;
+	else if (lsm_predicate_calls_others(proc))
+		risk = LSM_RISK_WAIT;
 	else if (function < FirstNormalObjectId && proc->prolang == INTERNALlanguageId &&
 			 !proc->prosecdef && heap_attisnull(tuple, Anum_pg_proc_proconfig, NULL))
 	{
@@ -120,12 +134,16 @@ lsm_predicate_risk(Expr *expr)
 	return risk;
 }
 
-/* In PG_CATCH(): forget an error of data, else throw it on.  Nothing but memory was taken. */
+/*
+ * In PG_CATCH(): forget an error of data, else throw it on.  Nothing but memory was taken.  Where
+ * there are parallel workers, it may be the error of one of these, which comes when the function
+ * looks at interrupts.
+ */
 void
 lsm_predicate_forget_error(MemoryContext caller)
 {
 	MemoryContextSwitchTo(caller);
-	if (ERRCODE_TO_CATEGORY(geterrcode()) != ERRCODE_DATA_EXCEPTION)
+	if (ERRCODE_TO_CATEGORY(geterrcode()) != ERRCODE_DATA_EXCEPTION || ParallelContextActive())
 		PG_RE_THROW();
 	FlushErrorState();
 }

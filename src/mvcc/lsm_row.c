@@ -541,7 +541,11 @@ lsm_judge_lock(LsmJudgement *judgement, const LsmRowHead *head, LsmXidState stat
 	lsm_judge_locker(judgement, head);
 	if (state == LSM_XID_RUNNING)
 	{
-		if (*locker == 0 && lsm_lock_modes_conflict(mode, LSM_REC_STRENGTH(head->info)))
+		/*
+		 * the oldest in the way: later ones of its transaction may end with it, or
+		 * have no xid of their own to wait for any more
+		 */
+		if (lsm_lock_modes_conflict(mode, LSM_REC_STRENGTH(head->info)))
 			*locker = head->xid;
 		judgement->lockers_below = true;
 		return;

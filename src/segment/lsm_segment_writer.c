@@ -319,7 +319,8 @@ lsm_segment_writer_copy_block(LsmSegmentWriter *writer, LsmSegmentReader *reader
 		elog(ERROR, "records of a segment are out of order");
 	old = MemoryContextSwitchTo(writer->context);
 
-	data = palloc(from->length);
+	data = palloc((Size) from->length + LSM_CODEC_SLACK);
+	memset(data + from->length, 0, LSM_CODEC_SLACK);
 	reader->source->read(reader->source, reader->offsets[blockno], from->length, data);
 	if (lsm_segment_crc(reader->source->uid, data, from->length) != from->crc)
 		lsm_segment_corrupt(reader->source, blockno, "The block has checksum %08X, expected %08X.",
