@@ -422,13 +422,14 @@ lsm_segment_writer_add_dead(LsmSegmentWriter *writer, LsmTid root)
 	writer->dead[writer->props.dead++] = root;
 }
 
+/* Of xids, and of TIDs. */
 static int
-lsm_writer_xid_cmp(const void *a, const void *b)
+lsm_writer_compare_numbers(const void *a, const void *b)
 {
-	uint64		x = *(const uint64 *) a;
-	uint64		y = *(const uint64 *) b;
+	uint64		left = *(const uint64 *) a;
+	uint64		right = *(const uint64 *) b;
 
-	return x < y ? -1 : x > y;
+	return left < right ? -1 : left > right;
 }
 
 static void
@@ -438,11 +439,12 @@ lsm_writer_sort_unresolved(LsmSegmentWriter *writer)
 
 	if (n < 2)
 		return;
-	qsort(writer->unresolved, n, sizeof(uint64), lsm_writer_xid_cmp);
-	writer->props.unresolved = qunique(writer->unresolved, n, sizeof(uint64), lsm_writer_xid_cmp);
+	qsort(writer->unresolved, n, sizeof(uint64), lsm_writer_compare_numbers);
+	writer->props.unresolved = qunique(writer->unresolved, n, sizeof(uint64),
+									   lsm_writer_compare_numbers);
 }
 
-/* Those that are there twice go when the array is full, which then is half empty, or twice as long. */
+/* Those that are there twice go when the array is full, which then is half empty, or made longer. */
 void
 lsm_segment_writer_add_unresolved(LsmSegmentWriter *writer, uint64 xid)
 {
@@ -528,15 +530,6 @@ lsm_writer_compare_forwards(const void *a, const void *b)
 {
 	LsmTid		left = ((const LsmForward *) a)->vtid;
 	LsmTid		right = ((const LsmForward *) b)->vtid;
-
-	return left < right ? -1 : left > right;
-}
-
-static int
-lsm_writer_compare_tids(const void *a, const void *b)
-{
-	LsmTid		left = *(const LsmTid *) a;
-	LsmTid		right = *(const LsmTid *) b;
 
 	return left < right ? -1 : left > right;
 }
@@ -634,7 +627,7 @@ lsm_writer_lists(LsmSegmentWriter *writer, StringInfo forward_index, StringInfo 
 	n = 0;
 	if (props->dead > 0)
 	{
-		qsort(writer->dead, props->dead, sizeof(LsmTid), lsm_writer_compare_tids);
+		qsort(writer->dead, props->dead, sizeof(LsmTid), lsm_writer_compare_numbers);
 		for (uint64 i = 0; i < props->dead; i++)
 		{
 			if (n == 0 || writer->dead[n - 1] != writer->dead[i])

@@ -12,7 +12,6 @@
 #include "lsm.h"
 
 #include "catalog/pg_foreign_server.h"
-
 #include "datatype/timestamp.h"
 
 #define LSM_MAX_WORKERS			16	/* the most that the setting allows */
@@ -66,9 +65,9 @@ typedef enum LsmAttempt
 {
 	LSM_ATTEMPT_DONE,			/* nothing is left to do */
 	LSM_ATTEMPT_MORE,			/* more is to do; others come first */
-	LSM_ATTEMPT_LATER,			/* something may be to do in a while */
 	LSM_ATTEMPT_PASSED,			/* the same; other databases, which have waited
 								 * for the turn, come first */
+	LSM_ATTEMPT_LATER,			/* something may be to do in a while */
 	LSM_ATTEMPT_NO_TURN,		/* for what takes long; when another has ended */
 	LSM_ATTEMPT_GAVE_WAY,		/* to someone who wants the table; or
 								 * cancelled */
@@ -82,10 +81,10 @@ typedef enum LsmAttempt
  */
 #define LSM_REQUEST_STORES	ForeignServerRelationId
 
+extern void lsm_request_stores(void);
+
 /* Who has passed a turn on gives other databases that time to take it. */
 #define LSM_PASSED_MS		500
-
-extern void lsm_request_stores(void);
 
 extern Oid	lsm_request_take(Oid dbid);
 extern void lsm_request_put_back(Oid dbid, Oid relid);
