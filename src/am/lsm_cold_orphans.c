@@ -64,6 +64,7 @@
 #include "lsm_cold_ddl.h"
 #include "lsm_cold_orphans.h"
 #include "lsm_stop.h"
+#include "lsm_try.h"
 #include "lsm_wal.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
@@ -72,7 +73,6 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/pg_lsn.h"
-#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
@@ -151,39 +151,6 @@ lsm_sweep_end(LsmSweep *sweep)
 	hash_destroy(sweep->objects);
 	hash_destroy(sweep->claims);
 	pfree(sweep);
-}
-
-/*
- * Do something in a subtransaction.  Returns the error that it raises, but cancellation and the
- * like are raised; NULL: it raises none.
- */
-static ErrorData *
-lsm_orphans_try(void (*step) (void *arg), void *arg)
-{
-	MemoryContext caller = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	ErrorData  *volatile error = NULL;
-
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(caller);
-	PG_TRY();
-	{
-		step(arg);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(caller);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		if (ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_OPERATOR_INTERVENTION)
-			ReThrowError(error);
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(caller);
-	CurrentResourceOwner = owner;
-	return error;
 }
 
 /* ---- what the store has ---- */
@@ -333,7 +300,7 @@ static bool
 lsm_orphans_try_table(LsmSweep *sweep, Relation rel)
 {
 	LsmOrphansMark mark = {sweep, rel, false};
-	ErrorData  *error = lsm_orphans_try(lsm_orphans_mark_step, &mark);
+	ErrorData  *error = lsm_try(lsm_orphans_mark_step, &mark);
 
 	if (error == NULL)
 		return mark.here;
@@ -494,7 +461,7 @@ lsm_orphans_delete(LsmStore *store, const char **keys, int n)
 		ErrorData  *error;
 
 		CHECK_FOR_INTERRUPTS();
-		error = lsm_orphans_try(lsm_orphans_delete_step, &batch);
+		error = lsm_try(lsm_orphans_delete_step, &batch);
 		if (first_error == NULL)
 			first_error = error;
 		if (error != NULL && error->sqlerrcode == ERRCODE_CONNECTION_FAILURE)
@@ -573,7 +540,7 @@ lsm_queue_work(LsmSweep *sweep, Oid serverid)
 				  "SELECT $1, k, pg_catalog.clock_timestamp(), $3 FROM pg_catalog.unnest($2) k "
 				  "WHERE $4 IS NOT NULL ON CONFLICT DO NOTHING",
 				  SPI_OK_INSERT, serverid, PointerGetDatum(unnamed));
-	error = lsm_orphans_try(lsm_queue_delete_due, sweep);
+	error = lsm_try(lsm_queue_delete_due, sweep);
 	if (error != NULL)
 		ereport(WARNING,
 				(errcode(error->sqlerrcode),

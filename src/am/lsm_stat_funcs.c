@@ -13,7 +13,6 @@
 #include "access/relation.h"
 #include "access/transam.h"
 #include "access/twophase.h"
-#include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
@@ -27,13 +26,13 @@
 #include "lsm_sharedcache.h"
 #include "lsm_stat.h"
 #include "lsm_store.h"
+#include "lsm_try.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/resowner.h"
 #include "utils/timestamp.h"
 #include "utils/xid8.h"
 
@@ -245,47 +244,44 @@ lsm_stat_measure(Relation rel, const LsmView *view, LsmStatSizes *sizes)
 	sizes->bottom_bytes = bottom * BLCKSZ;
 }
 
-/* Read metapage and manifest of a table that is locked; false: they are damaged, or gone. */
+/* A table that is locked, and what it is found to have. */
+typedef struct LsmStatStep
+{
+	Relation	rel;
+	LsmStatSizes *sizes;
+} LsmStatStep;
+
+static void
+lsm_stat_measure_step(void *arg)
+{
+	LsmStatStep *step = arg;
+	bool		in_use = lsm_table_in_use(step->rel);
+	LsmTable   *table = lsm_table_open(step->rel);
+
+	lsm_stat_measure(step->rel, lsm_view_get(step->rel, table), step->sizes);
+	if (!in_use)
+		lsm_table_unpin(table);
+}
+
+/*
+ * Read metapage and manifest of a table that is locked; false: they are damaged, or gone.  One
+ * bad table is not to hide the others.
+ */
 static bool
 lsm_stat_read_manifest(Relation rel, LsmStatSizes *sizes)
 {
-	MemoryContext caller = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	bool		in_use = lsm_table_in_use(rel);
-	bool		good = true;
+	LsmStatStep step = {rel, sizes};
+	ErrorData  *error = lsm_try(lsm_stat_measure_step, &step);
 
-	/* one bad table is not to hide the others */
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(caller);
-	PG_TRY();
-	{
-		LsmTable   *table = lsm_table_open(rel);
-
-		lsm_stat_measure(rel, lsm_view_get(rel, table), sizes);
-		if (!in_use)
-			lsm_table_unpin(table);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-
-		MemoryContextSwitchTo(caller);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED &&
-			error->sqlerrcode != ERRCODE_UNDEFINED_FILE &&
-			error->sqlerrcode != ERRCODE_IO_ERROR &&
-			error->sqlerrcode != ERRCODE_INSUFFICIENT_PRIVILEGE)
-			ReThrowError(error);
-		FreeErrorData(error);
-		good = false;
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(caller);
-	CurrentResourceOwner = owner;
-	return good;
+	if (error == NULL)
+		return true;
+	if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED &&
+		error->sqlerrcode != ERRCODE_UNDEFINED_FILE &&
+		error->sqlerrcode != ERRCODE_IO_ERROR &&
+		error->sqlerrcode != ERRCODE_INSUFFICIENT_PRIVILEGE)
+		ReThrowError(error);
+	FreeErrorData(error);
+	return false;
 }
 
 /* Has this session, on this server, a file to look at? */

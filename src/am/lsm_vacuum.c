@@ -32,7 +32,6 @@
 #include "access/multixact.h"
 #include "access/transam.h"
 #include "access/visibilitymap.h"
-#include "access/xact.h"
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "catalog/index.h"
@@ -47,6 +46,7 @@
 #include "lsm_options.h"
 #include "lsm_pick.h"
 #include "lsm_store.h"
+#include "lsm_try.h"
 #include "lsm_wal.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -55,9 +55,7 @@
 #include "storage/procarray.h"
 #include "storage/smgr.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 #include "utils/pg_rusage.h"
-#include "utils/resowner.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
@@ -448,62 +446,51 @@ lsm_vacuum_begin(LsmVacuum *vacuum, Relation rel, VacuumParams *params,
 /* A step of VACUUM that may need a store; decision: what lsm_vacuum_job() does. */
 typedef struct LsmVacuumStep
 {
+	LsmVacuum  *vacuum;
 	void		(*run) (LsmVacuum *vacuum, const LsmPickDecision *decision);
 	const LsmPickDecision *decision;
 	bool		moves;			/* any error is a warning, not only the store's */
 } LsmVacuumStep;
+
+static void
+lsm_vacuum_run_step(void *arg)
+{
+	LsmVacuumStep *step = arg;
+
+	step->run(step->vacuum, step->decision);
+}
 
 /*
  * Do a step.  That the store is away is no reason for VACUUM to fail.  False: it is, and
  * has been told; what the step had done by then remains.
  */
 static bool
-lsm_vacuum_step(LsmVacuum *vacuum, const LsmVacuumStep *step)
+lsm_vacuum_step(LsmVacuumStep *step)
 {
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
+	LsmVacuum  *vacuum = step->vacuum;
 	uint64		failures = lsm_store_failures;
-	volatile bool good = false;
+	ErrorData  *error;
 
 	if (!step->moves && lsm_view_get(vacuum->rel, vacuum->table)->meta.version < LSM_FORMAT_COLD)
 	{
-		step->run(vacuum, step->decision);
+		lsm_vacuum_run_step(step);
 		return true;
 	}
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		step->run(vacuum, step->decision);
-		ReleaseCurrentSubTransaction();
-		good = true;
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-		int			category;
-
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		category = ERRCODE_TO_CATEGORY(error->sqlerrcode);
-		if (category == ERRCODE_OPERATOR_INTERVENTION || category == ERRCODE_INTERNAL_ERROR ||
-			(!step->moves && lsm_store_failures == failures))
-			PG_RE_THROW();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		ereport(WARNING,
-				(errcode(error->sqlerrcode),
-				 step->moves ?
-				 errmsg("segments of table \"%s\" were not moved: %s",
-						RelationGetRelationName(vacuum->rel), error->message) :
-				 errmsg("segments of table \"%s\" were not merged: %s",
-						RelationGetRelationName(vacuum->rel), error->message),
-				 error->detail != NULL ? errdetail_internal("%s", error->detail) : 0));
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
-	return good;
+	error = lsm_try(lsm_vacuum_run_step, step);
+	if (error == NULL)
+		return true;
+	if (ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_INTERNAL_ERROR ||
+		(!step->moves && lsm_store_failures == failures))
+		ReThrowError(error);
+	ereport(WARNING,
+			(errcode(error->sqlerrcode),
+			 step->moves ?
+			 errmsg("segments of table \"%s\" were not moved: %s",
+					RelationGetRelationName(vacuum->rel), error->message) :
+			 errmsg("segments of table \"%s\" were not merged: %s",
+					RelationGetRelationName(vacuum->rel), error->message),
+			 error->detail != NULL ? errdetail_internal("%s", error->detail) : 0));
+	return false;
 }
 
 static void
@@ -537,7 +524,7 @@ lsm_vacuum_compact_worth(LsmVacuum *vacuum)
 	for (int i = 0; i < LSM_VACUUM_JOBS; i++)
 	{
 		LsmPickDecision decision;
-		LsmVacuumStep step = {.run = lsm_vacuum_job,.decision = &decision};
+		LsmVacuumStep step = {.vacuum = vacuum,.run = lsm_vacuum_job,.decision = &decision};
 		bool		done;
 
 		CHECK_FOR_INTERRUPTS();
@@ -550,7 +537,7 @@ lsm_vacuum_compact_worth(LsmVacuum *vacuum)
 				spent != 0 ? "the workers have them" : "compaction is not worth it yet";
 			return;
 		}
-		if (!lsm_vacuum_step(vacuum, &step))
+		if (!lsm_vacuum_step(&step))
 			vacuum->store_failed = true;
 		else if (!vacuum->came_to)
 			spent |= 1 << decision.kind;
@@ -562,10 +549,10 @@ lsm_vacuum_compact_worth(LsmVacuum *vacuum)
 static void
 lsm_vacuum_move(LsmVacuum *vacuum)
 {
-	LsmVacuumStep step = {.run = lsm_vacuum_move_all,.moves = true};
+	LsmVacuumStep step = {.vacuum = vacuum,.run = lsm_vacuum_move_all,.moves = true};
 
 	if (lsm_cold_count_misplaced(vacuum->rel, lsm_view_get(vacuum->rel, vacuum->table)) > 0)
-		(void) lsm_vacuum_step(vacuum, &step);
+		(void) lsm_vacuum_step(&step);
 }
 
 /*
@@ -575,11 +562,11 @@ lsm_vacuum_move(LsmVacuum *vacuum)
 static void
 lsm_vacuum_compact(LsmVacuum *vacuum)
 {
-	LsmVacuumStep step = {.run = lsm_vacuum_major};
+	LsmVacuumStep step = {.vacuum = vacuum,.run = lsm_vacuum_major};
 
 	if (AmAutoVacuumWorkerProcess() && !vacuum->cutoffs.aggressive)
 		lsm_vacuum_compact_worth(vacuum);
-	else if (!lsm_vacuum_step(vacuum, &step))
+	else if (!lsm_vacuum_step(&step))
 	{
 		vacuum->store_failed = true;
 		lsm_vacuum_compact_worth(vacuum);

@@ -14,7 +14,6 @@
 #include "access/genam.h"
 #include "access/relscan.h"
 #include "access/visibilitymap.h"
-#include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/index.h"
 #include "catalog/pg_am.h"
@@ -23,14 +22,13 @@
 #include "lsm_check.h"
 #include "lsm_coldvalue.h"
 #include "lsm_compact.h"
+#include "lsm_try.h"
 #include "miscadmin.h"
 #include "port/pg_crc32c.h"
 #include "nodes/execnodes.h"
 #include "storage/bufmgr.h"
 #include "storage/smgr.h"
 #include "utils/guc.h"
-#include "utils/memutils.h"
-#include "utils/resowner.h"
 
 /* Large values are read in pieces of so many bytes. */
 #define LSM_CHECK_PIECE			(32 * LSM_PAGE_PAYLOAD)
@@ -90,47 +88,42 @@ lsm_check_has_tid(const LsmTid *tids, uint64 n, LsmTid tid)
 	return n > 0 && bsearch(&tid, tids, n, sizeof(LsmTid), lsm_check_tid_cmp) != NULL;
 }
 
-/* Run a step in a subtransaction; an error in it is a problem. */
-static bool
-lsm_check_protected(LsmCheck *check, void (*step) (LsmCheck *, void *), void *arg)
+/* A step of the check. */
+typedef struct LsmCheckStep
 {
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	volatile bool good = true;
+	LsmCheck   *check;
+	void		(*run) (LsmCheck *check, void *arg);
+	void	   *arg;
+} LsmCheckStep;
 
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		step(check, arg);
-		ReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(context);
-		CurrentResourceOwner = owner;
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
+static void
+lsm_check_run(void *arg)
+{
+	LsmCheckStep *step = arg;
 
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(context);
-		CurrentResourceOwner = owner;
-		if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED &&
-			error->sqlerrcode != ERRCODE_INDEX_CORRUPTED &&
-			error->sqlerrcode != ERRCODE_UNDEFINED_FILE &&
-			error->sqlerrcode != ERRCODE_IO_ERROR)
-			ReThrowError(error);
-		if (error->detail != NULL)
-			lsm_check_problem(check, "%s: %s", error->message, error->detail);
-		else
-			lsm_check_problem(check, "%s", error->message);
-		FreeErrorData(error);
-		good = false;
-	}
-	PG_END_TRY();
-	return good;
+	step->run(step->check, step->arg);
+}
+
+/* Run a step; that it meets damage is a problem. */
+static bool
+lsm_check_protected(LsmCheck *check, void (*run) (LsmCheck *, void *), void *arg)
+{
+	LsmCheckStep step = {check, run, arg};
+	ErrorData  *error = lsm_try(lsm_check_run, &step);
+
+	if (error == NULL)
+		return true;
+	if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED &&
+		error->sqlerrcode != ERRCODE_INDEX_CORRUPTED &&
+		error->sqlerrcode != ERRCODE_UNDEFINED_FILE &&
+		error->sqlerrcode != ERRCODE_IO_ERROR)
+		ReThrowError(error);
+	if (error->detail != NULL)
+		lsm_check_problem(check, "%s: %s", error->message, error->detail);
+	else
+		lsm_check_problem(check, "%s", error->message);
+	FreeErrorData(error);
+	return false;
 }
 
 /* ---- pages ---- */

@@ -7,7 +7,6 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_authid.h"
 #include "fmgr.h"
@@ -15,12 +14,11 @@
 #include "funcapi.h"
 #include "lsm_store_cache.h"
 #include "lsm_store_http.h"
+#include "lsm_try.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
-#include "utils/memutils.h"
-#include "utils/resowner.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
@@ -123,45 +121,43 @@ lsm_check_put_row(ReturnSetInfo *rsinfo, const char *step, bool ok, const char *
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 
+/* A step of lsm_store_check(), and what it has told. */
+typedef struct LsmStoreCheckStep
+{
+	LsmStoreCheck *check;
+	LsmStoreStep run;
+	char	   *detail;
+} LsmStoreCheckStep;
+
+static void
+lsm_check_run(void *arg)
+{
+	LsmStoreCheckStep *step = arg;
+
+	step->detail = step->run(step->check);
+}
+
 /*
  * Do a step in a subtransaction, which ends what it has under way.  What fails becomes
  * the detail, but cancellation and the like are raised.
  */
 static bool
-lsm_check_step(LsmStoreCheck *check, LsmStoreStep step, char **detail)
+lsm_check_step(LsmStoreCheck *check, LsmStoreStep run, char **detail)
 {
-	MemoryContext old = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	volatile bool ok = false;
+	LsmStoreCheckStep step = {check, run, NULL};
+	ErrorData  *error = lsm_try(lsm_check_run, &step);
 
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(old);
-	PG_TRY();
+	if (error == NULL)
 	{
-		*detail = step(check);
-		ReleaseCurrentSubTransaction();
-		ok = true;
+		*detail = step.detail;
+		return true;
 	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-		int			category;
-
-		MemoryContextSwitchTo(old);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		category = ERRCODE_TO_CATEGORY(error->sqlerrcode);
-		if (category == ERRCODE_OPERATOR_INTERVENTION || category == ERRCODE_INTERNAL_ERROR ||
-			category == ERRCODE_INSUFFICIENT_RESOURCES)
-			ReThrowError(error);
-		*detail = error->detail == NULL ? error->message :
-			psprintf("%s: %s", error->message, error->detail);
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(old);
-	CurrentResourceOwner = owner;
-	return ok;
+	if (ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_INTERNAL_ERROR ||
+		ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_INSUFFICIENT_RESOURCES)
+		ReThrowError(error);
+	*detail = error->detail == NULL ? error->message :
+		psprintf("%s: %s", error->message, error->detail);
+	return false;
 }
 
 static LsmStoreCheck *
@@ -200,38 +196,25 @@ lsm_check_give_up(LsmStoreCheck *check)
 	PG_END_TRY();
 }
 
+static void
+lsm_check_put_and_read(void *arg)
+{
+	(void) lsm_check_put(arg);
+	(void) lsm_check_read(arg);
+}
+
 /* Put, read and delete a small object; whatever fails or is cancelled, it does not stay. */
 void
 lsm_store_test(LsmStore *store)
 {
 	LsmStoreCheck *check = lsm_check_create(store);
-	MemoryContext old = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *error = lsm_try_all(lsm_check_put_and_read, check);
 
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(old);
-	PG_TRY();
+	if (error != NULL)
 	{
-		(void) lsm_check_put(check);
-		(void) lsm_check_read(check);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-
-		MemoryContextSwitchTo(old);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(old);
-		CurrentResourceOwner = owner;
 		lsm_check_give_up(check);
 		ReThrowError(error);
 	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(old);
-	CurrentResourceOwner = owner;
 	(void) lsm_check_delete(check);
 	pfree(check);
 }

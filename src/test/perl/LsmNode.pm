@@ -105,6 +105,8 @@ use PostgreSQL::Test::Cluster ();
 
 our @ISA = ('PostgreSQL::Test::Cluster');
 
+my $initialized = 0;
+
 # A test needs Test::More as well as this module.
 sub import
 {
@@ -121,6 +123,10 @@ sub init
 	my ($self, %params) = @_;
 
 	$params{allows_streaming} = 1 unless $params{allows_streaming};
+
+	# Copies of INITDB_TEMPLATE have its system identifier; no two servers of a test may have
+	# the same, but those that one has made of the other.
+	$params{force_initdb} = 1 if $initialized++;
 	$self->SUPER::init(%params);
 
 	# Few buffers, so that pages are evicted and read again during a test.  No
