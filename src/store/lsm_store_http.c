@@ -153,10 +153,14 @@ lsm_http_open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *addr
 		return CURL_SOCKET_BAD;
 	}
 	if (!AcquireExternalFD())
+	{
+		request->socket_errno = errno;
 		return CURL_SOCKET_BAD;
+	}
 	fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 	if (fd < 0)
 	{
+		request->socket_errno = errno;
 		ReleaseExternalFD();
 		return CURL_SOCKET_BAD;
 	}
@@ -269,7 +273,7 @@ lsm_http_header(char *data, size_t size, size_t n, void *arg)
 {
 	LsmHttpRequest *request = arg;
 	size_t		len = size * n;
-	char		line[512];
+	char		line[1024];
 	const char *value;
 
 	while (len > 0 && (data[len - 1] == '\r' || data[len - 1] == '\n' || data[len - 1] == ' '))
@@ -289,7 +293,10 @@ lsm_http_header(char *data, size_t size, size_t n, void *arg)
 	else if ((value = lsm_http_header_value(line, "content-range")) != NULL)
 		request->has_range = lsm_http_parse_range(request, value);
 	else if ((value = lsm_http_header_value(line, "etag")) != NULL)
-		strlcpy(request->etag, value, sizeof(request->etag));
+	{
+		if (strlcpy(request->etag, value, sizeof(request->etag)) >= sizeof(request->etag))
+			request->etag[0] = '\0';
+	}
 	else if ((value = lsm_http_header_value(line, "x-amz-request-id")) != NULL)
 		strlcpy(request->error.request_id, value, sizeof(request->error.request_id));
 	else if ((value = lsm_http_header_value(line, "retry-after")) != NULL)
@@ -490,6 +497,7 @@ lsm_http_start(LsmHttpRequest *request)
 	request->retry_after = 0;
 	request->response_len = 0;
 	request->refused[0] = '\0';
+	request->socket_errno = 0;
 	request->etag[0] = '\0';
 	request->error.request_id[0] = '\0';
 	request->paused_us = 0;
@@ -660,6 +668,13 @@ lsm_http_judge_curl(LsmHttpRequest *request, CURLcode code)
 		snprintf(request->error.message, sizeof(request->error.message),
 				 "The name of the endpoint stands for address %s, which is not allowed.",
 				 request->refused);
+	}
+	else if (request->socket_errno != 0 && request->received == 0)
+	{
+		errno = request->socket_errno;
+		lsm_http_fail(request, LSM_STORE_NETWORK, "");
+		snprintf(request->error.message, sizeof(request->error.message),
+				 "There is no socket to be had: %m.");
 	}
 }
 

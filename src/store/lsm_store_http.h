@@ -48,7 +48,7 @@ typedef struct LsmHttpRequest
 	char	   *response;		/* ends in a zero byte */
 	size_t		response_len;
 	uint64		object_bytes;	/* of ranges: size of the object */
-	char		etag[128];
+	char		etag[512];		/* as it came; "": none, or longer */
 
 	/* private to lsm_store_http.c */
 	LsmHttpBatch *batch;
@@ -67,6 +67,7 @@ typedef struct LsmHttpRequest
 	uint64		range_last;
 	int			retry_after;	/* seconds; 0: not told */
 	char		refused[64];	/* address that must not be connected to */
+	int			socket_errno;	/* there was no socket to be had; 0: there was */
 	size_t		response_size;
 } LsmHttpRequest;
 

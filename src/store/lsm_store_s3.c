@@ -226,21 +226,52 @@ lsm_s3_send_part(LsmS3Upload *upload, LsmHttpBatch *batch, LsmS3Part *part, size
 	upload->pending++;
 }
 
+/* What is in it is the store's own affair, but it has to be told again in XML. */
+static bool
+lsm_s3_is_etag(const char *etag)
+{
+	for (const char *c = etag; *c != '\0'; c++)
+		if (*c <= ' ' || *c > '~')
+			return false;
+	return etag[0] != '\0';
+}
+
+static void
+lsm_s3_append_xml(StringInfo xml, const char *text)
+{
+	for (const char *c = text; *c != '\0'; c++)
+		switch (*c)
+		{
+			case '"':
+				appendStringInfoString(xml, "&quot;");
+				break;
+			case '&':
+				appendStringInfoString(xml, "&amp;");
+				break;
+			case '<':
+				appendStringInfoString(xml, "&lt;");
+				break;
+			case '>':
+				appendStringInfoString(xml, "&gt;");
+				break;
+			default:
+				appendStringInfoChar(xml, *c);
+		}
+}
+
 /* Take one part that has been sent; false: there is none yet, or none any more. */
 static bool
 lsm_s3_take_part(LsmS3Upload *upload, LsmHttpBatch *batch, bool wait)
 {
 	LsmHttpRequest *request = lsm_http_next(batch, wait);
 	LsmS3Part  *part;
-	size_t		len;
 
 	if (request == NULL)
 		return false;
 	part = request->arg;
 	if (request->error.class != LSM_STORE_OK)
 		lsm_s3_raise(request, upload->store, "put", upload->key);
-	len = strlen(request->etag);
-	if (len == 0 || strspn(request->etag, "\"-0123456789abcdefABCDEF") != len)
+	if (!lsm_s3_is_etag(request->etag))
 		lsm_s3_bad_answer(upload->store, "put", upload->key, "no ETag of a part");
 	upload->etags[part->number] = MemoryContextStrdup(lsm_http_context(batch), request->etag);
 	part->busy = false;
@@ -275,13 +306,7 @@ lsm_s3_complete_upload(LsmS3Upload *upload, LsmHttpBatch *batch, LsmStoreSource 
 	for (int i = 0; i < upload->nparts; i++)
 	{
 		appendStringInfo(&body, "<Part><PartNumber>%d</PartNumber><ETag>", i + 1);
-		for (const char *c = upload->etags[i]; *c != '\0'; c++)
-		{
-			if (*c == '"')
-				appendStringInfoString(&body, "&quot;");
-			else
-				appendStringInfoChar(&body, *c);
-		}
+		lsm_s3_append_xml(&body, upload->etags[i]);
 		appendStringInfoString(&body, "</ETag></Part>");
 	}
 	appendStringInfoString(&body, "</CompleteMultipartUpload>");
@@ -574,6 +599,7 @@ typedef struct LsmS3List
 	char	   *token;			/* of the next page, or NULL; of stores that
 								 * know signatures of version 2 only, the last
 								 * key */
+	bool		told;			/* whether there are more */
 	bool		truncated;
 	bool		begun;
 	const char *problem;
@@ -659,7 +685,10 @@ lsm_s3_list_element(void *arg, const char *path, const char *content)
 			list->entries[list->nentries++] = list->entry;
 	}
 	else if (strcmp(path, "IsTruncated") == 0)
+	{
 		list->truncated = strcmp(content, "true") == 0;
+		list->told = list->truncated || strcmp(content, "false") == 0;
+	}
 	else if (strcmp(path, "NextContinuationToken") == 0)
 		list->token = pstrdup(content);
 }
@@ -733,11 +762,14 @@ lsm_s3_list_page(LsmS3List *list)
 	list->at = 0;
 	list->token = NULL;
 	list->truncated = false;
+	list->told = false;
 	list->problem = NULL;
 	problem = request->response == NULL ? "nothing" :
 		lsm_xml_parse(request->response, request->response_len, lsm_s3_list_element, list);
 	if (problem != NULL)
 		list->problem = problem;
+	else if (list->problem == NULL && !list->told)
+		list->problem = "no list";	/* an error, say; it is not that there is nothing */
 	if (store->options.signature_v2)
 		list->token = list->truncated && list->nentries > 0 ?
 			pstrdup(list->entries[list->nentries - 1].key) : NULL;

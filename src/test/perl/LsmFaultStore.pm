@@ -412,6 +412,14 @@ sub answer
 	return send_answer($client, $status, $headers, $answer);
 }
 
+# Nobody but the store knows what an ETag means: some are hex, some long and in base64.
+sub part_etag
+{
+	my ($number) = @_;
+
+	return $number % 2 ? qq{"abc$number"} : sprintf('"%s/+<&>%d=="', 'Ab' x 120, $number);
+}
+
 sub do_request
 {
 	my ($self, $kind, $method, $target, $header, $body) = @_;
@@ -430,7 +438,7 @@ sub do_request
 	if ($method eq 'PUT' && $query{partNumber})
 	{
 		write_file("$self->{dir}/parts/$query{partNumber}", $body);
-		return (200, [qq{ETag: "abc$query{partNumber}"}], '');
+		return (200, ['ETag: ' . part_etag($query{partNumber})], '');
 	}
 	if ($method eq 'PUT' || $method eq 'POST')
 	{
@@ -438,9 +446,19 @@ sub do_request
 		  if $header->{'if-none-match'} && -f $file;
 		if ($method eq 'POST')
 		{
-			my @parts = map { "$self->{dir}/parts/$_" } $body =~ m{<PartNumber>(\d+)<}g;
+			my @told = $body =~ m{<Part><PartNumber>(\d+)</PartNumber><ETag>([^<>"]+)</ETag></Part>}g;
+			my %entities = (quot => '"', amp => '&', lt => '<', gt => '>');
+			my $wrong = 0;
+			my @parts;
 
+			while (my ($number, $etag) = splice(@told, 0, 2))
+			{
+				$etag =~ s/&(\w+);/$entities{$1}/g;
+				$wrong ||= $etag ne part_etag($number);
+				push @parts, "$self->{dir}/parts/$number";
+			}
 			return (404, [], error_body('NoSuchUpload')) if !@parts || grep { !-f } @parts;
+			return (400, [], error_body('InvalidPart')) if $wrong;
 			$body = join '', map { read_file($_) } @parts;
 			unlink glob "$self->{dir}/parts/*";
 		}

@@ -169,7 +169,9 @@ $store->fault('PUT .bkt/condition', 'status:501:NotImplemented', 1);
 like(psql("SELECT lsm_test_store_put('s', 'condition', 10)"), qr/^10 /, 'without conditions');
 
 # Answers that are no lists.
-foreach my $body ('', 'x', '<!DOCTYPE a>', '<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>',
+foreach my $body ('', 'x', '<!DOCTYPE a>', '<Error><Code>InternalError</Code></Error>',
+	'<html><body>Please wait</body></html>', '<ListBucketResult><Contents><Key>a</Key></Contents></ListBucketResult>',
+	'<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>',
 	'<ListBucketResult><Contents><Size>1</Size></Contents></ListBucketResult>',
 	'<ListBucketResult><Contents><Key>a%zz</Key></Contents></ListBucketResult>',
 	'<ListBucketResult><Contents><Key>other</Key></Contents></ListBucketResult>')
