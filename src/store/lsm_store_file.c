@@ -34,6 +34,9 @@
 /* One system call moves no more, so that interrupts are looked at in between. */
 #define LSM_FILE_PIECE			(1024 * 1024)
 
+/* Others may take away directories that have just been made, but not so often. */
+#define LSM_FILE_CREATE_TIMES	20
+
 /* What has not been written to for so long was left. */
 #define LSM_FILE_LEFT_SECONDS	3600
 
@@ -120,34 +123,43 @@ lsm_file_check(LsmStore *store, Oid userid)
 
 /* ---- writing ---- */
 
-/* Make the directories of a path below the store's own; lsm_file_sync_parents() makes them durable. */
-static void
-lsm_file_make_parents(LsmStore *store, char *path)
+/*
+ * Make the directories of a path below the store's own; lsm_file_sync_parents() makes them
+ * durable.  False: one has gone meanwhile, if again.
+ */
+static bool
+lsm_file_make_parents(LsmStore *store, char *path, bool again)
 {
 	char	   *slash = path + strlen(store->options.directory);
 
 	while ((slash = strchr(slash + 1, '/')) != NULL)
 	{
+		bool		made;
+
 		*slash = '\0';
-		if (MakePGDirectory(path) != 0 && errno != EEXIST)
+		made = MakePGDirectory(path) == 0 || errno == EEXIST;
+		if (!made && !(errno == ENOENT && again))
 			lsm_file_raise(store, "create", path);
 		*slash = '/';
+		if (!made)
+			return false;
 	}
+	return true;
 }
 
 /*
  * Make it durable what names a directory has.  A store that fails is no reason for a
  * PANIC, as it is with files of the server (fsync_fname()): who has put something will
- * not say that it is there.
+ * not say that it is there.  gone: one that is no more names nothing.
  */
 static void
-lsm_file_sync_directory(LsmStore *store, const char *path)
+lsm_file_sync_directory(LsmStore *store, const char *path, bool gone)
 {
 	int			fd = OpenTransientFile(path, O_RDONLY | PG_BINARY);
 	int			result;
 
 	/* one that we must not read is not ours */
-	if (fd < 0 && errno == EACCES)
+	if (fd < 0 && (errno == EACCES || (errno == ENOENT && gone)))
 		return;
 	if (fd < 0)
 		lsm_file_raise(store, "open", path);
@@ -175,7 +187,7 @@ lsm_file_sync_parents(LsmStore *store, const char *path)
 	do
 	{
 		get_parent_directory(parent);
-		lsm_file_sync_directory(store, parent);
+		lsm_file_sync_directory(store, parent, false);
 	} while (strlen(parent) > own);
 	pfree(parent);
 }
@@ -207,18 +219,40 @@ lsm_file_write(LsmStore *store, int fd, const char *path, const char *buffer, si
 	}
 }
 
+/*
+ * Make a new file, with its directories.  Those that are empty may go meanwhile
+ * (lsm_file_remove_parents()); then all is made again.
+ */
+static int
+lsm_file_create(LsmStore *store, char *path)
+{
+	for (int i = 1;; i++)
+	{
+		bool		again = i < LSM_FILE_CREATE_TIMES;
+		int			fd;
+
+		lsm_store_check();
+		if (!lsm_file_make_parents(store, path, again))
+			continue;
+		LSM_STOP("store-made-parents");
+		fd = OpenTransientFile(path, O_WRONLY | O_CREAT | O_EXCL | PG_BINARY);
+		if (fd >= 0)
+			return fd;
+		if (errno != ENOENT || !again)
+			lsm_file_raise(store, "create", path);
+	}
+}
+
 /* Write all of a source to a new file, and make it durable. */
 static void
-lsm_file_fill(LsmStore *store, const char *path, LsmStoreSource *source)
+lsm_file_fill(LsmStore *store, char *path, LsmStoreSource *source)
 {
-	int			fd = OpenTransientFile(path, O_WRONLY | O_CREAT | O_EXCL | PG_BINARY);
+	int			fd = lsm_file_create(store, path);
 	char	   *buffer = palloc(LSM_FILE_PIECE);
 	off_t		offset = 0;
 	size_t		len;
 	int			result;
 
-	if (fd < 0)
-		lsm_file_raise(store, "create", path);
 	do
 	{
 		len = lsm_store_source_fill(source, buffer, LSM_FILE_PIECE);
@@ -267,7 +301,6 @@ lsm_file_put(LsmStore *store, const char *key, LsmStoreSource *source)
 	char	   *temporary = lsm_file_temporary(path);
 	int64		start = lsm_store_clock_us();
 
-	lsm_file_make_parents(store, path);
 	PG_TRY();
 	{
 		lsm_file_fill(store, temporary, source);
@@ -285,6 +318,26 @@ lsm_file_put(LsmStore *store, const char *key, LsmStoreSource *source)
 						 false);
 	pfree(temporary);
 	pfree(path);
+}
+
+/*
+ * Remove the directories above a file that has gone, below the store's own, that have nothing in
+ * them any more.  Those of a table, a database, a token would stay for ever.  Who wants one of
+ * them meanwhile makes it again (lsm_file_create()).
+ */
+static void
+lsm_file_remove_parents(LsmStore *store, const char *path)
+{
+	size_t		own = strlen(store->options.directory);
+	char	   *parent = pstrdup(path);
+
+	for (;;)
+	{
+		get_parent_directory(parent);
+		if (strlen(parent) <= own || rmdir(parent) != 0)
+			break;
+	}
+	pfree(parent);
 }
 
 /* What cannot be removed is told when the others have been. */
@@ -306,8 +359,9 @@ lsm_file_delete(LsmStore *store, const char *const *keys, int nkeys)
 			parent = pstrdup(path);
 			get_parent_directory(parent);
 			LSM_STOP("store-before-sync");
-			lsm_file_sync_directory(store, parent);
+			lsm_file_sync_directory(store, parent, true);
 			pfree(parent);
+			lsm_file_remove_parents(store, path);
 		}
 		else if (errno != ENOENT && errno != ENOTDIR && failed == NULL)
 		{
@@ -563,9 +617,16 @@ lsm_file_list_next(void *state, LsmStoreListed *listed)
 		path = psprintf("%s/%s", level->path, entry->d_name);
 		key = psprintf("%s%s", level->key, entry->d_name);
 		len = Min(strlen(key), strlen(list->prefix));
-		if (strncmp(key, list->prefix, len) != 0 || lstat(path, &st) != 0)
+		if (strncmp(key, list->prefix, len) != 0)
 		{
-			/* Another prefix, or it has gone just now. */
+			pfree(path);
+			pfree(key);
+		}
+		else if (lstat(path, &st) != 0)
+		{
+			/* it has gone just now; but what cannot be looked at is not gone */
+			if (errno != ENOENT)
+				lsm_file_raise(list->store, "stat", path);
 			pfree(path);
 			pfree(key);
 		}

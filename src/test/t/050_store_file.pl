@@ -185,32 +185,60 @@ is( psql("SELECT step, ok, detail ~ 'Permission denied' FROM lsm_store_check('ro
 chmod 0755, $dir, "$dir/pre/fix";
 
 # A directory that goes away before what it names is made durable.  (The server's own files
-# would be a reason for a PANIC.)
+# would be a reason for a PANIC.)  What was deleted in it is gone in any case.
 psql("SELECT lsm_test_store_put('f', 'away/old', 9)");
-foreach my $call (["lsm_test_store_put('f', 'away/new', 9)", 'a put'],
-	["lsm_test_store_delete('f', '{away/old}')", 'a deletion'])
+foreach my $case ([ "lsm_test_store_put('f', 'away/new', 9)", qr/ERROR:  could not open file ".*away" of store "f": No such file/, 'a put fails' ],
+	[ "lsm_test_store_delete('f', '{away/old}')", qr/^$/, 'a deletion does not fail' ])
 {
+	my ($call, $expected, $label) = @$case;
 	my $session = $node->session('postgres');
 	my $pid = $node->session_pid($session);
 	my $lock = $node->session('postgres');
 
 	$lock->query_safe('SELECT pg_advisory_lock(7107437)');
 	$session->query_safe("SET lsm.debug_stop = 'store-before-sync:wait'");
-	$node->start_query($session, "SELECT $call->[0]");
+	$node->start_query($session, "SELECT $call");
 	$node->wait_blocked($pid);
 	rename "$dir/pre/fix/away", "$dir/gone-away" or die $!;
 	$lock->query_safe('SELECT pg_advisory_unlock(7107437)');
-	like(
-		($node->finish_query($session))[1],
-		qr/ERROR:  could not open file ".*away" of store "f": No such file/,
-		"$call->[1] fails when its directory has gone");
-	is($session->query_safe('SELECT 1'), 1, 'and only that');
+	like(($node->finish_query($session))[1], $expected, "$label when its directory has gone");
+	is($session->query_safe('SELECT 1'), 1, 'and the session goes on');
 	like(psql(q{SELECT last_error FROM lsm_stat_store WHERE servername = 'f'}),
 		qr/could not open file/, 'it is in the statistics');
 	rename "$dir/gone-away", "$dir/pre/fix/away" or die $!;
 	$_->quit foreach $session, $lock;
 }
 psql("SELECT lsm_test_store_delete('f', '{away/new}')");
+
+# Directories that have become empty go, but not the store's own; who wants one that has just
+# gone makes it again.
+psql("SELECT lsm_test_store_put('f', 'deep/er/$_', 9)") foreach (1, 2);
+psql("SELECT lsm_test_store_delete('f', '{deep/er/1}')");
+ok(-d "$dir/pre/fix/deep/er", 'a directory that names something stays');
+my $putting = $node->session('postgres');
+my $putting_pid = $node->session_pid($putting);
+my $gate = $node->session('postgres');
+$gate->query_safe('SELECT pg_advisory_lock(7107437)');
+$putting->query_safe("SET lsm.debug_stop = 'store-made-parents:wait'");
+$node->start_query($putting, "SELECT lsm_test_store_put('f', 'deep/er/3', 9)");
+$node->wait_blocked($putting_pid);
+psql("SELECT lsm_test_store_delete('f', '{deep/er/2}')");
+ok(!-d "$dir/pre/fix/deep", 'one that names nothing goes');
+$gate->query_safe('SELECT pg_advisory_unlock(7107437)');
+is(($node->finish_query($putting))[1], '', 'and is made again by who wants it');
+ok(-f "$dir/pre/fix/deep/er/3", 'for what is put there');
+$_->quit foreach $putting, $gate;
+psql("SELECT lsm_test_store_delete('f', '{deep/er/3}')");
+
+# What cannot be looked at is not taken for gone.
+psql("SELECT lsm_test_store_put('f', 'hidden/1', 9)");
+chmod 0444, "$dir/pre/fix/hidden";
+like(
+	$node->error_of('postgres', "SELECT * FROM lsm_test_store_list('f', 'hidden')"),
+	qr/^42501: could not stat file ".*hidden\/1" of store "f": Permission denied/,
+	'a list that would lack something is an error');
+chmod 0755, "$dir/pre/fix/hidden";
+psql("SELECT lsm_test_store_delete('f', '{hidden/1}')");
 
 # A limit on the size of files stands for a file system without room.
 SKIP:
