@@ -11,8 +11,9 @@
  *
  * The token is in a file of the data directory, lsm.owner, with what tells that
  * this is the directory for which it was made: system identifier, timeline, and
- * inode and time of change of PG_VERSION, a file that is written once, and of which
- * no copy has the same.  Where that does not fit there is a new token: after
+ * inode and time of birth of PG_VERSION, a file that is written once, and of which
+ * no copy has the same (where the file system knows no birth, the time of change; but that
+ * changes with owner and rights, too).  Where that does not fit there is a new token: after
  * promotion, point-in-time recovery, restoring a backup, pg_rewind, pg_upgrade, and
  * where the directory is only moved.  Then what was put before stays for ever,
  * which costs space and loses nothing.  (A clone of the block device cannot be
@@ -86,42 +87,54 @@ lsm_cold_shmem_startup(void)
 	LWLockRelease(AddinShmemInitLock);
 }
 
-/* The first line of the file, but for the token. */
+/*
+ * The first line of the file, as it is written now, or as it was by versions that did not look at
+ * births, and is where there is none.
+ */
 static char *
-lsm_owner_place(void)
+lsm_owner_place(bool births)
 {
-	struct stat st;
+	struct statx st;
+	bool		born;
 
-	if (stat("PG_VERSION", &st) != 0)
+	if (statx(AT_FDCWD, "PG_VERSION", 0, STATX_INO | STATX_CTIME | STATX_BTIME, &st) != 0)
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not stat file \"%s\": %m", "PG_VERSION")));
-	return psprintf("system " UINT64_FORMAT " timeline %u inode %llu changed %lld.%09ld",
+	born = births && (st.stx_mask & STATX_BTIME) != 0;
+	return psprintf("system " UINT64_FORMAT " timeline %u inode %llu %s %lld.%09ld",
 					GetSystemIdentifier(), GetWALInsertionTimeLine(),
-					(unsigned long long) st.st_ino, (long long) st.st_ctim.tv_sec,
-					(long) st.st_ctim.tv_nsec);
+					(unsigned long long) st.stx_ino, born ? "born" : "changed",
+					(long long) (born ? st.stx_btime.tv_sec : st.stx_ctime.tv_sec),
+					(long) (born ? st.stx_btime.tv_nsec : st.stx_ctime.tv_nsec));
 }
 
-/* Read the file; false: there is none, or it is not this directory's. */
+/*
+ * Read the file; false: there is none, or it is not this directory's.  The token that it has is
+ * *token then as well; 0: none.
+ */
 static bool
-lsm_owner_read(const char *place)
+lsm_owner_read(const char *place, uint64 *token)
 {
 	FILE	   *file = AllocateFile(LSM_OWNER_FILE, "r");
 	char		line[256];
-	unsigned long long token;
+	unsigned long long found = 0;
 	Oid			database;
 	uint32		times;
+	bool		ours;
 	bool		good;
 
+	*token = 0;
 	if (file == NULL && errno == ENOENT)
 		return false;
 	if (file == NULL)
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not open file \"%s\": %m", LSM_OWNER_FILE)));
-	good = fgets(line, sizeof(line), file) != NULL && strlen(line) == strlen(place) + 1 &&
-		strncmp(line, place, strlen(place)) == 0 &&
-		fgets(line, sizeof(line), file) != NULL && sscanf(line, "token %llx", &token) == 1;
+	good = fgets(line, sizeof(line), file) != NULL;
+	ours = good && strlen(line) == strlen(place) + 1 && strncmp(line, place, strlen(place)) == 0;
+	good = good && fgets(line, sizeof(line), file) != NULL &&
+		sscanf(line, "token %llx", &found) == 1;
 	lsm_owner->ncopied = 0;
 	while (good && fgets(line, sizeof(line), file) != NULL &&
 		   lsm_owner->ncopied < LSM_OWNER_COPIED)
@@ -131,9 +144,8 @@ lsm_owner_read(const char *place)
 		lsm_owner->copied[lsm_owner->ncopied++].times = times;
 	}
 	FreeFile(file);
-	if (good)
-		lsm_owner->token = token;
-	return good;
+	*token = found;
+	return good && ours;
 }
 
 /* Write the file anew, durably. */
@@ -163,19 +175,37 @@ static void
 lsm_owner_load(void)
 {
 	char	   *place;
+	char	   *older;
+	uint64		token;
 
 	if (lsm_owner->known)
 		return;
-	place = lsm_owner_place();
-	if (!lsm_owner_read(place))
+	place = lsm_owner_place(true);
+	older = lsm_owner_place(false);
+	if (lsm_owner_read(place, &token))
+		lsm_owner->token = token;
+	else if (lsm_owner_read(older, &token))
+	{
+		lsm_owner->token = token;
+		lsm_owner_write(place);
+	}
+	else
 	{
 		lsm_owner->ncopied = 0;
 		if (!pg_strong_random(&lsm_owner->token, sizeof(lsm_owner->token)))
 			elog(ERROR, "could not get random numbers");
 		lsm_owner_write(place);
+		if (token != 0)
+			ereport(LOG,
+					(errmsg("file \"%s\" was made for another data directory, or before promotion",
+							LSM_OWNER_FILE),
+					 errdetail("What has been put into stores under token %016llx is not deleted by this server; it goes on under token %016llx.",
+							   (unsigned long long) token, (unsigned long long) lsm_owner->token),
+					 errhint("If the other data directory is no more, call lsm_store_adopt().")));
 	}
 	lsm_owner->known = true;
 	pfree(place);
+	pfree(older);
 }
 
 static LsmOwnerCopied *
@@ -249,7 +279,7 @@ lsm_cold_owner_copied(Oid database)
 	}
 	copied->times++;
 	lsm_owner->known = false;	/* until it is written */
-	place = lsm_owner_place();
+	place = lsm_owner_place(true);
 	lsm_owner_write(place);
 	lsm_owner->known = true;
 	pfree(place);

@@ -185,22 +185,43 @@ lsm_store_add(Oid serverid, Oid userid)
 	return store;
 }
 
-LsmStore *
-lsm_store_open(Oid serverid, Oid userid)
+static LsmStore *
+lsm_store_open_checked(Oid serverid, Oid userid)
 {
-	AclResult	result;
+	AclResult	result = lsm_compat_server_usage(serverid, userid);
 	LsmStore   *store;
 
-	/* until it is open, each error is the store's: its options, its user mapping */
-	lsm_store_failures++;
-	result = lsm_compat_server_usage(serverid, userid);
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, OBJECT_FOREIGN_SERVER, GetForeignServer(serverid)->servername);
 	store = lsm_store_find(serverid, userid);
 	if (store == NULL)
 		store = lsm_store_add(serverid, userid);
 	store->ops->check(store, userid);
-	lsm_store_failures--;
+	return store;
+}
+
+LsmStore *
+lsm_store_open(Oid serverid, Oid userid)
+{
+	MemoryContext context = CurrentMemoryContext;
+	LsmStore   *volatile store = NULL;
+
+	/* until it is open, each error is the store's: its options, its user mapping */
+	PG_TRY();
+	{
+		store = lsm_store_open_checked(serverid, userid);
+	}
+	PG_CATCH();
+	{
+		MemoryContext errors = MemoryContextSwitchTo(context);
+		ErrorData  *error = CopyErrorData();
+
+		lsm_store_stat_error(serverid, error->message);
+		FreeErrorData(error);
+		MemoryContextSwitchTo(errors);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
 	return store;
 }
 

@@ -12,6 +12,7 @@
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "funcapi.h"
+#include "lsm_cold.h"
 #include "lsm_store_cache.h"
 #include "lsm_store_http.h"
 #include "lsm_try.h"
@@ -29,6 +30,7 @@ PG_FUNCTION_INFO_V1(lsm_stat_store_sql);
 #define LSM_STORE_CHECK_FIRST	1000	/* of the range that is read back */
 #define LSM_STORE_CHECK_LEN		100
 #define LSM_STORE_CHECK_GIVE_UP_MS	5000	/* to delete what an error has left */
+#define LSM_STORE_CHECK_CANCELLED_MS	100 /* the same of who is to end what he does */
 
 void
 lsm_store_init(void)
@@ -47,7 +49,7 @@ lsm_store_init(void)
 typedef struct LsmStoreCheck
 {
 	LsmStore   *store;
-	char		key[128];
+	char		key[LSM_COLD_KEY_BYTES];
 	char		bytes[LSM_STORE_CHECK_BYTES];
 	bool		put;			/* the object may be there */
 } LsmStoreCheck;
@@ -160,34 +162,58 @@ lsm_check_step(LsmStoreCheck *check, LsmStoreStep run, char **detail)
 	return false;
 }
 
+/*
+ * The object has a key like those of segments, of a table that there is not.  So what a process
+ * that ends in the middle leaves is one that nothing needs, and sweeps delete it; not before
+ * that, as this is a put to them.
+ */
 static LsmStoreCheck *
-lsm_check_create(LsmStore *store)
+lsm_check_begin(LsmStore *store)
 {
 	LsmStoreCheck *check = palloc0(sizeof(LsmStoreCheck));
-	uint8		random[16];
+	char		prefix[LSM_COLD_KEY_BYTES];
+	uint64		random;
 
 	check->store = store;
-	if (!pg_strong_random(random, sizeof(random)) ||
+	if (!pg_strong_random(&random, sizeof(random)) ||
 		!pg_strong_random(check->bytes, sizeof(check->bytes)))
 		elog(ERROR, "could not generate random bytes");
-	strlcpy(check->key, "check/", sizeof(check->key));
-	for (int i = 0; i < (int) sizeof(random); i++)
-		snprintf(check->key + 6 + 2 * i, 3, "%02x", random[i]);
+	lsm_cold_own_prefix(prefix);
+	snprintf(check->key, sizeof(check->key), "%s%016x/%016x-%016llx", prefix, 0, 0,
+			 (unsigned long long) random);
+	lsm_cold_put_begin();
 	return check;
+}
+
+static void
+lsm_check_end(LsmStoreCheck *check)
+{
+	lsm_cold_put_end();
+	pfree(check);
+}
+
+static char *
+lsm_check_give_up_step(LsmStoreCheck *check)
+{
+	const char *key = check->key;
+
+	lsm_store_delete(check->store, &key, 1);
+	return NULL;
 }
 
 /* Delete an object that a step which failed may have put, if that does not take long. */
 static void
-lsm_check_give_up(LsmStoreCheck *check)
+lsm_check_give_up(LsmStoreCheck *check, bool cancelled)
 {
 	LsmStoreOptions *options = &check->store->options;
 	int			timeout_ms = options->request_timeout_ms;
 	char	   *detail;
 
-	options->request_timeout_ms = Min(timeout_ms, LSM_STORE_CHECK_GIVE_UP_MS);
+	options->request_timeout_ms = Min(timeout_ms, cancelled ? LSM_STORE_CHECK_CANCELLED_MS :
+									  LSM_STORE_CHECK_GIVE_UP_MS);
 	PG_TRY();
 	{
-		(void) lsm_check_step(check, lsm_check_delete, &detail);
+		(void) lsm_check_step(check, lsm_check_give_up_step, &detail);
 	}
 	PG_FINALLY();
 	{
@@ -197,26 +223,28 @@ lsm_check_give_up(LsmStoreCheck *check)
 }
 
 static void
-lsm_check_put_and_read(void *arg)
+lsm_check_use(void *arg)
 {
 	(void) lsm_check_put(arg);
 	(void) lsm_check_read(arg);
+	(void) lsm_check_list(arg);
 }
 
-/* Put, read and delete a small object; whatever fails or is cancelled, it does not stay. */
+/* Put, read, list and delete a small object; whatever fails or is cancelled, it does not stay. */
 void
 lsm_store_test(LsmStore *store)
 {
-	LsmStoreCheck *check = lsm_check_create(store);
-	ErrorData  *error = lsm_try_all(lsm_check_put_and_read, check);
+	LsmStoreCheck *check = lsm_check_begin(store);
+	ErrorData  *error = lsm_try_all(lsm_check_use, check);
 
 	if (error != NULL)
 	{
-		lsm_check_give_up(check);
+		lsm_check_give_up(check, ERRCODE_TO_CATEGORY(error->sqlerrcode) ==
+						  ERRCODE_OPERATOR_INTERVENTION);
 		ReThrowError(error);
 	}
 	(void) lsm_check_delete(check);
-	pfree(check);
+	lsm_check_end(check);
 }
 
 /*
@@ -241,7 +269,7 @@ lsm_store_check_sql(PG_FUNCTION_ARGS)
 
 	PreventCommandDuringRecovery("lsm_store_check()");
 	InitMaterializedSRF(fcinfo, 0);
-	check = lsm_check_create(lsm_store_open(serverid, GetUserId()));
+	check = lsm_check_begin(lsm_store_open(serverid, GetUserId()));
 
 	for (int i = 0; i < (int) lengthof(steps) && ok; i++)
 	{
@@ -256,6 +284,7 @@ lsm_store_check_sql(PG_FUNCTION_ARGS)
 		if (ok)
 			lsm_check_put_row(rsinfo, "delete", deleted, detail);
 	}
+	lsm_check_end(check);
 	return (Datum) 0;
 }
 

@@ -288,7 +288,8 @@ $node->stop;
 my $noted = PostgreSQL::Test::Utils::tempdir() . '/noted';
 mkdir $noted or die $!;
 $node = LsmStoreNode->new('noted');
-$node->setup(conf => "autovacuum = off
+$node->setup(conf => "restart_after_crash = on
+autovacuum = off
 lsm.compaction_workers = 0
 lsm.compaction_naptime = 1
 lsm.store_delete_delay = 0
@@ -316,5 +317,65 @@ $node->set_workers(0);
 is(psql(q{SELECT count(*) FROM pg_depend WHERE refclassid = 'pg_foreign_server'::regclass AND classid = 'pg_class'::regclass}),
 	0, 'of which nothing is left');
 is($node->error_of('postgres', 'DROP SERVER cold'), '', 'the store can go');
+
+# Owner and rights of the files do not tell one data directory from another; the place does.
+sub token
+{
+	$node->restart;
+	return psql(q{SELECT split_part(detail, '/', 2) FROM lsm_store_check('cold') WHERE step = 'put'});
+}
+
+psql("CREATE SERVER cold FOREIGN DATA WRAPPER lsm_store OPTIONS (type 'file', directory '$noted')");
+my $token = token();
+my $owner_file = $node->data_dir . '/lsm.owner';
+my $version = $node->data_dir . '/PG_VERSION';
+my $owner = PostgreSQL::Test::Utils::slurp_file($owner_file);
+
+sub rewrite_owner
+{
+	my ($text) = @_;
+
+	open my $out, '>', $owner_file or die $!;
+	print $out $text;
+	close $out;
+	return;
+}
+
+SKIP:
+{
+	skip 'the file system does not know when files were born', 3 if $owner !~ /^system .* born /;
+	chmod 0640, $version or die $!;
+	chmod 0600, $version or die $!;
+	is(token(), $token, 'the token outlives a change of rights');
+	my ($seconds, $time) = split /\|/, `stat -c '%Z|%z' '$version'`;
+	my ($fraction) = $time =~ /(\.\d{9}) /;
+
+	rewrite_owner($owner =~ s/born \S+/changed $seconds$fraction/r);
+	is(token(), $token, 'and the form that the file had before births were looked at');
+	like(PostgreSQL::Test::Utils::slurp_file($owner_file), qr/^system .* born /, 'which it has no more');
+}
+rewrite_owner($owner =~ s/inode \d+/inode 1/r);
+isnt(token(), $token, 'a copy of the directory has another one');
+like(
+	PostgreSQL::Test::Utils::slurp_file($node->logfile),
+	qr/LOG:  file "lsm.owner" was made for another data directory.*\n.*DETAIL:  .*under token $token is not deleted/,
+	'and the log tells');
+
+# What a process that ends in the middle of a test leaves in the store is nothing that anybody needs.
+is(psql('SELECT count(*) FROM lsm_store_orphans($$cold$$)'), 0, 'tests leave nothing');
+$node->psql_until_crash('postgres', q{SET lsm.debug_stop = 'store-put-before-verify:crash'; SELECT lsm_store_check('cold')});
+is(psql('SELECT count(*) FROM lsm_store_orphans($$cold$$) WHERE removable'), 1, 'but if they are not ended');
+$node->set_workers(1);
+$node->wait_until('postgres', 'SELECT count(*) = 0 FROM lsm_store_orphans($$cold$$)');
+pass('workers delete that');
+$node->set_workers(0);
+
+# That a store cannot be opened is told where all its errors are.
+psql(q{CREATE ROLE regress_lsm_owner; GRANT USAGE ON FOREIGN SERVER cold TO regress_lsm_owner; ALTER SERVER cold OWNER TO regress_lsm_owner; SELECT lsm_stat_reset()});
+like(
+	$node->error_of('postgres', q{SET ROLE regress_lsm_owner; SELECT lsm_store_orphans('cold')}),
+	qr/permission denied to use store "cold"/,
+	'who may not use a store cannot look at it');
+is(psql(q{SELECT errors, last_error FROM lsm_stat_store}), '1|permission denied to use store "cold"', 'which is in the statistics');
 $node->stop;
 done_testing();
