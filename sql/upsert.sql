@@ -39,4 +39,21 @@ SELECT * FROM us ORDER BY id;
 VACUUM us;
 SELECT count(*), sum(v) FROM us;
 SELECT c AS problem FROM lsm_check('us') c;
+-- one that fails for another index, and ends with its subtransaction, keeps nothing from being
+-- flushed while the transaction goes on
+BEGIN;
+DO $$
+BEGIN
+	FOR i IN 1 .. 100 LOOP
+		BEGIN
+			INSERT INTO us VALUES (1000 + i, 50, 1, 'z') ON CONFLICT (id) DO NOTHING;
+		EXCEPTION WHEN unique_violation THEN
+			NULL;
+		END;
+	END LOOP;
+END $$;
+SELECT count(*) AS flush FROM lsm_flush('us');
+SELECT memtable_bytes FROM lsm_stat_tables WHERE relname = 'us';
+COMMIT;
+SELECT c AS problem FROM lsm_check('us') c;
 DROP TABLE us;

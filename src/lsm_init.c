@@ -123,7 +123,10 @@ lsm_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionI
 					 void *arg)
 {
 	if (event == SUBXACT_EVENT_ABORT_SUB)
+	{
 		lsm_progress_subxact_abort(subid);
+		lsm_rowlog_subxact_abort(subid);
+	}
 }
 
 static void

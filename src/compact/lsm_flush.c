@@ -30,10 +30,15 @@
 #include "lsm_wal.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
+#include "storage/latch.h"
 #include "storage/procarray.h"
 #include "utils/memutils.h"
+#include "utils/wait_event.h"
 
 #define LSM_FLUSH_BATCH			1024
+
+/* How long to wait for insertions that are not decided, where there is nothing else to be flushed. */
+#define LSM_UNDECIDED_MS		10
 
 /* Ranges that the row log keeps for the next generations. */
 #define LSM_KEEP_RANGES			96
@@ -469,6 +474,14 @@ lsm_flush_for_room(Relation rel)
 		lsm_flush_switch(rel, table))
 		lsm_flush_generation(rel, table, &stats);
 	lsm_job_unlock(rel, LSM_OWNER_FLUSH);
+
+	/* those that are left have insertions that are not decided; that does not take long */
+	if (lsm_view_get(rel, table)->meta.nranges >= LSM_MAX_RANGES)
+	{
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 LSM_UNDECIDED_MS, lsm_compat_wait_event("LsmSlowWrite"));
+		ResetLatch(MyLatch);
+	}
 	lsm_job_ask(rel);
 	lsm_progress_end();
 	INSTR_TIME_SET_CURRENT(stall);

@@ -415,13 +415,14 @@ lsm_range_block(LsmRowRange *range, BlockNumber lb)
  * The speculative insertions of this backend that are not decided: one, unless
  * an index expression makes another.  They are counted by LB in the shared entry:
  * a range that may have one is left out of a flush, as nothing that may still
- * change in place is copied.  One that ends with its transaction needs no
- * decision, its xid says enough.
+ * change in place is copied.  One that ends with its transaction, or subtransaction,
+ * needs no decision, its xid says enough.
  */
 typedef struct LsmSpeculative
 {
 	LsmTableShared *shared;
 	LsmTid		tid;
+	SubTransactionId subid;
 } LsmSpeculative;
 
 #define LSM_MAX_SPECULATIVE		64
@@ -453,14 +454,26 @@ lsm_rowlog_xact_end(void)
 	lsm_speculative_forget(0);
 }
 
+/* A subtransaction has been rolled back: those of it, and of those in it, have ended. */
+void
+lsm_rowlog_subxact_abort(SubTransactionId subid)
+{
+	int			n = nspeculative;
+
+	while (n > 0 && speculative[n - 1].subid >= subid)
+		n--;
+	lsm_speculative_forget(n);
+}
+
 static void
 lsm_speculative_begin(LsmTableShared *shared, LsmTid tid)
 {
 	if (nspeculative >= LSM_MAX_SPECULATIVE)
-		lsm_speculative_forget(0);	/* of subtransactions that have failed */
+		elog(ERROR, "too many speculative insertions in one another");
 	pg_atomic_fetch_add_u32(&shared->speculative[lsm_speculative_bucket(LSM_TID_LB(tid))], 1);
 	speculative[nspeculative].shared = shared;
 	speculative[nspeculative].tid = tid;
+	speculative[nspeculative].subid = GetCurrentSubTransactionId();
 	nspeculative++;
 }
 
@@ -532,7 +545,7 @@ lsm_rowlog_complete(Relation rel, LsmTable *table, LsmTid tid, bool succeeded, u
 	END_CRIT_SECTION();
 	UnlockReleaseBuffer(buffer);
 
-	/* what came after it and is still here has failed with its subtransaction */
+	/* what came after it has been decided, or has ended with its subtransaction */
 	for (int i = nspeculative; i > 0; i--)
 	{
 		if (speculative[i - 1].shared == table->shared && speculative[i - 1].tid == tid)

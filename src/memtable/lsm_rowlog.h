@@ -68,6 +68,7 @@ extern void lsm_rowlog_complete(Relation rel, LsmTable *table, LsmTid tid, bool 
 								uint32 cid);
 extern bool lsm_rowlog_undecided(LsmTableShared *shared, const LsmRowRange *range);
 extern void lsm_rowlog_xact_end(void);
+extern void lsm_rowlog_subxact_abort(SubTransactionId subid);
 extern LsmAppendResult lsm_rowlog_append(Relation rel, LsmTable *table,
 										 LsmNewRecord *insert,
 										 LsmNewRecord *versions, int nversions,
