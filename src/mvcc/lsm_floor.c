@@ -139,6 +139,28 @@ lsm_horizons(Relation rel, LsmHorizons *horizons)
 }
 
 /*
+ * Does a standby tell of snapshots, by feedback?  Its walsender has their xmin, in no database, or
+ * its slot.  The xmin may be the next xid, as a snapshot of our own may be.
+ */
+static bool
+lsm_standby_has_snapshots(void)
+{
+	TransactionId xmin;
+	TransactionId catalog_xmin;
+	bool		found = false;
+
+	ProcArrayGetReplicationSlotXmin(&xmin, &catalog_xmin);
+	if (TransactionIdIsValid(xmin))
+		return true;
+	LWLockAcquire(ProcArrayLock, LW_SHARED);
+	for (uint32 i = 0; i < ProcGlobal->allProcCount && !found; i++)
+		found = (ProcGlobal->allProcs[i].statusFlags & PROC_AFFECTS_ALL_HORIZONS) != 0 &&
+			TransactionIdIsValid(ProcGlobal->allProcs[i].xmin);
+	LWLockRelease(ProcArrayLock);
+	return found;
+}
+
+/*
  * May nobody but us have a snapshot, and so a live pointer to a large value of the
  * table?  Of what we have ourselves: VACUUM has no pointers.
  */
@@ -154,7 +176,7 @@ lsm_is_alone(Relation rel)
 		return true;
 	others = GetCurrentVirtualXIDs(InvalidTransactionId, true, false, PROC_IN_VACUUM, &n);
 	pfree(others);
-	return n == 0;
+	return n == 0 && !lsm_standby_has_snapshots();
 }
 
 /*

@@ -126,6 +126,31 @@ $standby->reload;
 	$session->quit;
 }
 
+# Nor are pages of large values freed that a flush retires, though no xid has been assigned since the
+# snapshot was taken, and nobody on the primary has one.
+$standby->append_conf('postgresql.conf', "max_standby_streaming_delay = 0\n");
+$standby->reload;
+{
+	on_primary('CREATE TABLE large (id int PRIMARY KEY, b text) USING lsm', 'ALTER TABLE large ALTER b SET STORAGE EXTERNAL',
+		q{INSERT INTO large SELECT i, (SELECT string_agg(md5((i * 1000 + k)::text), '') FROM generate_series(1, 600) k) FROM generate_series(1, 50) i},
+		q{UPDATE large SET b = b || 'x' WHERE id % 3 = 0});
+	catch_up();
+
+	my $session = $standby->session('postgres');
+
+	$session->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ');
+	my $old = $session->query_safe($sums);
+
+	$primary->wait_until('postgres', 'SELECT count(*) > 0 FROM pg_stat_replication WHERE backend_xmin::text = pg_snapshot_xmax(pg_current_snapshot())::text');
+	on_primary(('VACUUM large') x 3);
+	catch_up();
+	my ($answer) = $session->query($sums);
+
+	is($answer, $old, 'with feedback a snapshot stays that nobody has changed anything since');
+	$session->query_safe('COMMIT');
+	$session->quit;
+}
+
 # A file that is empty, then has rows; then another file.
 {
 	my $session = $standby->session('postgres');
