@@ -13,7 +13,8 @@
  * WHAT IS LOGGED
  *	  What heap logs.  Of a new row all columns, with large values read, but for
  *	  those of an UPDATE that has left them alone: these stay pointers, which output
- *	  plugins know as unchanged.  Of an old row what REPLICA IDENTITY asks for: all
+ *	  plugins know as unchanged.  Not where the old row had no pointer, and the same
+ *	  value has come from another table: then subscribers could not know the row.  Of an old row what REPLICA IDENTITY asks for: all
  *	  columns, or those of the key, for an UPDATE only if one of them has changed or
  *	  is large.  An INSERT ... ON CONFLICT is logged when it has been decided.
  *
@@ -193,6 +194,22 @@ lsm_logical_insert(Relation rel, TupleTableSlot **slots, int nslots, int options
 	lsm_logical_end(old);
 }
 
+/* Which columns of the new row cannot stay pointers: those that have changed, or were none. */
+static bits8 *
+lsm_logical_fetched(TupleTableSlot *old, const bits8 *changed)
+{
+	int			natts = old->tts_tupleDescriptor->natts;
+	bits8	   *fetch = palloc0((natts + 7) / 8);
+
+	slot_getallattrs(old);
+	for (int i = 0; i < natts; i++)
+		if ((changed[i / 8] & (1 << (i % 8))) || old->tts_isnull[i] ||
+			TupleDescAttr(old->tts_tupleDescriptor, i)->attlen != -1 ||
+			!VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(old->tts_values[i])))
+			fetch[i / 8] |= 1 << (i % 8);
+	return fetch;
+}
+
 void
 lsm_logical_update(Relation rel, TupleTableSlot *oldslot, TupleTableSlot *newslot,
 				   const bits8 *changed)
@@ -213,7 +230,8 @@ lsm_logical_update(Relation rel, TupleTableSlot *oldslot, TupleTableSlot *newslo
 	}
 	slot_getallattrs(newslot);
 	lsm_logical_add(&tuples,
-					lsm_logical_form(rel, newslot->tts_values, newslot->tts_isnull, changed));
+					lsm_logical_form(rel, newslot->tts_values, newslot->tts_isnull,
+									 lsm_logical_fetched(oldslot, changed)));
 	lsm_logical_write(rel, LSM_LOGICAL_UPDATE, flags, 1, &tuples);
 	lsm_logical_end(old);
 }

@@ -28,6 +28,7 @@ ALTER TABLE by_index DROP dropped;
 CREATE UNIQUE INDEX by_index_v ON by_index (v);
 ALTER TABLE by_index REPLICA IDENTITY USING INDEX by_index_v;
 CREATE TABLE by_nothing (id int, v int, b text) USING %2$s;
+CREATE TABLE by_text (k text PRIMARY KEY, v int) USING %2$s;
 CREATE TABLE parted (id int PRIMARY KEY, v int, b text) PARTITION BY RANGE (id);
 CREATE TABLE parted_1 PARTITION OF parted FOR VALUES FROM (MINVALUE) TO (200) USING %2$s;
 CREATE TABLE parted_2 PARTITION OF parted FOR VALUES FROM (200) TO (MAXVALUE) USING %2$s;
@@ -121,6 +122,15 @@ foreach my $stage ('row log', 'segments', 'compacted')
 	same_decoded("$stage: delete", join("\n", map { "DELETE FROM $_ WHERE id % 11 = $n OR v = -$n - 7;" } @names), 16);
 }
 same_decoded('a row moves to another partition', 'INSERT INTO parted VALUES (1, 1, 1); UPDATE parted SET id = 100500 WHERE id = 1; UPDATE parted SET id = 2 WHERE id = 100500', 4);
+
+# The same value of a key comes back as a pointer to the TOAST table of another table.
+$publisher->safe_psql('postgres', q{
+	CREATE TABLE toasted (k text);
+	ALTER TABLE toasted ALTER k SET STORAGE EXTERNAL;
+	INSERT INTO toasted VALUES (value(1, 2560));
+	INSERT INTO h.by_text SELECT k || '', 1 FROM toasted;
+	INSERT INTO l.by_text SELECT k || '', 1 FROM toasted});
+same_decoded('a key that is a large value of another table', 'UPDATE by_text SET k = toasted.k, v = 2 FROM toasted', 1);
 same_decoded('savepoints', each_table(
 	"BEGIN; INSERT INTO \@ (id, v, b) VALUES (-1, -901, 'kept'); SAVEPOINT a; INSERT INTO \@ (id, v, b) VALUES (-2, -902, 'undone');
 	ROLLBACK TO a; SAVEPOINT b; INSERT INTO \@ (id, v, b) VALUES (-3, -903, 'kept too'); RELEASE b; COMMIT;"), 10);
