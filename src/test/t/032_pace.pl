@@ -7,6 +7,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 use LsmNode;
+use Time::HiRes qw(time);
 
 my $node = LsmNode->new('pace');
 
@@ -45,6 +46,41 @@ $node->safe_psql('postgres', q{ALTER SYSTEM SET lsm.compaction_rate_limit = 0; S
 $node->wait_until('postgres', q{SELECT count(*) = 0 FROM lsm_segments('t') WHERE kind = 'increment'});
 is($node->safe_psql('postgres', 'SELECT count(*), sum(v) FROM t'), '60000|36001', 'rows when it is done');
 $node->check_ok('postgres', 'after the limit');
+
+# All workers together keep to it: what two write takes as long as it does at that rate, at least.
+# (Each may write a megabyte or so before its first pause.)
+sub set_workers
+{
+	my ($n, $rate) = @_;
+
+	$node->safe_psql('postgres', "ALTER SYSTEM SET lsm.compaction_workers = $n");
+	$node->safe_psql('postgres', "ALTER SYSTEM SET lsm.compaction_rate_limit = '$rate'");
+	$node->reload;
+	return;
+}
+
+set_workers(3, '1MB');
+foreach my $table ('a', 'b')
+{
+	$node->safe_psql('postgres', qq{
+		CREATE TABLE $table (id int PRIMARY KEY, v int, pad text) USING lsm WITH (lsm.auto_compact = off);
+		INSERT INTO $table SELECT id, v, pad FROM t;
+		SELECT lsm_flush('$table');
+		UPDATE $table SET v = 1, pad = reverse(pad) WHERE id % 1000 <= 600;
+		SELECT lsm_flush('$table')});
+}
+my $written = q{SELECT sum(minor_bytes_written + major_bytes_written) FROM lsm_stat_tables WHERE relname IN ('a', 'b')};
+my $before = $node->safe_psql('postgres', $written);
+my $start = time;
+
+$node->safe_psql('postgres', "ALTER TABLE $_ RESET (lsm.auto_compact); UPDATE $_ SET v = 2 WHERE id = 1; SELECT lsm_flush('$_')") foreach ('a', 'b');
+$node->wait_until('postgres', q{SELECT count(*) = 0 FROM (SELECT kind FROM lsm_segments('a') UNION ALL SELECT kind FROM lsm_segments('b')) s WHERE kind = 'increment'});
+my $took = time - $start;
+my $megabytes = ($node->safe_psql('postgres', $written) - $before) / 1048576;
+
+cmp_ok($megabytes, '>', 5, 'two workers write something');
+cmp_ok($took, '>=', $megabytes - 3, 'and take their time');
+set_workers(2, 0);
 
 # ---- writers ----
 
