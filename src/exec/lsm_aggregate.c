@@ -378,6 +378,7 @@ lsm_aggregates_begin(LsmAggregates *aggregates, PlanState *ps, TupleDesc tupdesc
 					 MemoryContext context)
 {
 	aggregates->context_node = lsm_aggregates_context_node(context);
+	aggregates->result_node = lsm_aggregates_context_node(context);
 	aggregates->scratch = AllocSetContextCreate(CurrentMemoryContext, "lsm bounds",
 												ALLOCSET_SMALL_SIZES);
 	for (int i = 0; i < aggregates->n; i++)
@@ -1297,14 +1298,18 @@ lsm_aggregates_add_rows(LsmAggregates *aggregates, LsmAggregateRows *rows)
  * Results
  * --------------------------------------------------------------------- */
 
-/* Call one of the server's functions for states. */
+/*
+ * Call one of the server's functions for states that are made for a result: these live in
+ * CurrentMemoryContext, as a group may take no more memory when its result is asked for.
+ */
 static Datum
 lsm_aggregate_call(LsmAggregates *aggregates, PGFunction function, Datum a, bool a_null, Datum b,
 				   bool b_null)
 {
 	LOCAL_FCINFO(call, 2);
 
-	InitFunctionCallInfoData(*call, NULL, 2, InvalidOid, aggregates->context_node, NULL);
+	((WindowAggState *) aggregates->result_node)->curaggcontext = CurrentMemoryContext;
+	InitFunctionCallInfoData(*call, NULL, 2, InvalidOid, aggregates->result_node, NULL);
 	call->args[0].value = a;
 	call->args[0].isnull = a_null;
 	call->args[1].value = b;

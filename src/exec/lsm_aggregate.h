@@ -102,6 +102,7 @@ typedef struct LsmAggregates
 	/* when they run */
 	fmNodePtr	context_node;	/* tells transition functions where states
 								 * live */
+	fmNodePtr	result_node;	/* the same of states made for a result only */
 	MemoryContext scratch;		/* of bounds */
 	int64	   *counts;			/* of the groups of a block: of all rows, */
 	int64	   *use_counts;		/* and of those that an aggregate uses */
