@@ -299,6 +299,27 @@ SELECT q AS query, ce_prepared('lsm', q, 0) AS result, ce_prepared('heap', q, 0)
 		'SELECT count(*) FILTER (WHERE w = 10 / $1) FROM val WHERE id < 0']) q;
 SELECT count(*) AS flush FROM lsm_flush('ce_lsm.val');
 SELECT bool_and(same) AS same FROM ce_values(0, 1);
+
+-- that no value of a block can be better than the ones before it does not spare its rows a condition that may be an error
+SELECT ce_do('CREATE TABLE late (id int, v int, w int, p text) WITH (autovacuum_enabled = off)');
+SELECT ce_do($$INSERT INTO late SELECT i, 3000 - i, NULL, CASE WHEN i > 2500 THEN '(x' ELSE 'a' END FROM generate_series(1, 3000) i$$);
+SELECT count(*) AS flush FROM lsm_flush('ce_lsm.late');
+CREATE FUNCTION ce_lates() RETURNS TABLE (query text, result text, same bool) LANGUAGE sql AS $$
+	SELECT * FROM ce_compare(
+		$q$SELECT min(id) FROM late WHERE 'a1' ~ p$q$,
+		$q$SELECT concat(min(id), ' ', max(v)) FROM late WHERE id > 0 AND 'a1' ~ p$q$,
+		$q$SELECT min(id) FILTER (WHERE 'a1' ~ p) FROM late$q$,
+		$q$SELECT concat(min(id), ' ', max(v) FILTER (WHERE p LIKE '(\')) FROM late$q$,
+		$q$SELECT min(w) FROM late WHERE p <> (SELECT '(' || 1 / count(*)::int FROM none)$q$,
+		$q$SELECT min(w) FILTER (WHERE p <> (SELECT '(' || 1 / count(*)::int FROM none)) FROM late$q$,
+		$q$SELECT concat(min(id), ' ', max(v)) FROM late WHERE p IN ('a', 'b') AND v > 10$q$,
+		$q$SELECT min(id) FROM late WHERE 'a1' ~ p AND id < 2000$q$);
+$$;
+SELECT * FROM ce_lates();
+SELECT count(*) AS major FROM lsm_major_compact('ce_lsm.late');
+SELECT bool_and(same) AS same FROM ce_lates();
+-- but where none may be one, such blocks are left out
+SELECT ce_blocks('SELECT min(id), max(v) FROM late WHERE p <> ''b'' AND v >= $1', 0);
 RESET plan_cache_mode;
 
 -- rows before the one that is an error are given out first
@@ -359,4 +380,5 @@ DROP FUNCTION ce_subqueries();
 DROP FUNCTION ce_prepared(text, text, int);
 DROP FUNCTION ce_values(int[]);
 DROP FUNCTION ce_blocks(text, int);
+DROP FUNCTION ce_lates();
 DROP FUNCTION ce_firsts();

@@ -722,6 +722,16 @@ lsm_aggregates_take(LsmAggregates *aggregates, LsmAggregateState *states,
 	MemoryContextReset(aggregates->scratch);
 }
 
+/* May a row that comes to its filter be an error? */
+static bool
+lsm_aggregate_may_raise(const LsmAggregate *aggregate)
+{
+	for (int i = 0; i < aggregate->nfilters; i++)
+		if (lsm_predicate_may_raise(aggregate->filters[i]))
+			return true;
+	return false;
+}
+
 bool
 lsm_aggregates_beaten(LsmAggregates *aggregates, LsmAggregateState *states,
 					  LsmSegmentReader *reader, uint32 blockno)
@@ -735,7 +745,8 @@ lsm_aggregates_beaten(LsmAggregates *aggregates, LsmAggregateState *states,
 		LsmZone		zone;
 		int			order;
 
-		beaten = lsm_aggregate_zone(aggregate, reader, blockno, &zone) &&
+		beaten = !lsm_aggregate_may_raise(aggregate) &&
+			lsm_aggregate_zone(aggregate, reader, blockno, &zone) &&
 			(!states[i].isnull || !zone.has_value);
 		if (!beaten || !zone.has_value)
 			continue;

@@ -285,6 +285,21 @@ lsm_columnscan_pass(void *arg, const LsmManifestEntry *entry)
 	return lsm_columnscan_rules_out(cscan, bounds, NULL, 0);
 }
 
+/*
+ * Can the owner do without the block?  Not if a condition may raise an error: a row that counts
+ * for nothing has to meet it, too.
+ */
+static bool
+lsm_columnscan_beats(LsmColumnScan *cscan, LsmSegmentReader *reader, uint32 blockno)
+{
+	if (cscan->beaten == NULL)
+		return false;
+	for (int i = 0; i < cscan->npredicates; i++)
+		if (lsm_predicate_may_raise(cscan->predicates[i]))
+			return false;
+	return cscan->beaten(cscan->arg, reader, blockno);
+}
+
 static bool
 lsm_columnscan_skip(void *arg, LsmSegmentReader *reader, const LsmManifestEntry *entry,
 					uint32 blockno)
@@ -297,7 +312,7 @@ lsm_columnscan_skip(void *arg, LsmSegmentReader *reader, const LsmManifestEntry 
 	bounds = lsm_segment_bounds(reader);
 	return lsm_columnscan_rules_out(cscan, bounds, NULL, 0) ||
 		lsm_columnscan_rules_out(cscan, NULL, reader, blockno) ||
-		(cscan->beaten != NULL && cscan->beaten(cscan->arg, reader, blockno));
+		lsm_columnscan_beats(cscan, reader, blockno);
 }
 
 /* Is all known of a block, with all rows of its zone? */
