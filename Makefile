@@ -70,6 +70,8 @@ REGRESS = \
 	lsmfloat \
 	changed_columns \
 	condition_errors \
+	collations \
+	user_types \
 	lsmbitmap \
 	bitmap_parallel \
 	costs \
