@@ -226,6 +226,7 @@ PROVE_TESTS = \
 	src/test/t/033_memory.pl \
 	src/test/t/034_single_user.pl \
 	src/test/t/035_autovacuum_settles.pl \
+	src/test/t/036_vacuum_passes.pl \
 	src/test/t/040_reader.pl \
 	src/test/t/041_bulk_load.pl \
 	src/test/t/042_relocate.pl \
