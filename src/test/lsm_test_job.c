@@ -15,6 +15,8 @@
  *									looked at soon, when no other major runs?
  *	  lsm_test_request(regclass)	asks for a look at a table; how often workers have
  *									let it rest after an error
+ *	  lsm_test_due(regclass)		in how many seconds a worker will look at the table;
+ *									null: none is to, or one does
  *	  lsm_test_backoff(regclass, int)	seconds that it rests after so many
  *	  lsm_test_extents(regclass)	the most extents that a segment has
  *	  lsm_test_generation(regclass)	the active generation
@@ -40,6 +42,7 @@ PG_FUNCTION_INFO_V1(lsm_test_job);
 PG_FUNCTION_INFO_V1(lsm_test_chosen);
 PG_FUNCTION_INFO_V1(lsm_test_no_turn);
 PG_FUNCTION_INFO_V1(lsm_test_request);
+PG_FUNCTION_INFO_V1(lsm_test_due);
 PG_FUNCTION_INFO_V1(lsm_test_backoff);
 PG_FUNCTION_INFO_V1(lsm_test_extents);
 PG_FUNCTION_INFO_V1(lsm_test_generation);
@@ -112,6 +115,16 @@ lsm_test_request(PG_FUNCTION_ARGS)
 		elog(ERROR, "no request");
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_INT64(status.errors);
+}
+
+Datum
+lsm_test_due(PG_FUNCTION_ARGS)
+{
+	LsmWorkerStatus status;
+
+	if (!lsm_worker_status(MyDatabaseId, PG_GETARG_OID(0), &status) || !status.waiting)
+		PG_RETURN_NULL();
+	PG_RETURN_FLOAT8((status.due - GetCurrentTimestamp()) / (double) USECS_PER_SEC);
 }
 
 Datum

@@ -96,7 +96,7 @@ static TimestampTz lsm_worker_turn_after;
 
 /* ---- turns ---- */
 
-/* May the worker do what takes long?  Else the outcome. */
+/* May the worker do what takes long?  Else the outcome, which otherwise stays as it is. */
 static bool
 lsm_worker_take_turn(LsmAttempt *outcome)
 {
@@ -105,8 +105,10 @@ lsm_worker_take_turn(LsmAttempt *outcome)
 		*outcome = LSM_ATTEMPT_PASSED;
 		return false;
 	}
+	if (lsm_slot_take_turn(lsm_my_slot))
+		return true;
 	*outcome = LSM_ATTEMPT_NO_TURN;
-	return lsm_slot_take_turn(lsm_my_slot);
+	return false;
 }
 
 /* It does so no more; true: other databases have waited for that. */
@@ -222,8 +224,9 @@ lsm_worker_was_of_use(LsmJobKind job, const LsmJobStats *stats)
 	switch (job)
 	{
 		case LSM_JOB_FLUSH:
-		case LSM_JOB_MOVE:
 			return true;
+		case LSM_JOB_MOVE:
+			return stats->bytes_written > 0;
 		case LSM_JOB_MINOR:
 			return stats->segments_in > 0;
 		case LSM_JOB_MAJOR:

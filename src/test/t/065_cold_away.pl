@@ -167,6 +167,30 @@ $node->wait_until('postgres',
 pass('the major is made up for');
 same_rows('rows that workers have merged');
 
+# ---- a segment that another process has ----
+
+# A session is about to put the only segment of a table: a worker finds none that it could move,
+# and looks again in a while, not without end.
+$node->set_workers(0);
+psql(q{CREATE FUNCTION lsm_test_due(regclass) RETURNS float8 AS '$libdir/lsm' LANGUAGE C STRICT;
+CREATE TABLE one (id int, a text) USING lsm WITH (lsm.cold_store = 'cold');
+INSERT INTO one SELECT i, md5(i::text) FROM generate_series(1, 1000) i});
+my $locker = $node->session('postgres');
+my $mover = $node->session('postgres');
+my $mover_pid = $node->session_pid($mover);
+$locker->query_safe('SELECT pg_advisory_lock(7107437)');
+$mover->query_safe(q{SELECT lsm_flush('one'); SET lsm.debug_stop = 'cold-before-put:wait'});
+$node->start_query($mover, q{SELECT count(*) FROM lsm_major_compact('one')});
+$node->wait_blocked($mover_pid);
+$node->set_workers(1);
+psql(q{SELECT lsm_test_request('one')});
+$node->wait_until('postgres', q{SELECT lsm_test_due('one') BETWEEN 1 AND 3600});
+is(psql(q{SELECT location FROM lsm_segments('one')}), 'local', 'a worker waits while another process moves a segment');
+$locker->quit;
+$node->finish_query($mover);
+$mover->quit;
+is(psql(q{SELECT location FROM lsm_segments('one')}), 'cold', 'which comes to its end');
+
 # ---- a request that does not end ----
 
 my $store = LsmFaultStore->start($node->basedir . '/faults');
