@@ -70,6 +70,9 @@
 /* After so many jobs on one table it is another's turn. */
 #define LSM_WORKER_JOBS			8
 
+/* Kinds of jobs, as bits, that take long, for which workers need a turn. */
+#define LSM_WORKER_LONG			((1 << LSM_JOB_MAJOR) | (1 << LSM_JOB_MOVE))
+
 int			lsm_compaction_log_min_duration = 600000;
 
 static int	lsm_my_slot = -1;
@@ -262,6 +265,23 @@ lsm_worker_run(Relation rel, const LsmPickDecision *decision)
 }
 
 /*
+ * Choose a job.  What does not take long need not wait for a turn, however little it is worth
+ * beside what does: or increments would come to lie over each other while another table has
+ * the turn.  When only that is left, the outcome says so.
+ */
+static void
+lsm_worker_choose(Relation rel, LsmPickDecision *decision, LsmAttempt *outcome)
+{
+	LsmAttempt	refused;
+
+	(void) lsm_pick_job(rel, lsm_worker_spent, decision);
+	if ((LSM_WORKER_LONG & (1 << decision->kind)) == 0 || lsm_worker_take_turn(&refused))
+		return;
+	if (!lsm_pick_job(rel, lsm_worker_spent | LSM_WORKER_LONG, decision))
+		*outcome = refused;
+}
+
+/*
  * Choose a job and run it, in a transaction.  Returns the job, or LSM_JOB_NONE and the
  * outcome; that is LSM_ATTEMPT_PASSED after a job that other databases have waited for.
  */
@@ -284,11 +304,9 @@ lsm_worker_step(Oid relid, LsmAttempt *outcome)
 	}
 	snprintf(lsm_worker_activity, sizeof(lsm_worker_activity), "lsm: choosing a job for %s.%s",
 			 get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel));
-	(void) lsm_pick_job(rel, lsm_worker_spent, &decision);
-	job = decision.kind;
 	*outcome = lsm_pick_later(rel) ? LSM_ATTEMPT_LATER : LSM_ATTEMPT_DONE;
-	if ((job == LSM_JOB_MAJOR || job == LSM_JOB_MOVE) && !lsm_worker_take_turn(outcome))
-		job = LSM_JOB_NONE;
+	lsm_worker_choose(rel, &decision, outcome);
+	job = decision.kind;
 
 	PopActiveSnapshot();
 	if (job != LSM_JOB_NONE)

@@ -346,9 +346,20 @@ foreach my $round (1 .. 200)
 }
 cmp_ok(log_count(qr/LOG:  lsm: flush of public\.fresh:/), '>', 0, 'a new launcher has a memtable flushed while a major compaction runs');
 is(log_count(qr/LOG:  lsm: major compaction of public\.next:/), 0, 'a second one waits for its turn');
+
+# nor do increments come to lie over each other where a major would be worth more
+$node->safe_psql('postgres', q{
+	CREATE TABLE hot (id int PRIMARY KEY, v int) USING lsm;
+	INSERT INTO hot SELECT i, 0 FROM generate_series(1, 1000) i;
+	SELECT lsm_flush('hot')});
+$node->safe_psql('postgres', "UPDATE hot SET v = v + 1; SELECT lsm_flush('hot')") foreach (1 .. 20);
+$node->wait_until('postgres', q{SELECT count(*) < 8 FROM lsm_segments('hot') WHERE kind = 'increment'});
+is(log_count(qr/LOG:  lsm: major compaction of public\.hot:/), 0, 'increments of a table that has no turn for a major are merged');
 wait_hang();
 $node->safe_psql('postgres', "SELECT pg_terminate_backend(pid) $worker_hangs");
 work_is_done('postgres', 'next', 'and gets it');
+$node->wait_until('postgres', q{SELECT count(*) = 0 FROM lsm_segments('hot') WHERE kind = 'increment'});
+is($node->safe_psql('postgres', 'SELECT sum(v) FROM hot'), '20000', 'and so does the other table');
 
 wait_hang();
 my $pid = $node->safe_psql('postgres', "SELECT pid $worker_hangs");
