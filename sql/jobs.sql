@@ -140,3 +140,14 @@ SELECT c AS problem FROM lsm_check('jo') c;
 SELECT min(v), max(v) FROM jo WHERE id BETWEEN 350 AND 450;
 DROP TABLE jo;
 DROP FUNCTION lsm_test_swap_ages(regclass);
+
+-- to look for outcomes of transactions, as VACUUM does again and again, leaves no memory behind
+CREATE FUNCTION lsm_test_resolve(regclass, int) RETURNS int8 LANGUAGE C STRICT AS '$libdir/lsm';
+CREATE TABLE jr (id int) USING lsm WITH (autovacuum_enabled = off);
+BEGIN;
+INSERT INTO jr SELECT generate_series(1, 1000);
+SELECT count(*) AS flush FROM lsm_flush('jr');
+SELECT lsm_test_resolve('jr', 2000);
+COMMIT;
+DROP TABLE jr;
+DROP FUNCTION lsm_test_resolve(regclass, int);

@@ -743,7 +743,10 @@ restart:
 			LsmSegmentReader *reader = lsm_reader_get(rel, table, view->entries + i);
 
 			if (reader == NULL)
+			{
+				pfree(changed);
 				goto restart;
+			}
 			xids = lsm_segment_unresolved(reader, &n);
 		}
 		entry.min_unresolved = 0;
@@ -782,6 +785,8 @@ restart:
 				(outcome == LSM_OUTCOME_UNKNOWN || j >= LSM_MAX_OUTCOMES))
 				entry.min_unresolved = xids[j];
 		}
+		if (xids != NULL)
+			pfree(xids);
 		if (entry.min_unresolved != view->entries[i].min_unresolved)
 			dirty = true;
 
@@ -807,7 +812,10 @@ restart:
 			changed[nchanged++] = entry;
 	}
 	if (nchanged == 0)
+	{
+		pfree(changed);
 		return;
+	}
 
 	edit = lsm_edit_begin(rel, table, LSM_OP_VACUUM);
 	edit->conflict_xid = conflict;

@@ -18,6 +18,8 @@
  *	  lsm_test_due(regclass)		in how many seconds a worker will look at the table;
  *									null: none is to, or one does
  *	  lsm_test_backoff(regclass, int)	seconds that it rests after so many
+ *	  lsm_test_resolve(regclass, int)	looks for outcomes of transactions so many times;
+ *									bytes of memory that this has taken and not given back
  *	  lsm_test_extents(regclass)	the most extents that a segment has
  *	  lsm_test_generation(regclass)	the active generation
  *	  lsm_test_entries(regclass)	how many entries its manifest has
@@ -36,6 +38,7 @@
 #include "lsm_wal.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(lsm_test_job);
@@ -44,6 +47,7 @@ PG_FUNCTION_INFO_V1(lsm_test_no_turn);
 PG_FUNCTION_INFO_V1(lsm_test_request);
 PG_FUNCTION_INFO_V1(lsm_test_due);
 PG_FUNCTION_INFO_V1(lsm_test_backoff);
+PG_FUNCTION_INFO_V1(lsm_test_resolve);
 PG_FUNCTION_INFO_V1(lsm_test_extents);
 PG_FUNCTION_INFO_V1(lsm_test_generation);
 PG_FUNCTION_INFO_V1(lsm_test_entries);
@@ -140,6 +144,20 @@ lsm_test_backoff(PG_FUNCTION_ARGS)
 		elog(ERROR, "no request");
 	lsm_request_end(MyDatabaseId, relid, LSM_ATTEMPT_GONE, NULL);
 	PG_RETURN_FLOAT8((status.due - status.error_at) / (double) USECS_PER_SEC);
+}
+
+Datum
+lsm_test_resolve(PG_FUNCTION_ARGS)
+{
+	Relation	rel = relation_open(PG_GETARG_OID(0), AccessShareLock);
+	Size		before;
+
+	lsm_resolve_segments(rel);
+	before = MemoryContextMemAllocated(CurrentMemoryContext, true);
+	for (int i = 0; i < PG_GETARG_INT32(1); i++)
+		lsm_resolve_segments(rel);
+	relation_close(rel, AccessShareLock);
+	PG_RETURN_INT64(MemoryContextMemAllocated(CurrentMemoryContext, true) - before);
 }
 
 Datum
