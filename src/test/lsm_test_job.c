@@ -18,6 +18,7 @@
  *	  lsm_test_due(regclass)		in how many seconds a worker will look at the table;
  *									null: none is to, or one does
  *	  lsm_test_backoff(regclass, int)	seconds that it rests after so many
+ *	  lsm_test_rest(regclass, int)	has its majors rest as after so many errors
  *	  lsm_test_resolve(regclass, int)	looks for outcomes of transactions so many times;
  *									bytes of memory that this has taken and not given back
  *	  lsm_test_extents(regclass)	the most extents that a segment has
@@ -47,6 +48,7 @@ PG_FUNCTION_INFO_V1(lsm_test_no_turn);
 PG_FUNCTION_INFO_V1(lsm_test_request);
 PG_FUNCTION_INFO_V1(lsm_test_due);
 PG_FUNCTION_INFO_V1(lsm_test_backoff);
+PG_FUNCTION_INFO_V1(lsm_test_rest);
 PG_FUNCTION_INFO_V1(lsm_test_resolve);
 PG_FUNCTION_INFO_V1(lsm_test_extents);
 PG_FUNCTION_INFO_V1(lsm_test_generation);
@@ -144,6 +146,16 @@ lsm_test_backoff(PG_FUNCTION_ARGS)
 		elog(ERROR, "no request");
 	lsm_request_end(MyDatabaseId, relid, LSM_ATTEMPT_GONE, NULL);
 	PG_RETURN_FLOAT8((status.due - status.error_at) / (double) USECS_PER_SEC);
+}
+
+Datum
+lsm_test_rest(PG_FUNCTION_ARGS)
+{
+	ErrorData	error = {.message = "tested"};
+
+	for (int i = 0; i < PG_GETARG_INT32(1); i++)
+		lsm_request_failed(MyDatabaseId, PG_GETARG_OID(0), 1 << LSM_JOB_MAJOR, &error);
+	PG_RETURN_VOID();
 }
 
 Datum

@@ -15,6 +15,9 @@
  * An entry stays after its request was served for as long as there is room: it
  * has the back-off, and the last error for whoever wants to show it.
  *
+ * A kind of job that has failed rests, each time twice as long; others of the table are
+ * asked for and done meanwhile.  If nothing could be chosen, all of it rests.
+ *
  * LOCKING
  *	  One LWLock guards all of it.  No other lock is taken inside, and it is held
  *	  for a look at the entries of the table at most.
@@ -42,6 +45,8 @@
 #define LSM_GAVE_WAY_MAX_S		60
 #define LSM_LOOK_AGAIN_S		5
 
+#define LSM_ALL_KINDS			PG_UINT32_MAX
+
 typedef struct LsmRequestKey
 {
 	Oid			dbid;
@@ -56,6 +61,8 @@ typedef struct LsmRequest
 	bool		no_turn;		/* waits until another gives its turn back */
 	int			again_s;		/* present wait until it is looked at unasked */
 	int			gave_way;		/* times in a row */
+	uint32		resting;		/* kinds of jobs, as bits, that have failed */
+	TimestampTz rest_until;		/* they are left alone till then */
 	LsmWorkerStatus status;
 } LsmRequest;
 
@@ -204,7 +211,7 @@ lsm_request_ask(Oid relid, int seconds)
 	if (request == NULL)
 		lsm_workers->overflow = true;
 	else if (!request->status.waiting ||
-			 (request->status.failures == 0 && request->gave_way == 0 &&
+			 (request->resting != LSM_ALL_KINDS && request->gave_way == 0 &&
 			  request->status.due > TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
 																(int64) seconds * 1000)))
 	{
@@ -268,7 +275,7 @@ lsm_worker_take_time(int rate, int64 us)
 
 /* A table of the database that is due, the longest first; InvalidOid: none. */
 Oid
-lsm_request_take(Oid dbid)
+lsm_request_take(Oid dbid, uint32 *resting)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	HASH_SEQ_STATUS scan;
@@ -286,6 +293,9 @@ lsm_request_take(Oid dbid)
 	{
 		first->asked = first->no_turn = first->status.waiting = false;
 		first->served = true;
+		if (first->rest_until <= now)
+			first->resting = 0;
+		*resting = first->resting;
 		relid = first->key.relid;
 	}
 	LWLockRelease(&lsm_workers->lock);
@@ -326,6 +336,38 @@ lsm_slots_have_turn(void)
 	return running < Max(lsm_compaction_workers - 1, 1);
 }
 
+/* Such jobs have failed.  The lock is held exclusively. */
+static void
+lsm_request_let_rest(LsmRequest *request, uint32 kinds, const ErrorData *error)
+{
+	LsmWorkerStatus *status = &request->status;
+
+	status->errors++;
+	status->failures++;
+	status->error_at = GetCurrentTimestamp();
+	status->error_code = error->sqlerrcode;
+	strlcpy(status->error, error->message, LSM_ERROR_LENGTH);
+	request->resting |= kinds;
+	request->rest_until = TimestampTzPlusMilliseconds(status->error_at,
+													  lsm_backoff_ms(status->failures,
+																	 LSM_FAILURE_MAX_S));
+}
+
+/* The same, for workers, before the end of an attempt in which others went on. */
+void
+lsm_request_failed(Oid dbid, Oid relid, uint32 kinds, const ErrorData *error)
+{
+	LsmRequest *request;
+
+	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
+	request = lsm_request_get(dbid, relid, true);
+	if (request == NULL)
+		lsm_workers->overflow = true;
+	else
+		lsm_request_let_rest(request, kinds, error);
+	LWLockRelease(&lsm_workers->lock);
+}
+
 /* Note how an attempt ended, and when there will be another. */
 void
 lsm_request_end(Oid dbid, Oid relid, LsmAttempt outcome, const ErrorData *error)
@@ -351,16 +393,12 @@ lsm_request_end(Oid dbid, Oid relid, LsmAttempt outcome, const ErrorData *error)
 	}
 	request->served = false;
 	status = &request->status;
-	status->failures = outcome == LSM_ATTEMPT_FAILED ? status->failures + 1 : 0;
 	request->gave_way = outcome == LSM_ATTEMPT_GAVE_WAY ? request->gave_way + 1 : 0;
 	switch (outcome)
 	{
 		case LSM_ATTEMPT_FAILED:
-			status->errors++;
-			status->error_at = GetCurrentTimestamp();
-			status->error_code = error->sqlerrcode;
-			strlcpy(status->error, error->message, LSM_ERROR_LENGTH);
-			lsm_request_set(request, true, lsm_backoff_ms(status->failures, LSM_FAILURE_MAX_S));
+			lsm_request_let_rest(request, LSM_ALL_KINDS, error);
+			status->waiting = false;
 			break;
 		case LSM_ATTEMPT_GAVE_WAY:
 			status->given_up++;
@@ -395,6 +433,15 @@ lsm_request_end(Oid dbid, Oid relid, LsmAttempt outcome, const ErrorData *error)
 		default:
 			request->again_s = 0;
 			break;
+	}
+
+	/* what has failed is tried again then, if nothing is to be done before */
+	if (request->resting == 0)
+		status->failures = 0;
+	else if (!status->waiting || status->due > request->rest_until)
+	{
+		request->asked = status->waiting = true;
+		status->due = request->rest_until;
 	}
 	LWLockRelease(&lsm_workers->lock);
 }

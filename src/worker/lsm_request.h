@@ -27,7 +27,8 @@ extern void lsm_request_shmem_startup(void);
 
 /*
  * Ask for a look at a table by a worker: now, or in so many seconds.  Cheap; takes
- * one LWLock, raises no error.  A table whose last job failed keeps its back-off.
+ * one LWLock, raises no error.  A table that could not be looked at keeps its back-off,
+ * as does a kind of job that has failed.
  */
 extern void lsm_worker_request(Relation rel);
 extern void lsm_worker_request_later(Relation rel, int seconds);
@@ -71,7 +72,7 @@ typedef enum LsmAttempt
 	LSM_ATTEMPT_NO_TURN,		/* for what takes long; when another has ended */
 	LSM_ATTEMPT_GAVE_WAY,		/* to someone who wants the table; or
 								 * cancelled */
-	LSM_ATTEMPT_FAILED,
+	LSM_ATTEMPT_FAILED,			/* before a job could be chosen */
 	LSM_ATTEMPT_GONE			/* there is no such table */
 } LsmAttempt;
 
@@ -86,8 +87,13 @@ extern void lsm_request_stores(void);
 /* Who has passed a turn on gives other databases that time to take it. */
 #define LSM_PASSED_MS		500
 
-extern Oid	lsm_request_take(Oid dbid);
+/*
+ * resting: kinds of jobs, as bits, that have failed and are to be left alone for now.  Those of
+ * a table that have failed while it was served are told before the end of that.
+ */
+extern Oid	lsm_request_take(Oid dbid, uint32 *resting);
 extern void lsm_request_put_back(Oid dbid, Oid relid);
+extern void lsm_request_failed(Oid dbid, Oid relid, uint32 kinds, const ErrorData *error);
 extern void lsm_request_end(Oid dbid, Oid relid, LsmAttempt outcome, const ErrorData *error);
 
 /* The requests of one database. */

@@ -18,9 +18,10 @@
  *
  * FAILURES
  *	  A job that fails leaves the table as it was.  The error is logged, kept for
- *	  statistics, and the table is tried again later, each time twice as long
- *	  (lsm_request.c); the worker goes on with the next table.  If a store was the cause,
- *	  only what needs one waits: moves, and majors over segments that lie there.  A worker that is
+ *	  statistics, and its kind is tried again later, each time twice as long
+ *	  (lsm_request.c); the worker goes on with other jobs of the table, and with the next one.
+ *	  If a store was the cause, only what needs one waits: moves, and majors over segments that
+ *	  lie there.  A table of which no job could be chosen waits as a whole.  A worker that is
  *	  terminated puts back what it was at.
  *
  * SECURITY
@@ -82,14 +83,20 @@ static MemoryContext lsm_worker_context;
 /* The table that is being served, or LSM_REQUEST_STORES; InvalidOid: none. */
 static Oid	lsm_worker_relid;
 
-/* The kinds of jobs that were of no use to it when they ran, and so would not be now. */
+/*
+ * The kinds of jobs that were of no use to it when they ran, and so would not be now, or that
+ * have failed.
+ */
 static uint32 lsm_worker_spent;
 
+/* The kind that runs; LSM_JOB_NONE: it is being chosen. */
+static LsmJobKind lsm_worker_job;
+
 /*
- * What becomes of the table if the job that runs fails.  Jobs that need a store which fails
- * rest for a while, each kind by itself (lsm_cold_move.h): the others need not wait for that.
+ * A major has failed because of a store.  Majors over what lies in stores rest by themselves
+ * then (lsm_cold_move.h), as moves do after any error: the others need not wait for that.
  */
-static LsmAttempt lsm_worker_if_failed = LSM_ATTEMPT_FAILED;
+static bool lsm_worker_cold_rests;
 
 /* What errors and pg_stat_activity say of the present job. */
 static char lsm_worker_activity[NAMEDATALEN * 2 + 64];
@@ -200,8 +207,6 @@ lsm_worker_call(Relation rel, const LsmPickDecision *decision, LsmJobStats *stat
 	uint64		failures = lsm_store_failures;
 	bool		done;
 
-	lsm_worker_if_failed = decision->kind == LSM_JOB_MOVE ? LSM_ATTEMPT_LATER :
-		LSM_ATTEMPT_FAILED;
 	PG_TRY();
 	{
 		done = lsm_job_call(rel, decision, stats);
@@ -209,7 +214,7 @@ lsm_worker_call(Relation rel, const LsmPickDecision *decision, LsmJobStats *stat
 	PG_CATCH();
 	{
 		if (decision->cold && lsm_store_failures != failures && !lsm_cold_may_try(rest))
-			lsm_worker_if_failed = LSM_ATTEMPT_MORE;
+			lsm_worker_cold_rests = true;
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
@@ -309,6 +314,7 @@ lsm_worker_step(Oid relid, LsmAttempt *outcome)
 	job = decision.kind;
 
 	PopActiveSnapshot();
+	lsm_worker_job = job;
 	if (job != LSM_JOB_NONE)
 	{
 		snprintf(lsm_worker_activity, sizeof(lsm_worker_activity), "lsm: %s %s.%s",
@@ -332,7 +338,6 @@ lsm_worker_step(Oid relid, LsmAttempt *outcome)
 			if (job == LSM_JOB_MOVE)
 				lsm_cold_pass_stamps(rel);
 		}
-		lsm_worker_if_failed = LSM_ATTEMPT_FAILED;
 
 		/* what was of no use rests as it would if nobody waited */
 		if (lsm_worker_give_turn() && (lsm_worker_spent & (1 << decision.kind)) == 0)
@@ -375,47 +380,86 @@ lsm_worker_recover(void)
 	return error;
 }
 
-/* Do what is to be done to a table. */
-static void
-lsm_worker_serve(Oid relid)
+/* What has failed of a table that is served: kinds of jobs, as bits, and the last error. */
+typedef struct LsmWorkerFailed
 {
-	volatile LsmAttempt outcome = LSM_ATTEMPT_DONE;
-	volatile int jobs = 0;
-	ErrorData  *volatile error = NULL;
+	uint32		kinds;
+	ErrorData  *error;
+} LsmWorkerFailed;
+
+/* A step has failed: which kind of job is not to be tried again at once, or even rests? */
+static void
+lsm_worker_note_failed(LsmWorkerFailed *failed, ErrorData *error)
+{
+	if (lsm_worker_cold_rests)
+		return;
+	if (lsm_worker_job != LSM_JOB_NONE)
+		lsm_worker_spent |= 1 << lsm_worker_job;
+	if (lsm_worker_job == LSM_JOB_MOVE)
+		return;
+	failed->error = error;
+	if (lsm_worker_job != LSM_JOB_NONE)
+		failed->kinds |= 1 << lsm_worker_job;
+}
+
+/*
+ * Do the next job of a table.  False: there is none, and the outcome.  Where a job fails the
+ * other kinds go on.
+ */
+static bool
+lsm_worker_try(Oid relid, LsmAttempt *outcome, LsmWorkerFailed *failed)
+{
+	volatile bool more = false;
+
+	lsm_worker_job = LSM_JOB_NONE;
+	lsm_worker_cold_rests = false;
+	PG_TRY();
+	{
+		more = lsm_worker_step(relid, outcome) != LSM_JOB_NONE &&
+			*outcome != LSM_ATTEMPT_PASSED;
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error = lsm_worker_recover();
+
+		(void) lsm_worker_give_turn();
+		if (error == NULL)
+			*outcome = LSM_ATTEMPT_GAVE_WAY;
+		else
+		{
+			lsm_stat_report_error(relid, error->sqlerrcode, error->message);
+			*outcome = LSM_ATTEMPT_FAILED;
+			more = lsm_worker_job != LSM_JOB_NONE;
+			lsm_worker_note_failed(failed, error);
+		}
+	}
+	PG_END_TRY();
+	return more;
+}
+
+/* Do what is to be done to a table, but for kinds of jobs that rest. */
+static void
+lsm_worker_serve(Oid relid, uint32 resting)
+{
+	LsmAttempt	outcome = LSM_ATTEMPT_DONE;
+	LsmWorkerFailed failed = {0};
+	int			jobs = 0;
 
 	MemoryContextReset(lsm_worker_context);
 	MemoryContextSwitchTo(lsm_worker_context);
 	lsm_worker_relid = relid;
-	lsm_worker_spent = 0;
-	PG_TRY();
+	lsm_worker_spent = resting;
+	while (lsm_worker_try(relid, &outcome, &failed))
 	{
-		for (;;)
-		{
-			LsmAttempt	reached;
-			LsmJobKind	job = lsm_worker_step(relid, &reached);
-
-			outcome = reached;
-			if (job == LSM_JOB_NONE || outcome == LSM_ATTEMPT_PASSED)
-				break;
-			if (++jobs >= LSM_WORKER_JOBS)
-			{
-				outcome = LSM_ATTEMPT_MORE;
-				break;
-			}
-		}
+		if (++jobs < LSM_WORKER_JOBS)
+			continue;
+		outcome = LSM_ATTEMPT_MORE;
+		break;
 	}
-	PG_CATCH();
-	{
-		error = lsm_worker_recover();
-		(void) lsm_worker_give_turn();
-		outcome = error == NULL ? LSM_ATTEMPT_GAVE_WAY : lsm_worker_if_failed;
-		lsm_worker_if_failed = LSM_ATTEMPT_FAILED;
-	}
-	PG_END_TRY();
 	lsm_worker_relid = InvalidOid;
-	if (error != NULL)
-		lsm_stat_report_error(relid, error->sqlerrcode, error->message);
-	lsm_request_end(MyDatabaseId, relid, outcome, error);
+	if (failed.kinds != 0)
+		lsm_request_failed(MyDatabaseId, relid, failed.kinds, failed.error);
+	lsm_request_end(MyDatabaseId, relid, outcome, failed.error);
 	pgstat_report_activity(STATE_IDLE, NULL);
 }
 
@@ -657,6 +701,7 @@ lsm_worker_main(Datum arg)
 	LsmWorkerSlot slot;
 	ErrorContextCallback callback;
 	Oid			relid;
+	uint32		resting;
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, die);
@@ -676,11 +721,11 @@ lsm_worker_main(Datum arg)
 		lsm_worker_visit();
 	do
 	{
-		relid = lsm_request_take(MyDatabaseId);
+		relid = lsm_request_take(MyDatabaseId, &resting);
 		if (relid == LSM_REQUEST_STORES)
 			lsm_worker_serve_stores();
 		else if (OidIsValid(relid))
-			lsm_worker_serve(relid);
+			lsm_worker_serve(relid, resting);
 	} while (OidIsValid(relid) && !lsm_worker_should_leave());
 	error_context_stack = callback.previous;
 	lsm_worker_complete = true;

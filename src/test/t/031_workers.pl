@@ -308,6 +308,45 @@ $node->append_conf('postgresql.conf', 'lsm.compaction_workers = 2');
 $node->reload;
 $node->check_ok('broken', 'the other table');
 
+# ---- a kind of job that fails ----
+
+$node->safe_psql('postgres', q{
+	CREATE DATABASE fails;
+	ALTER DATABASE fails SET lsm.debug_stop = 'major-before-swap:error'});
+
+sub fails_psql
+{
+	my ($sql) = @_;
+
+	return $node->safe_psql('fails', "$no_stop $sql");
+}
+
+fails_psql(q{
+	CREATE EXTENSION lsm;
+	CREATE FUNCTION lsm_test_rest(regclass, int) RETURNS void LANGUAGE C STRICT AS '$libdir/lsm';
+	CREATE TABLE half (id int PRIMARY KEY, v int) USING lsm;
+	INSERT INTO half SELECT i, 0 FROM generate_series(1, 30000) i;
+	SELECT lsm_flush('half')});
+fails_psql("UPDATE half SET v = v + 1 WHERE id <= 10000; SELECT lsm_flush('half')") foreach (1 .. 20);
+wait_log(qr/CONTEXT:  lsm: major compaction of public\.half/, 1);
+$node->wait_until('fails', q{SELECT count(*) < 8 FROM lsm_segments('half') WHERE kind = 'increment'});
+pass('increments of a table whose majors fail are merged');
+fails_psql("SELECT lsm_test_rest('half', 15)");
+$node->wait_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'lsm worker' AND datname = 'fails'});
+my $flushes = log_count(qr/LOG:  lsm: flush of public\.half:/);
+my $majors = log_count(qr/CONTEXT:  lsm: major compaction of public\.half/);
+foreach my $round (1 .. 200)
+{
+	last if log_count(qr/LOG:  lsm: flush of public\.half:/) > $flushes;
+	fails_psql("UPDATE half SET v = v + 1 WHERE id % 30 = $round % 30");
+}
+cmp_ok(log_count(qr/LOG:  lsm: flush of public\.half:/), '>', $flushes, 'a worker flushes it while they rest');
+fails_psql("UPDATE half SET v = v + 1 WHERE id <= 10000; SELECT lsm_flush('half')") foreach (1 .. 20);
+$node->wait_until('fails', q{SELECT count(*) < 8 FROM lsm_segments('half') WHERE kind = 'increment'});
+is(log_count(qr/CONTEXT:  lsm: major compaction of public\.half/), $majors, 'and no major is tried');
+$node->check_ok('fails', 'a table whose majors fail');
+$node->safe_psql('postgres', 'DROP DATABASE fails');
+
 # ---- workers that are ended ----
 
 $node->safe_psql('postgres', q{
