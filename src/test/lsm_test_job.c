@@ -19,6 +19,7 @@
  *									null: none is to, or one does
  *	  lsm_test_backoff(regclass, int)	seconds that it rests after so many
  *	  lsm_test_rest(regclass, int)	has its majors rest as after so many errors
+ *	  lsm_test_waiting(oid)			is there a table of a database for workers to look at?
  *	  lsm_test_resolve(regclass, int)	looks for outcomes of transactions so many times;
  *									bytes of memory that this has taken and not given back
  *	  lsm_test_extents(regclass)	the most extents that a segment has
@@ -39,6 +40,7 @@
 #include "lsm_wal.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
@@ -49,6 +51,7 @@ PG_FUNCTION_INFO_V1(lsm_test_request);
 PG_FUNCTION_INFO_V1(lsm_test_due);
 PG_FUNCTION_INFO_V1(lsm_test_backoff);
 PG_FUNCTION_INFO_V1(lsm_test_rest);
+PG_FUNCTION_INFO_V1(lsm_test_waiting);
 PG_FUNCTION_INFO_V1(lsm_test_resolve);
 PG_FUNCTION_INFO_V1(lsm_test_extents);
 PG_FUNCTION_INFO_V1(lsm_test_generation);
@@ -156,6 +159,15 @@ lsm_test_rest(PG_FUNCTION_ARGS)
 	for (int i = 0; i < PG_GETARG_INT32(1); i++)
 		lsm_request_failed(MyDatabaseId, PG_GETARG_OID(0), 1 << LSM_JOB_MAJOR, &error);
 	PG_RETURN_VOID();
+}
+
+Datum
+lsm_test_waiting(PG_FUNCTION_ARGS)
+{
+	Oid			dbid = PG_GETARG_OID(0);
+
+	PG_RETURN_BOOL(hash_search(lsm_request_demands(GetCurrentTimestamp()), &dbid, HASH_FIND,
+							   NULL) != NULL);
 }
 
 Datum

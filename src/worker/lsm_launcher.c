@@ -121,6 +121,13 @@ lsm_database_listed(Oid dbid)
 	return database != NULL && database->listed;
 }
 
+/* A DROP DATABASE that was interrupted leaves what can only be dropped. */
+static bool
+lsm_database_is_valid(Form_pg_database form)
+{
+	return form->datconnlimit != DATCONNLIMIT_INVALID_DB;
+}
+
 /* Read pg_database; all: every database is to be visited now. */
 static void
 lsm_databases_read(bool all)
@@ -144,9 +151,11 @@ lsm_databases_read(bool all)
 	{
 		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
 
+		if (!lsm_database_is_valid(form))
+			continue;
 		database = lsm_database_get(form->oid);
 		database->listed = true;
-		database->open = form->datallowconn && form->datconnlimit != DATCONNLIMIT_INVALID_DB;
+		database->open = form->datallowconn;
 		if (all)
 			database->visited_at = 0;
 	}
@@ -166,7 +175,7 @@ lsm_databases_read(bool all)
 																 LSM_LIST_MAX_S));
 }
 
-/* Is there such a database?  In a transaction. */
+/* Is there such a database, and may anybody connect to it?  In a transaction. */
 static bool
 lsm_database_exists(Oid dbid)
 {
@@ -178,7 +187,11 @@ lsm_database_exists(Oid dbid)
 	PushActiveSnapshot(GetTransactionSnapshot());
 	scan = table_beginscan_catalog(rel, 0, NULL);
 	while (!found && (tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
-		found = ((Form_pg_database) GETSTRUCT(tuple))->oid == dbid;
+	{
+		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
+
+		found = form->oid == dbid && lsm_database_is_valid(form);
+	}
 	table_endscan(scan);
 	PopActiveSnapshot();
 	table_close(rel, AccessShareLock);

@@ -1,0 +1,114 @@
+# Which database a worker is started for where there are fewer workers than databases.
+#
+# Workers are held by stop points, which a database has as a setting: sessions of the test
+# that work there do without.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use LsmNode;
+
+my $node = LsmNode->new('launcher');
+
+$node->setup(conf => q{
+autovacuum = off
+fsync = off
+lsm.compaction_log_min_duration = 0
+lsm.compaction_naptime = 3600
+max_parallel_workers_per_gather = 0
+max_parallel_maintenance_workers = 0
+});
+
+sub psql
+{
+	return $node->safe_psql('postgres', $_[0]);
+}
+
+sub set_workers
+{
+	my ($n) = @_;
+
+	psql("ALTER SYSTEM SET lsm.compaction_workers = $n");
+	$node->reload;
+	$node->wait_until('postgres', "SELECT current_setting('lsm.compaction_workers') = '$n'");
+	return;
+}
+
+# A database whose workers stop there.
+sub make_database
+{
+	my ($db, $stop) = @_;
+
+	psql("CREATE DATABASE $db");
+	psql("ALTER DATABASE $db SET lsm.debug_stop = '$stop'");
+	held_psql($db, 'CREATE EXTENSION lsm');
+	return;
+}
+
+sub held_psql
+{
+	my ($db, $sql) = @_;
+
+	return $node->safe_psql($db, "SET lsm.debug_stop = ''; $sql");
+}
+
+# A table that needs a major compaction.
+sub make_work
+{
+	my ($db, $table) = @_;
+
+	held_psql($db, qq{
+		CREATE TABLE $table (id int PRIMARY KEY, v int) USING lsm;
+		INSERT INTO $table SELECT i, 0 FROM generate_series(1, 5000) i;
+		SELECT lsm_flush('$table');
+		UPDATE $table SET v = 1 WHERE id <= 3000;
+		SELECT lsm_flush('$table')});
+	return;
+}
+
+sub wait_done
+{
+	my ($db, $table) = @_;
+
+	$node->wait_until($db, "SELECT count(*) = 0 FROM lsm_segments('$table') WHERE kind = 'increment'");
+	return;
+}
+
+sub wait_hang
+{
+	my ($db) = @_;
+
+	$node->wait_until('postgres', qq{SELECT count(*) > 0 FROM pg_stat_activity
+		WHERE backend_type = 'lsm worker' AND datname = '$db' AND wait_event IN ('LsmStop', 'Extension')});
+	return;
+}
+
+sub end_workers
+{
+	my ($db) = @_;
+	my $workers = "FROM pg_stat_activity WHERE backend_type = 'lsm worker' AND datname = '$db'";
+
+	psql("SELECT pg_terminate_backend(pid) $workers");
+	$node->wait_until('postgres', "SELECT count(*) = 0 $workers");
+	return;
+}
+
+set_workers(1);
+
+# ---- a database of which a DROP was interrupted ----
+
+# Nobody can connect to it any more, so nothing is to be waited for there.
+psql(q{CREATE FUNCTION lsm_test_waiting(oid) RETURNS bool LANGUAGE C STRICT AS '$libdir/lsm'});
+make_database('half', 'major-before-swap:hang');
+make_work('half', 't');
+wait_hang('half');
+my $half = psql(q{UPDATE pg_database SET datconnlimit = -2 WHERE datname = 'half' RETURNING oid});
+end_workers('half');
+$node->wait_until('postgres', "SELECT NOT lsm_test_waiting($half)");
+unlike(PostgreSQL::Test::Utils::slurp_file($node->logfile), qr/FATAL:  cannot connect to invalid database/,
+	'no worker is started for an invalid database');
+psql('DROP DATABASE half');
+
+$node->stop;
+done_testing();
