@@ -20,6 +20,8 @@
  *	  lsm_test_backoff(regclass, int)	seconds that it rests after so many
  *	  lsm_test_rest(regclass, int)	has its majors rest as after so many errors
  *	  lsm_test_waiting(oid)			is there a table of a database for workers to look at?
+ *	  lsm_test_overflow()			asks for looks at more tables than there is room for
+ *									requests, and takes that back
  *	  lsm_test_resolve(regclass, int)	looks for outcomes of transactions so many times;
  *									bytes of memory that this has taken and not given back
  *	  lsm_test_extents(regclass)	the most extents that a segment has
@@ -52,6 +54,7 @@ PG_FUNCTION_INFO_V1(lsm_test_due);
 PG_FUNCTION_INFO_V1(lsm_test_backoff);
 PG_FUNCTION_INFO_V1(lsm_test_rest);
 PG_FUNCTION_INFO_V1(lsm_test_waiting);
+PG_FUNCTION_INFO_V1(lsm_test_overflow);
 PG_FUNCTION_INFO_V1(lsm_test_resolve);
 PG_FUNCTION_INFO_V1(lsm_test_extents);
 PG_FUNCTION_INFO_V1(lsm_test_generation);
@@ -168,6 +171,16 @@ lsm_test_waiting(PG_FUNCTION_ARGS)
 
 	PG_RETURN_BOOL(hash_search(lsm_request_demands(GetCurrentTimestamp()), &dbid, HASH_FIND,
 							   NULL) != NULL);
+}
+
+Datum
+lsm_test_overflow(PG_FUNCTION_ARGS)
+{
+	for (Oid i = 0; i < 2000; i++)
+		lsm_request_put_back(MyDatabaseId, OID_MAX - i);
+	for (Oid i = 0; i < 2000; i++)
+		lsm_request_end(MyDatabaseId, OID_MAX - i, LSM_ATTEMPT_GONE, NULL);
+	PG_RETURN_VOID();
 }
 
 Datum

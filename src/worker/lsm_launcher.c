@@ -8,12 +8,14 @@
  *
  * - that has requests which are due (lsm_request.c), or
  * - that has not been visited for lsm.compaction_naptime, or since the server was
- *	 started, since it was created, or since requests were dropped: then the worker
+ *	 started, since it was created, or since requests of it were dropped: then the worker
  *	 looks at all tables.
  *
  * At most lsm.compaction_workers run at a time, several in one database if it has
  * several requests.  Where databases wait though all workers are taken, workers
- * leave theirs after the table they are at; the longest waiting comes next.
+ * leave theirs after the table they are at; the longest waiting comes next.  Visits let requests
+ * pass for a minute: of a thousand databases that nobody uses, visits take long after a start,
+ * and a memtable that is half full cannot wait for them.
  *
  * A database that is locked by someone who creates, drops, copies or moves it
  * is left alone until that is over: a worker would wait for it and be of no use to
@@ -59,6 +61,9 @@
 /* Requests that were dropped make no more than one round of visits in so long. */
 #define LSM_OVERFLOW_WAIT_MS	60000
 
+/* What is asked for in so long after a visit was due comes before it. */
+#define LSM_VISIT_WAITS_MS		60000
+
 /* pg_database is read at least that often, for new databases. */
 #define LSM_LIST_MAX_S			60
 
@@ -72,7 +77,8 @@ typedef struct LsmDatabase
 	Oid			dbid;			/* hash key */
 	bool		listed;			/* found when pg_database was last read */
 	bool		open;			/* workers may connect to it unasked */
-	TimestampTz visited_at;		/* 0: not yet */
+	TimestampTz visited_at;		/* 0: not yet, */
+	TimestampTz unvisited_since;	/* since then */
 	TimestampTz not_before;
 	int			failures;		/* in a row */
 } LsmDatabase;
@@ -96,9 +102,20 @@ lsm_database_get(Oid dbid)
 	{
 		database->listed = database->open = false;
 		database->visited_at = database->not_before = 0;
+		database->unvisited_since = GetCurrentTimestamp();
 		database->failures = 0;
 	}
 	return database;
+}
+
+/* It is to be visited now. */
+static void
+lsm_database_want_visit(LsmDatabase *database)
+{
+	if (database->visited_at == 0)
+		return;
+	database->visited_at = 0;
+	database->unvisited_since = GetCurrentTimestamp();
 }
 
 /* When a worker is to look at all tables of the database. */
@@ -108,7 +125,7 @@ lsm_database_visit_at(const LsmDatabase *database)
 	if (!database->open)
 		return DT_NOEND;
 	if (database->visited_at == 0)
-		return 0;
+		return database->unvisited_since;
 	return TimestampTzPlusMilliseconds(database->visited_at,
 									   (int64) lsm_compaction_naptime * 1000);
 }
@@ -128,9 +145,9 @@ lsm_database_is_valid(Form_pg_database form)
 	return form->datconnlimit != DATCONNLIMIT_INVALID_DB;
 }
 
-/* Read pg_database; all: every database is to be visited now. */
+/* Read pg_database. */
 static void
-lsm_databases_read(bool all)
+lsm_databases_read(void)
 {
 	HASH_SEQ_STATUS seq;
 	LsmDatabase *database;
@@ -156,8 +173,6 @@ lsm_databases_read(bool all)
 		database = lsm_database_get(form->oid);
 		database->listed = true;
 		database->open = form->datallowconn;
-		if (all)
-			database->visited_at = 0;
 	}
 	table_endscan(scan);
 	table_close(rel, AccessShareLock);
@@ -173,6 +188,25 @@ lsm_databases_read(bool all)
 	lsm_list_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
 											  (int64) 1000 * Min(lsm_compaction_naptime,
 																 LSM_LIST_MAX_S));
+}
+
+/* Have those visited of which requests were dropped; false: none were. */
+static bool
+lsm_databases_overflown(void)
+{
+	Oid			dbids[LSM_MAX_OVERFLOWN];
+	int			n = lsm_request_take_overflown(dbids);
+	HASH_SEQ_STATUS seq;
+	LsmDatabase *database;
+
+	for (int i = 0; i < n; i++)
+		lsm_database_want_visit(lsm_database_get(dbids[i]));
+	if (n >= 0)
+		return n > 0;
+	hash_seq_init(&seq, lsm_databases);
+	while ((database = hash_seq_search(&seq)) != NULL)
+		lsm_database_want_visit(database);
+	return true;
 }
 
 /* Is there such a database, and may anybody connect to it?  In a transaction. */
@@ -237,7 +271,7 @@ lsm_launcher_ended(const LsmWorkerSlot *slot)
 	lsm_database_wait(database, (int64) 1000 *
 					  Min(1 << Min(database->failures - 1, 16), LSM_DATABASE_WAIT_MAX_S));
 	if (slot->visit)
-		database->visited_at = 0;
+		lsm_database_want_visit(database);
 }
 
 /* Free the slots of workers that have gone. */
@@ -319,6 +353,8 @@ static TimestampTz
 lsm_launcher_waits_since(const LsmDatabase *database, const LsmDemand *demand,
 						 const LsmWorkerSlot *slots, TimestampTz now, bool *visit)
 {
+	TimestampTz visit_at = lsm_database_visit_at(database);
+	TimestampTz since = 0;
 	int			starting = 0;
 
 	*visit = false;
@@ -333,11 +369,15 @@ lsm_launcher_waits_since(const LsmDatabase *database, const LsmDemand *demand,
 		if (slots[i].visit)
 			*visit = true;		/* one is enough */
 	}
-	*visit = !*visit && lsm_database_visit_at(database) <= now;
-	if (*visit && starting == 0)
-		return Max(lsm_database_visit_at(database), 1);
-	*visit = false;
-	return demand != NULL && demand->due > starting ? Max(demand->first, 1) : 0;
+	*visit = !*visit && starting == 0 && visit_at <= now;
+	if (demand != NULL && demand->due > starting)
+		since = demand->first;
+	if (*visit)
+	{
+		visit_at = TimestampTzPlusMilliseconds(visit_at, LSM_VISIT_WAITS_MS);
+		since = since == 0 ? visit_at : Min(since, visit_at);
+	}
+	return since;
 }
 
 static bool
@@ -351,7 +391,7 @@ lsm_launcher_has_worker(const LsmWorkerSlot *slots, Oid dbid)
 
 /*
  * The database that has waited longest; NULL: none waits.  unserved: of those
- * that have no worker.
+ * that have no worker, and for which others are to leave theirs.
  */
 static LsmDatabase *
 lsm_launcher_next(HTAB *demands, const LsmWorkerSlot *slots, bool unserved, bool *visit)
@@ -372,7 +412,7 @@ lsm_launcher_next(HTAB *demands, const LsmWorkerSlot *slots, bool unserved, bool
 													 slots, now, &its_visit);
 
 		if (since != 0 && (longest == 0 || since < longest) &&
-			!(unserved && lsm_launcher_has_worker(slots, database->dbid)))
+			!(unserved && (since > now || lsm_launcher_has_worker(slots, database->dbid))))
 		{
 			longest = since;
 			next = database;
@@ -410,7 +450,7 @@ lsm_launcher_round(LsmWorkerSlot *slots)
 		if (!lsm_database_is_free(database->dbid, &exists))
 			lsm_database_wait(database, LSM_LOCKED_WAIT_MS);
 		else if (!exists)
-			lsm_databases_read(false);
+			lsm_databases_read();
 		else if (!lsm_launcher_start(n, database, visit))
 			lsm_database_wait(database, LSM_NO_PROCESS_WAIT_MS);
 		else
@@ -512,12 +552,12 @@ lsm_launcher_main(Datum arg)
 		if (lsm_compaction_workers > 0)
 		{
 			TimestampTz now = GetCurrentTimestamp();
-			bool		all = now >= overflow_at && lsm_request_take_overflow();
+			bool		overflown = now >= overflow_at && lsm_databases_overflown();
 
-			if (all)
+			if (overflown)
 				overflow_at = TimestampTzPlusMilliseconds(now, LSM_OVERFLOW_WAIT_MS);
-			if (all || now >= lsm_list_at)
-				lsm_databases_read(all);
+			if (overflown || now >= lsm_list_at)
+				lsm_databases_read();
 			lsm_launcher_round(slots);
 		}
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,

@@ -6,8 +6,8 @@
  * A request says that a worker shall look at a table; what is to be done there
  * is found out by the worker.  The table of requests is bounded.  Where it is
  * full, what is only to be looked at again later goes first; if that is not
- * enough, requests are dropped and the launcher is told that some were, so that it
- * has all databases visited.  So requests may be lost without harm, and after a
+ * enough, requests are dropped and the launcher is told of which databases, so that it
+ * has these visited.  So requests may be lost without harm, and after a
  * restart there are none.
  *
  * In place of a table there may be LSM_REQUEST_STORES: look at the stores of the database.
@@ -70,7 +70,9 @@ typedef struct LsmWorkerShared
 {
 	LWLock		lock;
 	struct Latch *launcher;		/* NULL: none runs */
-	bool		overflow;		/* requests were dropped */
+	int			noverflown;		/* databases whose requests were dropped; -1:
+								 * more than there is room for */
+	Oid			overflown[LSM_MAX_OVERFLOWN];
 	bool		crowded;		/* a database waits for a worker */
 	TimestampTz taken_until;	/* time that compactions have used up */
 	int			taken_rate;		/* at this rate */
@@ -199,6 +201,21 @@ lsm_launcher_wake(void)
 		SetLatch(lsm_workers->launcher);
 }
 
+/* There is no room for a request.  The lock is held exclusively. */
+static void
+lsm_request_lost(Oid dbid)
+{
+	for (int i = 0; i < lsm_workers->noverflown; i++)
+		if (lsm_workers->overflown[i] == dbid)
+			return;
+	if (lsm_workers->noverflown < 0)
+		return;
+	if (lsm_workers->noverflown < LSM_MAX_OVERFLOWN)
+		lsm_workers->overflown[lsm_workers->noverflown++] = dbid;
+	else
+		lsm_workers->noverflown = -1;
+}
+
 /* ---- asking ---- */
 
 static void
@@ -209,7 +226,7 @@ lsm_request_ask(Oid relid, int seconds)
 	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
 	request = lsm_request_get(MyDatabaseId, relid, true);
 	if (request == NULL)
-		lsm_workers->overflow = true;
+		lsm_request_lost(MyDatabaseId);
 	else if (!request->status.waiting ||
 			 (request->resting != LSM_ALL_KINDS && request->gave_way == 0 &&
 			  request->status.due > TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
@@ -311,7 +328,7 @@ lsm_request_put_back(Oid dbid, Oid relid)
 	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
 	request = lsm_request_get(dbid, relid, true);
 	if (request == NULL)
-		lsm_workers->overflow = true;
+		lsm_request_lost(dbid);
 	else
 	{
 		request->served = false;
@@ -362,7 +379,7 @@ lsm_request_failed(Oid dbid, Oid relid, uint32 kinds, const ErrorData *error)
 	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
 	request = lsm_request_get(dbid, relid, true);
 	if (request == NULL)
-		lsm_workers->overflow = true;
+		lsm_request_lost(dbid);
 	else
 		lsm_request_let_rest(request, kinds, error);
 	LWLockRelease(&lsm_workers->lock);
@@ -387,7 +404,7 @@ lsm_request_end(Oid dbid, Oid relid, LsmAttempt outcome, const ErrorData *error)
 	if (request == NULL)
 	{
 		if (outcome != LSM_ATTEMPT_DONE)
-			lsm_workers->overflow = true;
+			lsm_request_lost(dbid);
 		LWLockRelease(&lsm_workers->lock);
 		return;
 	}
@@ -484,17 +501,18 @@ lsm_request_demands(TimestampTz now)
 	return demands;
 }
 
-/* Have requests been dropped since the last call? */
-bool
-lsm_request_take_overflow(void)
+/* Of which databases have requests been dropped since the last call?  -1: of more than these. */
+int
+lsm_request_take_overflown(Oid *dbids)
 {
-	bool		overflow;
+	int			n;
 
 	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
-	overflow = lsm_workers->overflow;
-	lsm_workers->overflow = false;
+	n = lsm_workers->noverflown;
+	memcpy(dbids, lsm_workers->overflown, Max(n, 0) * sizeof(Oid));
+	lsm_workers->noverflown = 0;
 	LWLockRelease(&lsm_workers->lock);
-	return overflow;
+	return n;
 }
 
 /* Forget what belongs to databases that have gone. */

@@ -84,6 +84,9 @@ typedef enum LsmAttempt
 
 extern void lsm_request_stores(void);
 
+/* So many databases whose requests were dropped are told apart. */
+#define LSM_MAX_OVERFLOWN		16
+
 /* Who has passed a turn on gives other databases that time to take it. */
 #define LSM_PASSED_MS		500
 
@@ -105,7 +108,7 @@ typedef struct LsmDemand
 } LsmDemand;
 
 extern struct HTAB *lsm_request_demands(TimestampTz now);
-extern bool lsm_request_take_overflow(void);
+extern int	lsm_request_take_overflown(Oid *dbids);
 extern void lsm_request_settings_changed(void);
 extern void lsm_request_drop_databases(bool (*exists) (Oid dbid));
 

@@ -110,5 +110,59 @@ unlike(PostgreSQL::Test::Utils::slurp_file($node->logfile), qr/FATAL:  cannot co
 	'no worker is started for an invalid database');
 psql('DROP DATABASE half');
 
+# ---- requests and visits ----
+
+# A new database that keeps the only worker as soon as it is visited.  What has been asked
+# for since it is there comes first.
+set_workers(0);
+make_database('work', '');
+make_work('work', 't');
+psql('ALTER DATABASE work ALLOW_CONNECTIONS false');
+set_workers(1);
+make_database('held', 'major-before-swap:hang');
+make_work('held', 't');
+wait_hang('held');
+psql('CREATE DATABASE late TEMPLATE work');
+psql(q{ALTER DATABASE late SET lsm.debug_stop = 'major-before-swap:hang'});
+$node->reload;
+make_work('postgres', 'asked');
+psql('ALTER DATABASE held RESET lsm.debug_stop');
+end_workers('held');
+wait_done('postgres', 'asked');
+pass('a request comes before the visit of a database that was there before');
+wait_hang('late');
+pass('which is visited then');
+psql('ALTER DATABASE late RESET lsm.debug_stop');
+end_workers('late');
+wait_done($_, 't') foreach ('late', 'held');
+
+# ---- requests that are dropped ----
+
+# Two databases that have been visited, and have something to do since that nobody has asked for.
+my %oid;
+
+set_workers(0);
+foreach my $db ('lost', 'quiet')
+{
+	make_database($db, '');
+	make_work($db, $_) foreach ('visited', 't');
+	$node->safe_psql($db, 'ALTER TABLE t SET (lsm.auto_compact = off)');
+	$oid{$db} = psql("SELECT oid FROM pg_database WHERE datname = '$db'");
+}
+$node->safe_psql('lost', q{CREATE FUNCTION lsm_test_overflow() RETURNS void LANGUAGE C AS '$libdir/lsm'});
+set_workers(1);
+foreach my $db ('lost', 'quiet')
+{
+	wait_done($db, 'visited');
+	$node->wait_until('postgres', qq{SELECT NOT lsm_test_waiting($oid{$db}) AND count(*) = 0
+		FROM pg_stat_activity WHERE backend_type = 'lsm worker'});
+	$node->safe_psql($db, 'ALTER TABLE t SET (lsm.auto_compact = on)');
+}
+$node->safe_psql('lost', 'SELECT lsm_test_overflow()');
+wait_done('lost', 't');
+pass('a database of which requests were dropped is visited');
+$node->wait_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'lsm worker'});
+is($node->safe_psql('quiet', q{SELECT count(*) FROM lsm_segments('t') WHERE kind = 'increment'}), '1', 'others are not');
+
 $node->stop;
 done_testing();
