@@ -22,6 +22,7 @@
  *	  lsm_test_waiting(oid)			is there a table of a database for workers to look at?
  *	  lsm_test_overflow()			asks for looks at more tables than there is room for
  *									requests, and takes that back
+ *	  lsm_test_crowded()			have workers been told that a database waits for one?
  *	  lsm_test_resolve(regclass, int)	looks for outcomes of transactions so many times;
  *									bytes of memory that this has taken and not given back
  *	  lsm_test_extents(regclass)	the most extents that a segment has
@@ -55,6 +56,7 @@ PG_FUNCTION_INFO_V1(lsm_test_backoff);
 PG_FUNCTION_INFO_V1(lsm_test_rest);
 PG_FUNCTION_INFO_V1(lsm_test_waiting);
 PG_FUNCTION_INFO_V1(lsm_test_overflow);
+PG_FUNCTION_INFO_V1(lsm_test_crowded);
 PG_FUNCTION_INFO_V1(lsm_test_resolve);
 PG_FUNCTION_INFO_V1(lsm_test_extents);
 PG_FUNCTION_INFO_V1(lsm_test_generation);
@@ -181,6 +183,12 @@ lsm_test_overflow(PG_FUNCTION_ARGS)
 	for (Oid i = 0; i < 2000; i++)
 		lsm_request_end(MyDatabaseId, OID_MAX - i, LSM_ATTEMPT_GONE, NULL);
 	PG_RETURN_VOID();
+}
+
+Datum
+lsm_test_crowded(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(lsm_slots_crowded());
 }
 
 Datum

@@ -12,10 +12,11 @@
  *	 looks at all tables.
  *
  * At most lsm.compaction_workers run at a time, several in one database if it has
- * several requests.  Where databases wait though all workers are taken, workers
- * leave theirs after the table they are at; the longest waiting comes next.  Visits let requests
- * pass for a minute: of a thousand databases that nobody uses, visits take long after a start,
- * and a memtable that is half full cannot wait for them.
+ * several requests.  Where databases wait though all workers are taken, or all processes
+ * that the server has for them, workers leave theirs after the table they are at; the longest
+ * waiting comes next.  Visits let requests pass for a minute: of a thousand databases that
+ * nobody uses, visits take long after a start, and a memtable that is half full cannot wait
+ * for them.
  *
  * A database that is locked by someone who creates, drops, copies or moves it
  * is left alone until that is over: a worker would wait for it and be of no use to
@@ -71,6 +72,10 @@
 #define LSM_NO_PROCESS_WAIT_MS	5000
 #define LSM_DATABASE_WAIT_MAX_S 3600
 
+/* A worker that has gone may be a process for so long, and is looked for again so often. */
+#define LSM_PROCESS_ENDS_MS		1000
+#define LSM_PROCESS_WAIT_MS		50
+
 /* What the launcher knows of a database. */
 typedef struct LsmDatabase
 {
@@ -86,6 +91,10 @@ typedef struct LsmDatabase
 static HTAB *lsm_databases;
 static TimestampTz lsm_list_at; /* when pg_database is to be read again */
 static MemoryContext lsm_round_context;
+
+/* The server has no process for any database; it is asked again then. */
+static TimestampTz lsm_no_process_until;
+static TimestampTz lsm_worker_gone_at;
 
 /* Of the processes that this launcher has started, by slot; NULL: none. */
 static BackgroundWorkerHandle *lsm_handles[LSM_MAX_WORKERS];
@@ -300,6 +309,8 @@ lsm_launcher_collect(LsmWorkerSlot *slots)
 		 */
 		lsm_slots_read(slots);
 		lsm_launcher_ended(&slots[i]);
+		lsm_worker_gone_at = GetCurrentTimestamp();
+		lsm_no_process_until = 0;
 		lsm_slot_free(i);
 		slots[i].state = LSM_SLOT_FREE;
 		if (lsm_handles[i] != NULL)
@@ -315,7 +326,6 @@ lsm_launcher_start(int n, LsmDatabase *database, bool visit)
 	BackgroundWorker worker;
 	MemoryContext caller;
 	bool		started;
-	static bool warned = false;
 
 	memset(&worker, 0, sizeof(worker));
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
@@ -340,12 +350,25 @@ lsm_launcher_start(int n, LsmDatabase *database, bool visit)
 	}
 	lsm_handles[n] = NULL;
 	lsm_slot_free(n);
-	if (!warned)
-		ereport(LOG,
-				(errmsg("could not start an lsm worker: out of background worker slots"),
-				 errhint("You might need to increase max_worker_processes.")));
-	warned = true;
 	return false;
+}
+
+/* The server has had no process for a worker. */
+static void
+lsm_launcher_lacks_process(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	bool		ends = !TimestampDifferenceExceeds(lsm_worker_gone_at, now, LSM_PROCESS_ENDS_MS);
+	static bool warned = false;
+
+	lsm_no_process_until = TimestampTzPlusMilliseconds(now, ends ? LSM_PROCESS_WAIT_MS :
+													   LSM_NO_PROCESS_WAIT_MS);
+	if (ends || warned)
+		return;
+	ereport(LOG,
+			(errmsg("could not start an lsm worker: out of background worker slots"),
+			 errhint("You might need to increase max_worker_processes.")));
+	warned = true;
 }
 
 /* What a database has waited for since; 0: there is nothing to do there now. */
@@ -422,7 +445,10 @@ lsm_launcher_next(HTAB *demands, const LsmWorkerSlot *slots, bool unserved, bool
 	return next;
 }
 
-/* Start what can be started; tells workers whether someone waits for them. */
+/*
+ * Start what can be started; tells workers whether someone waits for them: for their slots,
+ * or for their processes, if the server has no other one.
+ */
 static void
 lsm_launcher_round(LsmWorkerSlot *slots)
 {
@@ -441,18 +467,20 @@ lsm_launcher_round(LsmWorkerSlot *slots)
 	for (;;)
 	{
 		bool		exists;
+		bool		full;
 
 		while (n < lsm_compaction_workers && slots[n].state != LSM_SLOT_FREE)
 			n++;
-		database = lsm_launcher_next(demands, slots, n >= lsm_compaction_workers, &visit);
-		if (database == NULL || n >= lsm_compaction_workers)
+		full = n >= lsm_compaction_workers || lsm_no_process_until > GetCurrentTimestamp();
+		database = lsm_launcher_next(demands, slots, full, &visit);
+		if (database == NULL || full)
 			break;
 		if (!lsm_database_is_free(database->dbid, &exists))
 			lsm_database_wait(database, LSM_LOCKED_WAIT_MS);
 		else if (!exists)
 			lsm_databases_read();
 		else if (!lsm_launcher_start(n, database, visit))
-			lsm_database_wait(database, LSM_NO_PROCESS_WAIT_MS);
+			lsm_launcher_lacks_process();
 		else
 		{
 			slots[n].state = LSM_SLOT_STARTING;
@@ -476,6 +504,8 @@ lsm_launcher_sleep_ms(const LsmWorkerSlot *slots)
 
 	if (lsm_compaction_workers == 0)
 		return LSM_START_TIMEOUT_MS;
+	if (lsm_no_process_until > now)
+		until = Min(until, lsm_no_process_until);
 	for (int i = 0; i < LSM_MAX_WORKERS; i++)
 		if (slots[i].state == LSM_SLOT_STARTING)
 			until = Min(until, TimestampTzPlusMilliseconds(slots[i].since, LSM_START_TIMEOUT_MS));

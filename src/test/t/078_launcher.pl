@@ -16,6 +16,8 @@ autovacuum = off
 fsync = off
 lsm.compaction_log_min_duration = 0
 lsm.compaction_naptime = 3600
+max_worker_processes = 2
+max_logical_replication_workers = 0
 max_parallel_workers_per_gather = 0
 max_parallel_maintenance_workers = 0
 });
@@ -163,6 +165,37 @@ wait_done('lost', 't');
 pass('a database of which requests were dropped is visited');
 $node->wait_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'lsm worker'});
 is($node->safe_psql('quiet', q{SELECT count(*) FROM lsm_segments('t') WHERE kind = 'increment'}), '1', 'others are not');
+
+# ---- no process for a second worker ----
+
+# There is one besides the launcher.  It leaves a database where it has more to do when
+# another one waits.
+make_database('busy', 'major-before-swap:wait');
+psql(q{CREATE FUNCTION lsm_test_crowded() RETURNS bool LANGUAGE C AS '$libdir/lsm'});
+my $locker = $node->session('busy');
+my $next = $node->session('busy');
+my $waits = q{SELECT count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+	WHERE a.backend_type = 'lsm worker' AND l.locktype = 'advisory' AND NOT l.granted};
+
+$locker->query_safe('SELECT pg_advisory_lock(7107437)');
+make_work('busy', 'a');
+$node->wait_until('postgres', $waits);
+set_workers(2);
+make_work('postgres', 'poor');
+$node->wait_until('postgres', 'SELECT lsm_test_crowded()');
+make_work('busy', 'b');
+
+# the next job there will have to wait, too
+my $next_pid = $node->session_pid($next);
+$node->start_query($next, 'SELECT pg_advisory_lock(7107437)');
+$node->wait_blocked($next_pid);
+$locker->quit;
+wait_done('postgres', 'poor');
+pass('a worker leaves a busy database if the server has no process for another one');
+$node->finish_query($next);
+$next->quit;
+wait_done('busy', $_) foreach ('a', 'b');
+pass('and is back');
 
 $node->stop;
 done_testing();
