@@ -72,6 +72,25 @@ SELECT count(*) AS flush FROM lsm_flush('mp');
 SELECT segments_in BETWEEN 4 AND 8 AS small_ones FROM lsm_major_compact('mp');
 SELECT count(*), sum(n), sum(length(pad)) FROM mp;
 SELECT c AS problem FROM lsm_check('mp') c;
+
+-- increments over each other that are too much for one minor: several, by age and then by
+-- roots; an error after the first one leaves that done
+CREATE FUNCTION mp_minors() RETURNS bigint LANGUAGE sql AS $$ SELECT minor_compactions FROM lsm_stat_tables WHERE relname = 'mp' $$;
+SELECT format('UPDATE mp SET n = n + 1, pad = reverse(pad) WHERE id %% 6 = %s', k), $$SELECT count(*) AS flush FROM lsm_flush('mp')$$
+	FROM generate_series(0, 5) k \gexec
+SELECT sum(stored_bytes) > 32000000 AS large FROM lsm_segments('mp') WHERE kind = 'increment';
+SELECT mp_minors() AS before \gset
+SET lsm.debug_stop = 'minor-part:error';
+SELECT count(*) FROM lsm_major_compact('mp');
+RESET lsm.debug_stop;
+SELECT mp_minors() - :before AS minors_done, mp_increments() > 0 AS some;
+SELECT count(*), sum(n), sum(length(pad)) FROM mp;
+SELECT c AS problem FROM lsm_check('mp') c;
+VACUUM mp;
+SELECT mp_minors() - :before > 5 AS minors, mp_increments();
+SELECT count(*), sum(n), sum(length(pad)) FROM mp;
+SELECT c AS problem FROM lsm_check('mp') c;
+DROP FUNCTION mp_minors();
 DROP TABLE mp;
 
 -- blocks behind a gap are copied as they are, uncompressed as they were written

@@ -482,6 +482,17 @@ lsm_increment_cmp(const void *a, const void *b)
 	return lsm_entry_cmp_age(a, b);
 }
 
+LsmManifestEntry *
+lsm_view_copy_increments(LsmView *view)
+{
+	LsmManifestEntry *entries = MemoryContextAllocHuge(CurrentMemoryContext,
+													   Max(view->nincrements, 1) * sizeof(LsmManifestEntry));
+
+	for (int i = 0; i < view->nincrements; i++)
+		entries[i] = *view->increments[i];
+	return entries;
+}
+
 /* Sort increments, newest first. */
 void
 lsm_entries_sort_age(LsmManifestEntry *entries, int n)
@@ -575,14 +586,19 @@ lsm_minor_select(const LsmMinorScope *scope, LsmManifestEntry *entries, int n)
 	return kept;
 }
 
-/* Does one of the increments reach over a border of the scope at which it is to be cut? */
+/* Does one of the increments, sorted by root, reach over a border at which it is to be cut? */
 static bool
 lsm_minor_sticks_out(const LsmMinorScope *scope, const LsmManifestEntry *entries, int n)
 {
+	int			at = 0;
+
 	for (int i = 0; i < n; i++)
-		if (entries[i].first_tid <= scope->last && entries[i].last_tid >= scope->first &&
-			(entries[i].first_tid < scope->first || entries[i].last_tid > scope->last))
+	{
+		while (at < scope->nborders && scope->borders[at] < entries[i].first_tid)
+			at++;
+		if (at < scope->nborders && scope->borders[at] < entries[i].last_tid)
 			return true;
+	}
 	return false;
 }
 
@@ -613,8 +629,8 @@ lsm_minor_claim(Relation rel, LsmTable *table, const LsmMinorScope *scope,
 			(*entries)[n++] = *view->increments[i];
 	lsm_entries_sort_age(*entries, n);
 	n = lsm_minor_select(scope, *entries, n);
-	if (!(scope->cut && lsm_minor_sticks_out(scope, *entries, n)) &&
-		!lsm_increments_tangled(view, *entries, n, scope->least) &&
+	if (!lsm_increments_tangled(view, *entries, n, scope->least) &&
+		!lsm_minor_sticks_out(scope, *entries, n) &&
 		!lsm_increments_small(view, *entries, n))
 		n = 0;
 	lsm_entries_sort_age(*entries, n);
@@ -635,20 +651,21 @@ typedef struct LsmBaseMark
 /*
  * Increments that are merged end where the base segments below them come to half
  * of what a major may read, so that a major can take them one by one, unless they
- * would be too small; and at the borders of the scope, if they are to be cut there.
+ * would be too small; and at the borders of the scope.
  */
 static void
 lsm_minor_cut(LsmCompact *compact, const LsmMinorScope *scope, LsmTid root)
 {
-	LsmTid		last = compact->merge->increment.last_root;
+	int			border = compact->at_border;
 	bool		enough;
 
 	while (compact->at_mark < compact->nmarks && compact->marks[compact->at_mark].last < root)
 		compact->passed += compact->marks[compact->at_mark++].bytes;
 	enough = compact->passed >= compact->pass &&
 		lsm_merge_increment_bytes(compact->merge) >= scope->least;
-	if (enough || (scope->cut && ((last < scope->first && root >= scope->first) ||
-								  (last <= scope->last && root > scope->last))))
+	while (compact->at_border < scope->nborders && scope->borders[compact->at_border] < root)
+		compact->at_border++;
+	if (enough || compact->at_border > border)
 	{
 		lsm_merge_break_increment(compact->merge);
 		compact->passed = 0;
@@ -888,12 +905,13 @@ lsm_minor(Relation rel, LsmJobStats *stats)
 {
 	LsmMinorScope all = {.gen_hi = PG_UINT32_MAX,.last = LSM_MAX_TID,.least = lsm_increment_least()};
 
-	lsm_minor_within(rel, &all, stats);
+	lsm_minor_unasked(rel, &all, stats);
+	lsm_job_ask(rel);
 }
 
-/* The same for some of them. */
+/* The same for some of them; workers are not asked for what comes next. */
 void
-lsm_minor_within(Relation rel, const LsmMinorScope *scope, LsmJobStats *stats)
+lsm_minor_unasked(Relation rel, const LsmMinorScope *scope, LsmJobStats *stats)
 {
 	LSM_STOP("minor-start");
 	lsm_progress_begin(RelationGetRelid(rel), LSM_JOB_MINOR, 1, LSM_MAX_TID);
@@ -903,7 +921,6 @@ lsm_minor_within(Relation rel, const LsmMinorScope *scope, LsmJobStats *stats)
 	lsm_job_merge(rel, LSM_OWNER_MINOR, lsm_minor_run, unconstify(LsmMinorScope *, scope), stats);
 	lsm_claim_release(LSM_OWNER_MINOR);
 	lsm_job_unlock(rel, LSM_OWNER_MINOR);
-	lsm_job_ask(rel);
 }
 
 /* The same for workers, without waiting.  False: nothing to merge, or another minor runs. */

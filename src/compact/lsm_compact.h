@@ -36,7 +36,8 @@ typedef struct LsmMinorScope
 	uint32		gen_hi;
 	LsmTid		first;			/* and with some of these roots */
 	LsmTid		last;
-	bool		cut;			/* to be cut at first and behind last */
+	int			nborders;		/* and to be cut behind these roots */
+	const LsmTid *borders;
 	uint64		least;			/* bytes of a piece that is cut for a major */
 } LsmMinorScope;
 
@@ -48,7 +49,8 @@ typedef struct LsmMinorScope
 extern void lsm_flush(Relation rel, LsmJobStats *stats);
 extern void lsm_flush_for_writer(Relation rel, LsmJobStats *stats);
 extern void lsm_minor(Relation rel, LsmJobStats *stats);
-extern void lsm_minor_within(Relation rel, const LsmMinorScope *scope, LsmJobStats *stats);
+extern void lsm_minor_unasked(Relation rel, const LsmMinorScope *scope, LsmJobStats *stats);
+extern void lsm_untangle(Relation rel, LsmJobStats *stats);
 extern void lsm_major(Relation rel, LsmJobStats *stats);
 extern void lsm_major_finish(Relation rel, LsmJobStats *stats);
 extern void lsm_major_wait(Relation rel);
@@ -307,6 +309,7 @@ typedef struct LsmCompact
 	int			at_mark;
 	uint64		passed;
 	uint64		pass;			/* so much ends an increment */
+	int			at_border;		/* of the scope */
 	int64		rows;
 	int64		bytes;
 	int64		copied;			/* bytes of blocks that were copied as they
@@ -346,6 +349,7 @@ extern LsmTid lsm_compact_peek(LsmCompact *compact);
 extern void lsm_compact_take(LsmCompact *compact, LsmTid root);
 extern void lsm_compact_row(LsmCompact *compact, LsmTid root, bool has_bottom, bool bottom_known);
 extern bool lsm_compact_in_rowlog(LsmCompact *compact, LsmTid root);
+extern LsmManifestEntry *lsm_view_copy_increments(LsmView *view);
 extern void lsm_entries_sort_age(LsmManifestEntry *entries, int n);
 extern uint64 lsm_view_base_bytes(LsmView *view, LsmTid first, LsmTid last);
 extern bool lsm_increments_tangled(LsmView *view, LsmManifestEntry *entries, int n,

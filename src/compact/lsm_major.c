@@ -14,8 +14,8 @@
  *	  part begins with an increment below which no other lies, and adds those
  *	  above it, from older to newer, as long as their roots are within its own; the
  *	  first that has some of them and others too ends it.  Before that, minor
- *	  compaction has made increments that do not overlap, and has cut them where the
- *	  base segments below come to half a part's limit.  A part that a worker was told to
+ *	  compactions have made increments that do not overlap (lsm_untangle.c), and have cut them
+ *	  where the base segments below come to half a part's limit.  A part that a worker was told to
  *	  do takes the increments within its range, after a minor has cut what reaches over
  *	  its borders.  A small table is done with all that may be taken.  (Other LSM engines cut
  *	  their files by the overlap with the level below for the same reason.)
@@ -304,17 +304,6 @@ lsm_major_has_older(const LsmManifestEntry *entries, int n, int i)
 		if (lsm_entries_overlap(&entries[j], &entries[i]))
 			return true;
 	return false;
-}
-
-static LsmManifestEntry *
-lsm_view_copy_increments(LsmView *view)
-{
-	LsmManifestEntry *entries = MemoryContextAllocHuge(CurrentMemoryContext,
-													   Max(view->nincrements, 1) * sizeof(LsmManifestEntry));
-
-	for (int i = 0; i < view->nincrements; i++)
-		entries[i] = *view->increments[i];
-	return entries;
 }
 
 static int
@@ -679,11 +668,10 @@ lsm_major(Relation rel, LsmJobStats *stats)
 	{
 		LsmManifestEntry *entries = lsm_view_copy_increments(view);
 		bool		tangled = lsm_increments_tangled(view, entries, view->nincrements, 0);
-		LsmMinorScope all = {.gen_hi = PG_UINT32_MAX,.last = LSM_MAX_TID};
 
 		pfree(entries);
 		if (tangled)
-			lsm_minor_within(rel, &all, stats);
+			lsm_untangle(rel, stats);
 	}
 	view = lsm_view_get(rel, table);
 	for (int i = 0; i < view->nincrements; i++)
@@ -755,7 +743,8 @@ lsm_major_part(Relation rel, LsmTid first, LsmTid last, uint32 until, LsmJobStat
 
 	if (until != 0 && lsm_major_needs_cut(lsm_view_get(rel, table), first, last, until))
 	{
-		LsmMinorScope scope = {0, until, first, last, true, lsm_increment_least()};
+		LsmTid		borders[] = {Max(first, 1) - 1, last};
+		LsmMinorScope scope = {.gen_hi = until,.first = first,.last = last,.nborders = lengthof(borders),.borders = borders,.least = lsm_increment_least()};
 
 		(void) lsm_minor_part(rel, &scope, stats);
 	}
