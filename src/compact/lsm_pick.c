@@ -411,7 +411,8 @@ lsm_pick_window_bytes(const LsmPickFacts *facts, const LsmPickDecision *decision
 
 /*
  * Bound a minor: all keys if that is not too much, else from the place where it is
- * needed most as far as the limit allows.
+ * needed most as far as the limit allows.  It takes increments whole, so it reads more if they
+ * reach further.
  */
 static void
 lsm_pick_minor_range(const LsmPickFacts *facts, LsmTid place, LsmPickDecision *decision)

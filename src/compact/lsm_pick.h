@@ -180,8 +180,9 @@ typedef enum LsmPickReason
 /*
  * A job.  Minor: increments whose newest generation is from gen_lo to gen_hi.  Major: all
  * increments from the oldest to gen_hi, and the base segments (gen_hi is 0 if there
- * are no increments to take).  Either works on rows with roots from first_root to
- * last_root, and leaves other records of these increments as they are.
+ * are no increments to take).  A major works on rows with roots from first_root to
+ * last_root, and leaves other records of these increments as they are; a minor takes
+ * those with some of these roots whole, and newer ones that overlap them.
  */
 typedef struct LsmPickDecision
 {
@@ -192,7 +193,8 @@ typedef struct LsmPickDecision
 	uint32		gen_hi;
 	LsmTid		first_root;
 	LsmTid		last_root;
-	uint64		bytes;			/* that it will read from segments, about */
+	uint64		bytes;			/* that it will read from segments between these
+								 * roots, about */
 	bool		cold;			/* it needs segments that lie in a store */
 } LsmPickDecision;
 
