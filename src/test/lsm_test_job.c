@@ -163,6 +163,7 @@ lsm_test_rest(PG_FUNCTION_ARGS)
 
 	for (int i = 0; i < PG_GETARG_INT32(1); i++)
 		lsm_request_failed(MyDatabaseId, PG_GETARG_OID(0), 1 << LSM_JOB_MAJOR, &error);
+	lsm_request_end(MyDatabaseId, PG_GETARG_OID(0), LSM_ATTEMPT_DONE, NULL);
 	PG_RETURN_VOID();
 }
 
