@@ -123,14 +123,16 @@ foreach my $stage ('row log', 'segments', 'compacted')
 }
 same_decoded('a row moves to another partition', 'INSERT INTO parted VALUES (1, 1, 1); UPDATE parted SET id = 100500 WHERE id = 1; UPDATE parted SET id = 2 WHERE id = 100500', 4);
 
-# The same value of a key comes back as a pointer to the TOAST table of another table.
+# The same value of a key comes back as a pointer to the TOAST table of another table.  (Heap tells
+# the old key as well, as for it a pointer is another value.)
 $publisher->safe_psql('postgres', q{
 	CREATE TABLE toasted (k text);
 	ALTER TABLE toasted ALTER k SET STORAGE EXTERNAL;
 	INSERT INTO toasted VALUES (value(1, 2560));
-	INSERT INTO h.by_text SELECT k || '', 1 FROM toasted;
 	INSERT INTO l.by_text SELECT k || '', 1 FROM toasted});
-same_decoded('a key that is a large value of another table', 'UPDATE by_text SET k = toasted.k, v = 2 FROM toasted', 1);
+decoded('plain');
+$publisher->safe_psql('postgres', 'UPDATE l.by_text SET k = toasted.k, v = 2 FROM toasted');
+like(decoded('plain'), qr/by_text: UPDATE: k\[text\]:'[0-9a-f]{2560}' v\[integer\]:2$/m, 'a key that is a large value of another table');
 same_decoded('savepoints', each_table(
 	"BEGIN; INSERT INTO \@ (id, v, b) VALUES (-1, -901, 'kept'); SAVEPOINT a; INSERT INTO \@ (id, v, b) VALUES (-2, -902, 'undone');
 	ROLLBACK TO a; SAVEPOINT b; INSERT INTO \@ (id, v, b) VALUES (-3, -903, 'kept too'); RELEASE b; COMMIT;"), 10);
