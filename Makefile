@@ -50,6 +50,7 @@ REGRESS = \
 	cursor \
 	scan_changes \
 	scan_times \
+	scan_ends \
 	merge \
 	trigger \
 	trigger_deferred \

@@ -208,6 +208,7 @@ extern void lsm_parallelscan_reinitialize(Relation rel, ParallelTableScanDesc ps
 
 /* What batches are made of as well; see there. */
 extern void lsm_scan_drop_unit(LsmScan scan);
+extern void lsm_scan_rest(LsmScan scan);
 extern void lsm_scan_reserve_rows(LsmScan scan, int n);
 extern LsmTid lsm_scan_next_source(LsmView *view, LsmTid tid, LsmRowRange **range,
 								   LsmManifestEntry **entry);

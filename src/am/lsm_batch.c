@@ -874,7 +874,10 @@ lsm_batch_next(LsmBatchScan *batch)
 		if (first == 0 || first > scan->end)
 		{
 			if (scan->base.rs_parallel == NULL || !lsm_scan_next_range(scan))
+			{
+				lsm_scan_rest(scan);
 				return false;
+			}
 			scan->started = true;
 			scan->forward = true;
 			scan->position = scan->begin;

@@ -239,7 +239,10 @@ lsm_bitmap_next_tuple(TableScanDesc sscan, TupleTableSlot *slot, bool *recheck,
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (!lsm_bitmap_next_page(scan, lossy_pages, exact_pages))
+		{
+			lsm_scan_rest(scan);
 			return false;
+		}
 	}
 	*recheck = scan->recheck;
 	return true;

@@ -52,7 +52,10 @@ lsm_sample_next_block(TableScanDesc sscan, SampleScanState *state)
 	scan->whole_columns = false;
 	scan->sample_lb = lsm_sample_choose(scan, state);
 	if (scan->sample_lb == InvalidBlockNumber)
+	{
+		lsm_scan_rest(scan);
 		return false;
+	}
 	lsm_scan_near_lb(scan, scan->sample_lb);
 	lsm_scan_pick_lb(scan, scan->sample_lb, NULL, -1);
 	return true;

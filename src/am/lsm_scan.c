@@ -292,6 +292,17 @@ lsm_scan_drop_unit(LsmScan scan)
 	scan->have_unit = false;
 }
 
+/*
+ * The scan has found its end, and its query may have others to come, which share the
+ * memory for reading ahead: leave that to them.  If it goes on, it begins anew.
+ */
+void
+lsm_scan_rest(LsmScan scan)
+{
+	lsm_ahead_end(&scan->feed);
+	lsm_scan_end_increments(scan);
+}
+
 void
 lsm_scan_end(TableScanDesc sscan)
 {
@@ -299,8 +310,7 @@ lsm_scan_end(TableScanDesc sscan)
 
 	lsm_scan_drop_unit(scan);
 	lsm_scan_drop_place(scan);
-	lsm_ahead_end(&scan->feed);
-	lsm_scan_end_increments(scan);
+	lsm_scan_rest(scan);
 	RelationDecrementReferenceCount(sscan->rs_rd);
 	if (scan->page != NULL)
 		pfree(scan->page);
@@ -1047,6 +1057,7 @@ lsm_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlo
 		pgstat_count_heap_getnext(sscan->rs_rd);
 		return true;
 	}
+	lsm_scan_rest(scan);
 	ExecClearTuple(slot);
 	return false;
 }
@@ -1095,6 +1106,7 @@ lsm_scan_getnextslot_tidrange(TableScanDesc sscan, ScanDirection direction,
 		pgstat_count_heap_getnext(sscan->rs_rd);
 		return true;
 	}
+	lsm_scan_rest(scan);
 	ExecClearTuple(slot);
 	return false;
 }
