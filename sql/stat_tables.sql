@@ -3,7 +3,8 @@
 --
 CREATE FUNCTION lsm_test_stat_error(oid, text, text) RETURNS void LANGUAGE C STRICT AS '$libdir/lsm';
 CREATE FUNCTION lsm_test_stat_stall(oid, bigint) RETURNS void LANGUAGE C STRICT AS '$libdir/lsm';
-CREATE FUNCTION lsm_test_stat_fill(int) RETURNS void LANGUAGE C STRICT AS '$libdir/lsm';
+CREATE FUNCTION lsm_test_stat_fill(int, int) RETURNS void LANGUAGE C STRICT AS '$libdir/lsm';
+CREATE FUNCTION lsm_test_stat_kept(int, int) RETURNS int LANGUAGE C STRICT AS '$libdir/lsm';
 SET max_parallel_workers_per_gather = 0;
 SET enable_indexonlyscan = off;
 
@@ -172,10 +173,25 @@ SELECT rows_read FROM lsm_stat_table('st_mat'::regclass);
 -- more tables than there are entries: those that rest make room for others
 SELECT count(ctid) AS count FROM st2;
 SELECT rows_read > 0 AS counted FROM lsm_stat_tables WHERE relname = 'st2';
-SELECT lsm_test_stat_fill(5000);
+SELECT lsm_test_stat_fill(0, 5000);
 SELECT rows_read, errors, stats_reset FROM lsm_stat_tables WHERE relname = 'st2';
 SELECT count(ctid) AS count FROM st2;
 SELECT rows_read > 0 AS counted FROM lsm_stat_tables WHERE relname = 'st2';
+
+-- many of them at a time, those that have rested for the longest time; each is found once
+DO $$
+DECLARE
+	kept int[];
+BEGIN
+	FOR i IN 5000 .. 5299 LOOP
+		PERFORM lsm_test_stat_fill(i, 1);
+		kept := kept || lsm_test_stat_kept(0, 5300);
+		IF i % 20 = 0 AND lsm_test_stat_kept(i - 3499, 3500) <> 3500 THEN
+			RAISE WARNING 'one of the last tables is gone at %', i;
+		END IF;
+	END LOOP;
+	RAISE NOTICE 'they make room for more: %', (SELECT max(k) - min(k) BETWEEN 200 AND 300 FROM unnest(kept) k);
+END $$;
 
 -- many blocks: the key ranges get wider, and lose nothing
 CREATE TABLE st4 (id int, t text) USING lsm WITH (autovacuum_enabled = off);
@@ -193,4 +209,5 @@ DROP MATERIALIZED VIEW st_mat;
 DROP TABLE st, st2, st3, st4, st_heap, st_part;
 DROP FUNCTION lsm_test_stat_error(oid, text, text);
 DROP FUNCTION lsm_test_stat_stall(oid, bigint);
-DROP FUNCTION lsm_test_stat_fill(int);
+DROP FUNCTION lsm_test_stat_fill(int, int);
+DROP FUNCTION lsm_test_stat_kept(int, int);

@@ -5,8 +5,10 @@
  *
  * One entry for each table, by database and OID, so that TRUNCATE and rewrites
  * keep it.  The hash table has a fixed size, apart from that of LsmTableShared:
- * counters live longer than the pins of transactions.  When it is full, the entry
- * that has not been written for the longest time makes room.
+ * counters live longer than the pins of transactions.  When it is full, the entries
+ * that have not been written for the longest time make room: a sixteenth of them at a
+ * time, so that who goes through more tables than that does not look through all
+ * entries for each.
  *
  * A backend gives its counts at the end of a transaction, though not more often
  * than LSM_STAT_FLUSHES_A_SECOND: many short transactions would meet on the same
@@ -38,6 +40,10 @@
 #include "utils/timestamp.h"
 
 #define LSM_STAT_TABLES			4096
+
+/* One in so many entries goes when there is no room. */
+#define LSM_STAT_EVICTED		16
+
 #define LSM_STAT_FLUSHES_A_SECOND 20
 
 typedef struct LsmStatKey
@@ -141,21 +147,42 @@ lsm_stat_entry_init(LsmStatEntry *entry, TimestampTz reset_time)
 	entry->error_message[0] = '\0';
 }
 
-/* Throw out the entry that has rested for the longest time; lock exclusive. */
+static int
+lsm_stat_cmp_used(const void *a, const void *b)
+{
+	uint64		x = *(const uint64 *) a;
+	uint64		y = *(const uint64 *) b;
+
+	return x < y ? -1 : x > y;
+}
+
+/*
+ * Throw out the entries that have rested for the longest time; lock exclusive.  It may be
+ * after the end of a transaction, so nothing is allocated.
+ */
 static void
 lsm_stat_evict(void)
 {
+	static uint64 used[LSM_STAT_TABLES];
 	HASH_SEQ_STATUS scan;
 	LsmStatEntry *entry;
-	LsmStatEntry *oldest = NULL;
+	uint64		last;
+	int			n = 0;
 
 	hash_seq_init(&scan, lsm_stat_entries);
 	while ((entry = hash_seq_search(&scan)) != NULL)
-		if (oldest == NULL ||
-			pg_atomic_read_u64(&entry->used) < pg_atomic_read_u64(&oldest->used))
-			oldest = entry;
-	if (oldest != NULL)
-		hash_search(lsm_stat_entries, &oldest->key, HASH_REMOVE, NULL);
+	{
+		Assert(n < LSM_STAT_TABLES);
+		used[n++] = pg_atomic_read_u64(&entry->used);
+	}
+	if (n == 0)
+		return;
+	qsort(used, n, sizeof(uint64), lsm_stat_cmp_used);
+	last = used[n / LSM_STAT_EVICTED];
+	hash_seq_init(&scan, lsm_stat_entries);
+	while ((entry = hash_seq_search(&scan)) != NULL)
+		if (pg_atomic_read_u64(&entry->used) <= last)
+			hash_search(lsm_stat_entries, &entry->key, HASH_REMOVE, NULL);
 }
 
 /*

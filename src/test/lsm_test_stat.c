@@ -8,7 +8,8 @@
  *
  *	  lsm_test_stat_error(oid, text, text)	a job has failed: code, message
  *	  lsm_test_stat_stall(oid, bigint)		a writer has waited: microseconds
- *	  lsm_test_stat_fill(int)				entries of so many other tables
+ *	  lsm_test_stat_fill(int, int)			entries of so many other tables, from one on
+ *	  lsm_test_stat_kept(int, int)			how many of them are there
  *
  *-------------------------------------------------------------------------
  */
@@ -21,6 +22,7 @@
 PG_FUNCTION_INFO_V1(lsm_test_stat_error);
 PG_FUNCTION_INFO_V1(lsm_test_stat_stall);
 PG_FUNCTION_INFO_V1(lsm_test_stat_fill);
+PG_FUNCTION_INFO_V1(lsm_test_stat_kept);
 
 Datum
 lsm_test_stat_error(PG_FUNCTION_ARGS)
@@ -46,7 +48,21 @@ lsm_test_stat_stall(PG_FUNCTION_ARGS)
 Datum
 lsm_test_stat_fill(PG_FUNCTION_ARGS)
 {
-	for (int i = 0; i < PG_GETARG_INT32(0); i++)
+	int			first = PG_GETARG_INT32(0);
+
+	for (int i = first; i < first + PG_GETARG_INT32(1); i++)
 		lsm_stat_report_stall(OID_MAX - i, 1);
 	PG_RETURN_VOID();
+}
+
+Datum
+lsm_test_stat_kept(PG_FUNCTION_ARGS)
+{
+	int			first = PG_GETARG_INT32(0);
+	LsmStatCopy copy;
+	int			n = 0;
+
+	for (int i = first; i < first + PG_GETARG_INT32(1); i++)
+		n += lsm_stat_read(OID_MAX - i, &copy);
+	PG_RETURN_INT32(n);
 }
