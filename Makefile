@@ -105,6 +105,7 @@ REGRESS = \
 	segments \
 	growth \
 	generations \
+	views \
 	big_transaction \
 	table_options \
 	overlaps \

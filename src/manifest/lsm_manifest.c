@@ -29,6 +29,7 @@
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "lsm_manifest.h"
+#include "lsm_stop.h"
 #include "lsm_wal.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
@@ -345,7 +346,9 @@ lsm_view_get(Relation rel, LsmTable *table)
 			}
 		}
 
-		context = AllocSetContextCreate(CacheMemoryContext, "lsm manifest", ALLOCSET_SMALL_SIZES);
+		/* kept only when it is read: an error frees it with the caller's */
+		context = AllocSetContextCreate(CurrentMemoryContext, "lsm manifest",
+										ALLOCSET_SMALL_SIZES);
 		caller = MemoryContextSwitchTo(context);
 		view = palloc0(sizeof(LsmView));
 		view->context = context;
@@ -353,6 +356,7 @@ lsm_view_get(Relation rel, LsmTable *table)
 		view->epoch = epoch;
 		view->counter = view->meta.counter;
 		good = lsm_view_read_manifest(rel, view);
+		LSM_STOP("view-read");
 		if (good)
 			lsm_view_sort(view);
 		MemoryContextSwitchTo(caller);
@@ -363,6 +367,7 @@ lsm_view_get(Relation rel, LsmTable *table)
 			view->memory = MemoryContextMemAllocated(context, true);
 			lsm_view_bytes += view->memory;
 			lsm_view_drop(table);
+			MemoryContextSetParent(context, CacheMemoryContext);
 			table->view = view;
 			return view;
 		}
