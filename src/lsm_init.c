@@ -238,6 +238,11 @@ lsm_init_settings(void)
 							"0 means as many as its manifest has room for.",
 							&lsm_debug_manifest_entries, 0, 0, LSM_MAX_ENTRIES,
 							PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.debug_kept_views",
+							"Sets the memory of a session for copies of manifests that it keeps (for tests).",
+							NULL,
+							&lsm_debug_kept_views, LSM_KEPT_VIEWS_KB, 0, LSM_KEPT_VIEWS_KB,
+							PGC_SUSET, GUC_UNIT_KB | GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.debug_first_lb",
 							"Sets the first root LB of tables made in the session (for tests).",
 							"A negative one counts from the end.",

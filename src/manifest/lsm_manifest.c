@@ -80,10 +80,13 @@ lsm_page_is(Page page, uint16 kind, uint64 uid, uint32 number, uint32 generation
 
 int			lsm_debug_first_lb = 0;
 
-/* Memory of all views of this process. */
-Size		lsm_view_bytes = 0;
 int			lsm_debug_ring_lbs = 0;
 int			lsm_debug_manifest_entries = 0;
+int			lsm_debug_kept_views = LSM_KEPT_VIEWS_KB;
+
+/* Tables of this process that have a view, by their last use, and the memory of all views. */
+static dlist_head lsm_viewed = DLIST_STATIC_INIT(lsm_viewed);
+static Size lsm_view_bytes = 0;
 
 /* Copy bytes of the metapage; false if the file is empty. */
 static bool
@@ -301,6 +304,26 @@ lsm_view_drop(LsmTable *table)
 	lsm_view_bytes -= table->view->memory;
 	MemoryContextDelete(table->view->context);
 	table->view = NULL;
+	dlist_delete(&table->viewed);
+}
+
+/* A transaction begins to use a table. */
+void
+lsm_view_used(LsmTable *table)
+{
+	if (table->view != NULL)
+		dlist_move_tail(&lsm_viewed, &table->viewed);
+}
+
+/*
+ * At the end of a transaction: give up views that are too many to keep, those first whose
+ * tables have not been used for the longest time.
+ */
+void
+lsm_views_xact_end(void)
+{
+	while (lsm_view_bytes > (Size) lsm_debug_kept_views * 1024)
+		lsm_view_drop(dlist_head_element(LsmTable, viewed, &lsm_viewed));
 }
 
 /*
@@ -369,6 +392,7 @@ lsm_view_get(Relation rel, LsmTable *table)
 			lsm_view_drop(table);
 			MemoryContextSetParent(context, CacheMemoryContext);
 			table->view = view;
+			dlist_push_tail(&lsm_viewed, &table->viewed);
 			return view;
 		}
 

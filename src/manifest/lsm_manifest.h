@@ -17,6 +17,10 @@ extern int	lsm_debug_first_lb; /* first root LB of tables made now */
 extern int	lsm_debug_ring_lbs;	/* LBs in the ring of tables made now; 0: all */
 extern int	lsm_debug_manifest_entries; /* entries that a manifest may have; 0: as
 										 * many as it has room for */
+extern int	lsm_debug_kept_views;	/* kB */
+
+/* Views that a backend keeps from one transaction to the next. */
+#define LSM_KEPT_VIEWS_KB		(32 * 1024)
 
 /*
  * How many entries there may be, and from how many on no flush begins and no large value is
@@ -59,6 +63,12 @@ extern LsmMeta *lsm_meta_read(Relation rel);
 
 /* The newest view.  Pointers into an older one are void after this call. */
 extern LsmView *lsm_view_get(Relation rel, LsmTable *table);
+
+/* Give a table's view up. */
+extern void lsm_view_drop(LsmTable *table);
+
+extern void lsm_view_used(LsmTable *table);
+extern void lsm_views_xact_end(void);
 
 /* Is it still the newest?  Exact only while gen_lock is held. */
 static inline bool

@@ -47,8 +47,6 @@
 #define LSM_LEAST_TABLES		2048
 #define LSM_MOST_TABLES			(64 * 1024)
 
-/* Views that a backend keeps from one transaction to the next. */
-#define LSM_KEPT_VIEW_BYTES		((Size) 32 * 1024 * 1024)
 #define LSM_STRIPES				1024
 
 StaticAssertDecl(sizeof(LsmTableKey) == sizeof(RelFileLocator) + sizeof(int32),
@@ -571,6 +569,7 @@ lsm_table_open(Relation rel)
 		else
 			table->shared = lsm_table_pin(&key);
 		pinned_tables[npinned++] = table;
+		lsm_view_used(table);
 		if (verify)
 			lsm_table_verify(rel, table);
 
@@ -628,15 +627,7 @@ lsm_table_xact_end(void)
 	}
 	npinned = 0;
 	lsm_xact_number++;
-	if (lsm_view_bytes > LSM_KEPT_VIEW_BYTES)
-	{
-		HASH_SEQ_STATUS scan;
-		LsmTable   *table;
-
-		hash_seq_init(&scan, lsm_local_tables);
-		while ((table = hash_seq_search(&scan)) != NULL)
-			lsm_view_drop(table);
-	}
+	lsm_views_xact_end();
 }
 
 static inline uint32

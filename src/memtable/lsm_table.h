@@ -162,6 +162,7 @@ typedef struct LsmTable
 	uint64		verified;		/* epoch of the entry found right, or 0 */
 	uint32		asked_flush;	/* generation for which a worker was asked */
 	LsmView    *view;
+	dlist_node	viewed;			/* if it has one */
 	struct LsmLoad *load;		/* rows that this transaction has inserted */
 	uint64		frozen_by;		/* lsm_xact_number of who has inserted rows without xid */
 	LsmStatLocal stat;
@@ -199,9 +200,6 @@ extern void lsm_shmem_request(void);
 extern void lsm_shmem_startup(void);
 extern bool lsm_shmem_ready(void);
 extern uint32 lsm_table_lifetime(void);
-
-extern Size lsm_view_bytes;
-extern void lsm_view_drop(LsmTable *table);
 
 extern LsmTable *lsm_table_open(Relation rel);
 extern void lsm_table_change(LsmTableShared *shared);
