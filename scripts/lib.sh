@@ -217,17 +217,20 @@ build()
 	grep -E 'warning:|note:' "$log" >&2 || true
 }
 
-# install_built DIRECTORY: into the server, as root if that is needed.
+# install_built DIRECTORY [make arguments, those of build()]: into the server, as root if that is
+# needed.
 install_built()
 {
-	local log=$1.install.log target
+	local dir=$1 log=$1.install.log target
+
+	shift
 
 	target=$("$PG_CONFIG" --pkglibdir)
 	say "installing lsm into $target and $("$PG_CONFIG" --sharedir)/extension"
 	if [ -w "$target" ]; then
-		make -C "$1" PG_CONFIG="$PG_CONFIG" install >"$log" 2>&1
+		make -C "$dir" PG_CONFIG="$PG_CONFIG" "$@" install >"$log" 2>&1
 	else
-		as_root make -C "$1" PG_CONFIG="$PG_CONFIG" install >"$log" 2>&1
+		as_root make -C "$dir" PG_CONFIG="$PG_CONFIG" "$@" install >"$log" 2>&1
 	fi || { cat "$log" >&2; return 1; }
 }
 
