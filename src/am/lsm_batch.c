@@ -357,12 +357,13 @@ lsm_batch_collect(LsmBatchScan *batch, LsmView *view, LsmTid lo, LsmTid hi,
 	int			n = 0;
 	int			kept = 0;
 	bool		current;
+	bool		meet = lsm_view_increments_meet(view, lo, hi);
 
 	lsm_touch_clear(&batch->touched);
 	batch->nactive = 0;
 	batch->nheads = 0;
 	scan->nplaces = 0;
-	for (int i = 0; i < view->nincrements; i++)
+	for (int i = 0; meet && i < view->nincrements; i++)
 	{
 		LsmManifestEntry *entry = view->increments[i];
 		const LsmTouch *touched;

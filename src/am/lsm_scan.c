@@ -703,7 +703,8 @@ lsm_scan_mark_changed(LsmScan scan, LsmView *view)
 
 	scan->nchanges = 0;
 	scan->changes_only = false;
-	if (scan->nrows > 0)
+	if (scan->nrows > 0 &&
+		lsm_view_increments_meet(view, scan->rows[0].root, scan->rows[scan->nrows - 1].root))
 	{
 		for (int i = 0; i < view->nincrements; i++)
 		{

@@ -166,7 +166,7 @@ lsm_versions_begin(LsmVersionIter *iter, Relation rel, LsmTable *table, LsmTid r
 	iter->chain_seq = 0;
 	if (iter->heads[0] != LSM_INVALID_TID || iter->heads[1] != LSM_INVALID_TID)
 		iter->stage = LSM_STAGE_ACTIVE;
-	else if (table->view->nincrements > 0)
+	else if (lsm_view_increments_meet(table->view, root, root))
 		iter->stage = LSM_STAGE_INCREMENTS;
 	else
 		iter->stage = LSM_STAGE_BOTTOM;
@@ -535,7 +535,7 @@ lsm_versions_settled(LsmVersionIter *iter)
 
 	if (iter->stage < LSM_STAGE_INCREMENTS)
 		return NULL;
-	for (i = 0; i < view->nincrements; i++)
+	for (i = 0; iter->stage == LSM_STAGE_INCREMENTS && i < view->nincrements; i++)
 	{
 		LsmSegmentReader *reader;
 
@@ -597,7 +597,10 @@ lsm_versions_next(LsmVersionIter *iter)
 			const LsmManifestEntry *entry;
 			bool		there;
 
-			if (iter->increment >= view->nincrements)
+			/* often none lies over it, of many */
+			if (iter->increment >= view->nincrements ||
+				(iter->increment == 0 && iter->cached == NULL &&
+				 !lsm_view_increments_meet(view, iter->root, iter->root)))
 			{
 				iter->stage = LSM_STAGE_BOTTOM;
 				continue;
