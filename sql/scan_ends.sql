@@ -29,6 +29,19 @@ MOVE ALL FROM batches;
 SELECT windows FROM ends_ahead;
 COMMIT;
 
+-- other memory: what is needed again is made again
+BEGIN;
+DECLARE batches CURSOR FOR SELECT id, t FROM ends WHERE id > 0 AND t > '' AND t <> 'x';
+MOVE 100 FROM batches;
+SELECT count(*) AS tests FROM pg_backend_memory_contexts WHERE name = 'lsm predicate test';
+SELECT total_bytes - free_bytes AS bytes FROM pg_backend_memory_contexts WHERE name = 'ExecutorState' ORDER BY 1 DESC LIMIT 1 \gset one_
+MOVE 59850 FROM batches;
+SELECT count(*) AS tests FROM pg_backend_memory_contexts WHERE name = 'lsm predicate test';
+SELECT total_bytes - free_bytes AS bytes FROM pg_backend_memory_contexts WHERE name = 'ExecutorState' ORDER BY 1 DESC LIMIT 1 \gset all_
+SELECT (:all_bytes - :one_bytes) / 11 < 20000 AS little;
+COMMIT;
+SELECT count(*), sum(s) FROM generate_series(1, 3) n, LATERAL (SELECT sum(id + n) AS s FROM ends WHERE id > n AND t > '') x;
+
 -- the same by row, there and back
 TRUNCATE ends;
 DO $$

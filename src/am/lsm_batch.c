@@ -32,6 +32,8 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
+/* Roots that are collected at a time, at first and then. */
+#define LSM_COLLECT_FIRST		64
 #define LSM_COLLECT_BATCH		1024
 
 /* If one row of a block in so many is changed, its rows are looked at one by one. */
@@ -188,13 +190,10 @@ lsm_batch_drop(LsmBatchScan *batch)
 	batch->nchanged = 0;
 }
 
-/* The scan itself is ended, or begun anew, by its owner. */
-void
-lsm_batch_end(LsmBatchScan *batch)
+/* Free what is made again when it is needed; there is no unit. */
+static void
+lsm_batch_free(LsmBatchScan *batch)
 {
-	lsm_batch_drop(batch);
-	batch->scan->skip = NULL;
-	batch->scan->pass = NULL;
 	if (batch->mask != NULL)
 		pfree(batch->mask);
 	if (batch->changed != NULL)
@@ -202,10 +201,24 @@ lsm_batch_end(LsmBatchScan *batch)
 	if (batch->roots != NULL)
 		pfree(batch->roots);
 	if (batch->heads != NULL)
-	{
 		pfree(batch->heads);
+	if (batch->head_roots != NULL)
 		pfree(batch->head_roots);
-	}
+	batch->mask = NULL;
+	batch->changed = NULL;
+	batch->roots = batch->heads = batch->head_roots = NULL;
+	batch->max_mask = batch->max_changed = batch->max_roots = batch->max_heads = 0;
+	batch->nheads = batch->nactive = 0;
+}
+
+/* The scan itself is ended, or begun anew, by its owner. */
+void
+lsm_batch_end(LsmBatchScan *batch)
+{
+	lsm_batch_drop(batch);
+	batch->scan->skip = NULL;
+	batch->scan->pass = NULL;
+	lsm_batch_free(batch);
 	memset(batch, 0, sizeof(*batch));
 }
 
@@ -217,7 +230,7 @@ lsm_batch_room(LsmBatchScan *batch, void *old, int *max, int n, int kept, Size s
 
 	if (n <= *max)
 		return old;
-	*max = Max(n, Max(*max * 2, LSM_COLLECT_BATCH));
+	*max = Max(n, Max(*max * 2, LSM_COLLECT_FIRST));
 	new = MemoryContextAllocHuge(GetMemoryChunkContext(batch->scan), *max * size);
 	if (old != NULL)
 	{
@@ -279,30 +292,34 @@ lsm_batch_collect_increment(LsmBatchScan *batch, LsmView *view, int increment, L
 static void
 lsm_batch_collect_memtable(LsmBatchScan *batch, LsmMemIndex *index, LsmTid lo, LsmTid hi, int *n)
 {
+	int			most = LSM_COLLECT_FIRST;
 	int			got;
+	bool		more;
 
+	if (index->head == 0)
+		return;
 	do
 	{
 		int			max_heads = batch->max_heads;
 		LsmTid	   *roots;
 
-		batch->roots = lsm_batch_room(batch, batch->roots, &batch->max_roots,
-									  *n + LSM_COLLECT_BATCH, *n, sizeof(LsmTid));
-		batch->heads = lsm_batch_room(batch, batch->heads, &max_heads,
-									  batch->nheads + LSM_COLLECT_BATCH, batch->nheads,
+		batch->roots = lsm_batch_room(batch, batch->roots, &batch->max_roots, *n + most, *n,
 									  sizeof(LsmTid));
+		batch->heads = lsm_batch_room(batch, batch->heads, &max_heads, batch->nheads + most,
+									  batch->nheads, sizeof(LsmTid));
 		batch->head_roots = lsm_batch_room(batch, batch->head_roots, &batch->max_heads,
-										   batch->nheads + LSM_COLLECT_BATCH, batch->nheads,
+										   batch->nheads + most, batch->nheads,
 										   sizeof(LsmTid));
 		roots = batch->head_roots + batch->nheads;
-		got = lsm_memindex_collect(index, lo, hi, roots, batch->heads + batch->nheads,
-								   LSM_COLLECT_BATCH);
+		got = lsm_memindex_collect(index, lo, hi, roots, batch->heads + batch->nheads, most);
 		memcpy(batch->roots + *n, roots, got * sizeof(LsmTid));
 		batch->nheads += got;
 		*n += got;
 		if (got > 0)
 			lo = roots[got - 1] + 1;
-	} while (got == LSM_COLLECT_BATCH && lo <= hi);
+		more = got == most;
+		most = LSM_COLLECT_BATCH;
+	} while (more && lo <= hi);
 }
 
 static int
@@ -876,6 +893,7 @@ lsm_batch_next(LsmBatchScan *batch)
 		{
 			if (scan->base.rs_parallel == NULL || !lsm_scan_next_range(scan))
 			{
+				lsm_batch_free(batch);
 				lsm_scan_rest(scan);
 				return false;
 			}

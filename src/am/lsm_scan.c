@@ -292,15 +292,33 @@ lsm_scan_drop_unit(LsmScan scan)
 	scan->have_unit = false;
 }
 
+/* Free what is made again when it is needed; there is no unit. */
+static void
+lsm_scan_free_unit(LsmScan scan)
+{
+	if (scan->page != NULL)
+		pfree(scan->page);
+	if (scan->rows != NULL)
+		pfree(scan->rows);
+	scan->page = NULL;
+	scan->rows = NULL;
+	scan->nrows = 0;
+	scan->maxrows = 0;
+	lsm_scan_free_changes(scan);
+}
+
 /*
- * The scan has found its end, and its query may have others to come, which share the
- * memory for reading ahead: leave that to them.  If it goes on, it begins anew.
+ * The scan has found its end, and its query may have others to come: leave memory to them,
+ * above all that for reading ahead, which they share.  If it goes on, it begins anew.
  */
 void
 lsm_scan_rest(LsmScan scan)
 {
+	lsm_scan_drop_unit(scan);
+	lsm_scan_drop_place(scan);
 	lsm_ahead_end(&scan->feed);
 	lsm_scan_end_increments(scan);
+	lsm_scan_free_unit(scan);
 }
 
 void
@@ -308,17 +326,10 @@ lsm_scan_end(TableScanDesc sscan)
 {
 	LsmScan		scan = (LsmScan) sscan;
 
-	lsm_scan_drop_unit(scan);
-	lsm_scan_drop_place(scan);
 	lsm_scan_rest(scan);
 	RelationDecrementReferenceCount(sscan->rs_rd);
-	if (scan->page != NULL)
-		pfree(scan->page);
-	if (scan->rows != NULL)
-		pfree(scan->rows);
 	if (scan->picked != NULL)
 		pfree(scan->picked);
-	lsm_scan_free_changes(scan);
 	if (scan->queue != NULL)
 		pfree(scan->queue);
 	if (scan->sample_queue != NULL)

@@ -65,6 +65,11 @@ lsm_scan_free_changes(LsmScan scan)
 		pfree(scan->change_buf);
 	if (scan->places != NULL)
 		pfree(scan->places);
+	scan->changes = NULL;
+	scan->change_buf = NULL;
+	scan->places = NULL;
+	scan->nchanges = scan->maxchanges = 0;
+	scan->nplaces = scan->maxplaces = 0;
 }
 
 /* Of a row of the unit: a chain that begins with that record. */

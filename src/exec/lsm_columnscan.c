@@ -789,6 +789,25 @@ lsm_columnscan_select(LsmColumnScan *cscan)
 	}
 }
 
+/* There are no more units: free what is made again when it is needed. */
+static void
+lsm_columnscan_rest(LsmColumnScan *cscan)
+{
+	if (cscan->selected != NULL)
+		pfree(cscan->selected);
+	if (cscan->kept != NULL)
+		pfree(cscan->kept);
+	if (cscan->kept_mask != NULL)
+		pfree(cscan->kept_mask);
+	cscan->selected = NULL;
+	cscan->kept = NULL;
+	cscan->kept_mask = NULL;
+	cscan->room = cscan->kept_room = cscan->kept_mask_room = 0;
+	cscan->nidentical = 0;
+	for (int i = 0; i < cscan->npredicates; i++)
+		lsm_predicate_rest(cscan->predicates[i]);
+}
+
 /* Go to the next unit; false: there is none. */
 bool
 lsm_columnscan_next_unit(LsmColumnScan *cscan)
@@ -803,7 +822,10 @@ lsm_columnscan_next_unit(LsmColumnScan *cscan)
 	more = lsm_batch_next(&cscan->batch);
 	lsm_columnscan_asked(cscan);
 	if (!more)
+	{
+		lsm_columnscan_rest(cscan);
 		return false;
+	}
 	if (cscan->batch.block != NULL && (cscan->batch.nseen > 0 || cscan->batch.nchanged > 0))
 	{
 		cscan->rows_taken += cscan->batch.nseen;

@@ -436,9 +436,6 @@ lsm_predicate_params_walker(Node *node, Bitmapset **params)
 void
 lsm_predicate_init(LsmPredicate *predicate, PlanState *parent)
 {
-	/* what looking at a block takes fits in what is kept when it is reset */
-	predicate->scratch = AllocSetContextCreate(CurrentMemoryContext, "lsm predicate test",
-											   ALLOCSET_DEFAULT_SIZES);
 	if (predicate->expr == NULL)
 		return;
 	predicate->state = ExecInitExpr(predicate->expr, parent);
@@ -446,6 +443,29 @@ lsm_predicate_init(LsmPredicate *predicate, PlanState *parent)
 	predicate->risk = lsm_predicate_risk(predicate->expr);
 	predicate->context = AllocSetContextCreate(CurrentMemoryContext, "lsm predicate",
 											   ALLOCSET_SMALL_SIZES);
+}
+
+/*
+ * Memory of tests, made when it is first needed.  What looking at a block takes fits in
+ * what is kept when it is reset.
+ */
+static MemoryContext
+lsm_predicate_scratch(LsmPredicate *predicate)
+{
+	if (unlikely(predicate->scratch == NULL))
+		predicate->scratch = AllocSetContextCreate(GetMemoryChunkContext(predicate),
+												   "lsm predicate test",
+												   ALLOCSET_DEFAULT_SIZES);
+	return predicate->scratch;
+}
+
+/* No test is to come soon. */
+void
+lsm_predicate_rest(LsmPredicate *predicate)
+{
+	if (predicate->scratch != NULL)
+		MemoryContextDelete(predicate->scratch);
+	predicate->scratch = NULL;
 }
 
 /* A value as a number of the column's order. */
@@ -1048,7 +1068,7 @@ lsm_predicate_select(LsmPredicate *predicate, LsmBlock *block, uint8 *mask)
 		memset(mask, 0, lsm_block_rows(block));
 		return 0;
 	}
-	caller = MemoryContextSwitchTo(predicate->scratch);
+	caller = MemoryContextSwitchTo(lsm_predicate_scratch(predicate));
 	left = lsm_block_select(block, &predicate->condition, mask);
 	MemoryContextSwitchTo(caller);
 	MemoryContextReset(predicate->scratch);
@@ -1157,7 +1177,7 @@ lsm_predicate_ask_zone(LsmPredicate *predicate, LsmSegmentReader *reader, uint32
 					   const LsmBounds *bounds)
 {
 	int			attnum = predicate->condition.attnum;
-	MemoryContext caller = MemoryContextSwitchTo(predicate->scratch);
+	MemoryContext caller = MemoryContextSwitchTo(lsm_predicate_scratch(predicate));
 	LsmZone		zone;
 	bool		matches = true;
 
@@ -1271,7 +1291,7 @@ lsm_predicate_must_match(LsmPredicate *predicate, LsmSegmentReader *reader, uint
 	if (predicate->never || !predicate->zones || predicate->waits ||
 		lsm_segment_column_type(reader, attnum) != predicate->coltype)
 		return false;
-	caller = MemoryContextSwitchTo(predicate->scratch);
+	caller = MemoryContextSwitchTo(lsm_predicate_scratch(predicate));
 	settled = lsm_segment_zone(reader, blockno, attnum, &zone) &&
 		lsm_predicate_zone_settles(predicate, &zone);
 	MemoryContextSwitchTo(caller);

@@ -112,6 +112,7 @@ extern LsmPredicate *lsm_predicate_make(Expr *clause, Index varno);
  * that can be tried; if that fails, the first row that comes raises the error.
  */
 extern void lsm_predicate_init(LsmPredicate *predicate, PlanState *parent);
+extern void lsm_predicate_rest(LsmPredicate *predicate);
 extern void lsm_predicate_start(LsmPredicate *predicate, ExprContext *econtext);
 extern void lsm_predicate_compute(LsmPredicate *predicate);
 

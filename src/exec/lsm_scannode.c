@@ -184,6 +184,16 @@ lsm_scannode_decode(LsmScanState *node)
 	}
 }
 
+/* There are no more blocks: free what is made again when it is needed. */
+static void
+lsm_scannode_rest(LsmScanState *node)
+{
+	if (node->roots != NULL)
+		pfree(node->roots);
+	node->roots = NULL;
+	node->room = 0;
+}
+
 /* The slot gets a row of the block. */
 static void
 lsm_scannode_store(LsmScanState *node, int row, TupleTableSlot *slot)
@@ -287,7 +297,10 @@ lsm_scannode_access(ScanState *ss)
 		if (lsm_scannode_next(node, slot))
 			return slot;
 		if (!lsm_columnscan_next_unit(&node->cscan))
+		{
 			node->done = true;
+			lsm_scannode_rest(node);
+		}
 		else if (node->cscan.nselected > 0)
 			lsm_scannode_decode(node);
 	}
