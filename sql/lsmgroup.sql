@@ -128,32 +128,32 @@ SELECT x, (SELECT count(*) FROM (SELECT a, count(*) FROM lm WHERE a < x GROUP BY
 RESET work_mem;
 RESET hash_mem_multiplier;
 -- the results of many groups, which are all made before the server's node gives one out, take nothing of the groups' memory
-CREATE TABLE lr (g int, a numeric, b int8) USING lsm WITH (autovacuum_enabled = off);
-INSERT INTO lr SELECT 1, i, i FROM generate_series(1, 5000) i;
-ANALYZE lr;
-TRUNCATE lr;
-INSERT INTO lr SELECT i % 3000, i / 3.0, i::int8 << 33 FROM generate_series(1, 9000) i;
-SELECT count(*) AS flush FROM lsm_flush('lr');
-CREATE VIEW lr_groups AS SELECT g, sum(a) AS s1, avg(a + 1) AS s2, sum(b) AS s3, avg(b + 1) AS s4 FROM lr GROUP BY g;
-CREATE VIEW lr_memory AS SELECT n, s, (SELECT sum(total_bytes) FROM pg_backend_memory_contexts WHERE name = 'lsm groups' AND n > 0) AS bytes
-	FROM (SELECT count(*) AS n, sum(s1 + s2 + s3 + s4) AS s FROM (SELECT * FROM lr_groups OFFSET 0) q OFFSET 0) q;
-SELECT n AS groups, s AS complete_sum, bytes AS complete FROM lr_memory \gset
+CREATE TABLE lres (g int, a numeric, b int8) USING lsm WITH (autovacuum_enabled = off);
+INSERT INTO lres SELECT 1, i, i FROM generate_series(1, 5000) i;
+ANALYZE lres;
+TRUNCATE lres;
+INSERT INTO lres SELECT i % 3000, i / 3.0, i::int8 << 33 FROM generate_series(1, 9000) i;
+SELECT count(*) AS flush FROM lsm_flush('lres');
+CREATE VIEW lres_groups AS SELECT g, sum(a) AS s1, avg(a + 1) AS s2, sum(b) AS s3, avg(b + 1) AS s4 FROM lres GROUP BY g;
+CREATE VIEW lres_memory AS SELECT n, s, (SELECT sum(total_bytes) FROM pg_backend_memory_contexts WHERE name = 'lsm groups' AND n > 0) AS bytes
+	FROM (SELECT count(*) AS n, sum(s1 + s2 + s3 + s4) AS s FROM (SELECT * FROM lres_groups OFFSET 0) q OFFSET 0) q;
+SELECT n AS groups, s AS complete_sum, bytes AS complete FROM lres_memory \gset
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
 SET max_parallel_workers_per_gather = 2;
 SET max_parallel_workers = 0;
-EXPLAIN (COSTS off) SELECT g, sum(a), avg(a + 1), sum(b), avg(b + 1) FROM lr GROUP BY g;
-SELECT n, s = :complete_sum AS same, bytes > 0 AS groups, bytes <= :complete AS no_more FROM lr_memory;
+EXPLAIN (COSTS off) SELECT g, sum(a), avg(a + 1), sum(b), avg(b + 1) FROM lres GROUP BY g;
+SELECT n, s = :complete_sum AS same, bytes > 0 AS groups, bytes <= :complete AS no_more FROM lres_memory;
 RESET parallel_setup_cost;
 RESET parallel_tuple_cost;
 RESET min_parallel_table_scan_size;
 RESET max_parallel_workers;
 SET max_parallel_workers_per_gather = 0;
-EXPLAIN (COSTS off) SELECT g, sum(a), avg(a + 1), sum(b), avg(b + 1) FROM lr GROUP BY g;
+EXPLAIN (COSTS off) SELECT g, sum(a), avg(a + 1), sum(b), avg(b + 1) FROM lres GROUP BY g;
 SELECT :groups AS n, :complete > 0 AS groups;
-DROP VIEW lr_memory, lr_groups;
-DROP TABLE lr;
+DROP VIEW lres_memory, lres_groups;
+DROP TABLE lres;
 -- what zone maps tell is not read
 CREATE TABLE lz (id int, r int, p numeric(10,2), s text, nul int) USING lsm WITH (autovacuum_enabled = off);
 INSERT INTO lz SELECT i, i * 7919 % 20011, i * 7919 % 10007 / 100.0, md5(i::text), CASE WHEN i > 15000 THEN i END FROM generate_series(1, 20000) i;

@@ -188,12 +188,8 @@ lsm_store_add(Oid serverid, Oid userid)
 static LsmStore *
 lsm_store_open_checked(Oid serverid, Oid userid)
 {
-	AclResult	result = lsm_compat_server_usage(serverid, userid);
-	LsmStore   *store;
+	LsmStore   *store = lsm_store_find(serverid, userid);
 
-	if (result != ACLCHECK_OK)
-		aclcheck_error(result, OBJECT_FOREIGN_SERVER, GetForeignServer(serverid)->servername);
-	store = lsm_store_find(serverid, userid);
 	if (store == NULL)
 		store = lsm_store_add(serverid, userid);
 	store->ops->check(store, userid);
@@ -204,7 +200,14 @@ LsmStore *
 lsm_store_open(Oid serverid, Oid userid)
 {
 	MemoryContext context = CurrentMemoryContext;
+	AclResult	result = lsm_compat_server_usage(serverid, userid);
 	LsmStore   *volatile store = NULL;
+
+	if (result != ACLCHECK_OK)
+	{
+		lsm_store_failures++;
+		aclcheck_error(result, OBJECT_FOREIGN_SERVER, GetForeignServer(serverid)->servername);
+	}
 
 	/* until it is open, each error is the store's: its options, its user mapping */
 	PG_TRY();
