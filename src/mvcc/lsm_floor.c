@@ -140,7 +140,8 @@ lsm_horizons(Relation rel, LsmHorizons *horizons)
 
 /*
  * Does a standby tell of snapshots, by feedback?  Its walsender has their xmin, in no database, or
- * its slot.  The xmin may be the next xid, as a snapshot of our own may be.
+ * its slot.  The xmin may be the next xid, as a snapshot of our own may be.  What a walsender that
+ * has gone leaves in its PGPROC does not count.
  */
 static bool
 lsm_standby_has_snapshots(void)
@@ -154,8 +155,12 @@ lsm_standby_has_snapshots(void)
 		return true;
 	LWLockAcquire(ProcArrayLock, LW_SHARED);
 	for (uint32 i = 0; i < ProcGlobal->allProcCount && !found; i++)
-		found = (ProcGlobal->allProcs[i].statusFlags & PROC_AFFECTS_ALL_HORIZONS) != 0 &&
-			TransactionIdIsValid(ProcGlobal->allProcs[i].xmin);
+	{
+		PGPROC	   *proc = &ProcGlobal->allProcs[i];
+
+		found = (proc->statusFlags & PROC_AFFECTS_ALL_HORIZONS) != 0 &&
+			TransactionIdIsValid(proc->xmin) && BackendPidGetProcWithLock(proc->pid) == proc;
+	}
 	LWLockRelease(ProcArrayLock);
 	return found;
 }

@@ -170,6 +170,15 @@ $standby->reload;
 }
 
 $standby->promote;
+
+# A standby that has gone keeps nothing: pages are freed again though no xid comes.
+$primary->wait_until('postgres', 'SELECT count(*) = 0 FROM pg_stat_replication');
+on_primary(q{CREATE FUNCTION lsm_test_entries(regclass) RETURNS int LANGUAGE C STRICT AS '$libdir/lsm'},
+	q{UPDATE large SET b = b || 'y' WHERE id % 3 = 0}, ('VACUUM large') x 3);
+my $entries = $primary->safe_psql('postgres', q{SELECT lsm_test_entries('large')});
+
+on_primary('SELECT txid_current()', ('VACUUM large') x 2);
+is($primary->safe_psql('postgres', q{SELECT lsm_test_entries('large')}), $entries, 'nothing waits for a standby that has gone');
 $standby->check_ok('postgres', 'after promotion');
 $standby->safe_psql('postgres', 'INSERT INTO empty VALUES (2, 2); UPDATE t SET v = 0; VACUUM t');
 $standby->check_ok('postgres', 'after changes');
