@@ -140,7 +140,6 @@ static void
 lsm_untangle_by_age(LsmUntangle *untangle)
 {
 	LsmMinorScope scope = {.last = LSM_MAX_TID,.nborders = untangle->nborders,.borders = untangle->borders};
-
 	uint64		bytes;
 
 	while ((bytes = lsm_untangle_next(untangle, &scope)) > 0)

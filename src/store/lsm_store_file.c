@@ -321,23 +321,24 @@ lsm_file_put(LsmStore *store, const char *key, LsmStoreSource *source)
 }
 
 /*
- * Remove the directories above a file that has gone, below the store's own, that have nothing in
- * them any more.  Those of a table, a database, a token would stay for ever.  Who wants one of
+ * Remove the directories above a file that has gone, below the store's own and its prefix, that
+ * have nothing in them any more.  Those of a table, a database, a token would stay for ever.  Who wants one of
  * them meanwhile makes it again (lsm_file_create()).
  */
 static void
 lsm_file_remove_parents(LsmStore *store, const char *path)
 {
-	size_t		own = strlen(store->options.directory);
+	char	   *root = lsm_file_root(store);
 	char	   *parent = pstrdup(path);
 
 	for (;;)
 	{
 		get_parent_directory(parent);
-		if (strlen(parent) <= own || rmdir(parent) != 0)
+		if (strlen(parent) <= strlen(root) || rmdir(parent) != 0)
 			break;
 	}
 	pfree(parent);
+	pfree(root);
 }
 
 /* What cannot be removed is told when the others have been. */

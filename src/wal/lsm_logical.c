@@ -13,10 +13,11 @@
  * WHAT IS LOGGED
  *	  What heap logs.  Of a new row all columns, with large values read, but for
  *	  those of an UPDATE that has left them alone: these stay pointers, which output
- *	  plugins know as unchanged.  Not where the old row had no pointer, and the same
- *	  value has come from another table: then subscribers could not know the row.  Of an old row what REPLICA IDENTITY asks for: all
- *	  columns, or those of the key, for an UPDATE only if one of them has changed or
- *	  is large.  An INSERT ... ON CONFLICT is logged when it has been decided.
+ *	  plugins know as unchanged.  (Not where the old row had no pointer, and the same
+ *	  value has come from another table: then subscribers could not know the row.)  Of
+ *	  an old row what REPLICA IDENTITY asks for: all columns, or those of the key, for an
+ *	  UPDATE only if one of them has changed or is large.  An INSERT ... ON CONFLICT is
+ *	  logged when it has been decided.
  *
  *-------------------------------------------------------------------------
  */
