@@ -470,6 +470,12 @@ lsm_block_recent(uint64 uid, uint32 blockno)
 	return &lsm_recent_blocks[(uid + blockno) % LSM_RECENT_BLOCKS];
 }
 
+void
+lsm_block_foresee_pin(uint64 uid, uint32 blockno)
+{
+	lsm_prefetch(lsm_block_recent(uid, blockno));
+}
+
 /* Is what a place has that block, and is it there? */
 static inline bool
 lsm_block_is(const LsmCachedBlock *cached, uint64 uid, uint32 blockno)
@@ -486,8 +492,16 @@ lsm_block_pin_any(Relation rel, LsmTable *table, const LsmManifestEntry *entry, 
 	LsmCachedBlock *cached = *recent;
 
 	lsm_stat_tick(&table->stat);
-	if (unlikely(!lsm_block_is(cached, entry->uid, blockno) ||
-				 lsm_block_use(rel, table, cached) == NULL))
+	if (likely(lsm_block_is(cached, entry->uid, blockno)))
+	{
+		/* the row will be asked for next: these lines come while the block is being pinned */
+		if (kind == LSM_READER_POINT)
+			lsm_block_foresee(cached->block);
+		cached = lsm_block_use(rel, table, cached);
+	}
+	else
+		cached = NULL;
+	if (unlikely(cached == NULL))
 	{
 		cached = lsm_block_find_or_read(rel, table, entry, blockno, kind, feed);
 		if (cached == NULL)

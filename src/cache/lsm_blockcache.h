@@ -84,6 +84,9 @@ typedef struct LsmCachedBlock
 extern LsmCachedBlock *lsm_block_pin(Relation rel, LsmTable *table,
 									 const LsmManifestEntry *entry, uint32 blockno);
 
+/* A block is perhaps going to be pinned; only a hint. */
+extern void lsm_block_foresee_pin(uint64 uid, uint32 blockno);
+
 /* The same for another purpose. */
 extern LsmCachedBlock *lsm_block_pin_for(Relation rel, LsmTable *table,
 										 const LsmManifestEntry *entry, uint32 blockno,

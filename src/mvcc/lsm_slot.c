@@ -250,6 +250,8 @@ lsm_slot_asked_values(LsmSlot *lslot, LsmBlock *block, int from, int to)
 	memset(slot->tts_isnull + from, true, (to - from) * sizeof(bool));
 	memset(slot->tts_values + from, 0, (to - from) * sizeof(Datum));
 	lslot->partial = true;
+	if (lslot->nasked > 1 && !lslot->whole_columns)
+		lsm_block_foresee_row(block, lslot->row, lslot->asked, lslot->nasked);
 	for (int i = 0; i < lslot->nasked && lslot->asked[i] < to; i++)
 	{
 		int			at = lslot->asked[i];

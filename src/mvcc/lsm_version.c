@@ -396,6 +396,7 @@ lsm_versions_visible_bottom(LsmVersionIter *iter, const LsmManifestEntry *entry)
 
 	if (!lsm_versions_find_block(iter, entry, false))
 		return NULL;
+	lsm_block_foresee_pin(entry->uid, iter->blockno);
 	version->seq = 0;
 	version->prev = LSM_INVALID_TID;
 	version->memtable = false;

@@ -1196,13 +1196,9 @@ lsm_block_foresee_columns(const LsmBlock *block, const int16 *asked, int n)
 	}
 }
 
-void
-lsm_block_foresee_values(const LsmBlock *block, LsmTid root, const int16 *asked, int n)
+static void
+lsm_block_foresee_in_row(const LsmBlock *block, int row, const int16 *asked, int n)
 {
-	int			row = lsm_block_find_in_runs(block, root);
-
-	if (block->nruns == 0 || row >= block->rows)
-		return;
 	for (int i = 0; i < n; i++)
 	{
 		const LsmChunk *chunk = lsm_block_opened(block, asked[i]);
@@ -1210,6 +1206,22 @@ lsm_block_foresee_values(const LsmBlock *block, LsmTid root, const int16 *asked,
 		if (chunk != NULL)
 			lsm_chunk_foresee(chunk, row);
 	}
+}
+
+void
+lsm_block_foresee_values(const LsmBlock *block, LsmTid root, const int16 *asked, int n)
+{
+	int			row = lsm_block_find_in_runs(block, root);
+
+	if (block->nruns > 0 && row < block->rows)
+		lsm_block_foresee_in_row(block, row, asked, n);
+}
+
+void
+lsm_block_foresee_row(const LsmBlock *block, int row, const int16 *asked, int n)
+{
+	lsm_block_foresee_columns(block, asked, n);
+	lsm_block_foresee_in_row(block, row, asked, n);
 }
 
 /* Does every record know of all columns that the block stores? */

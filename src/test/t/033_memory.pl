@@ -133,6 +133,34 @@ foreach my $query (
 	$session->quit;
 }
 is($node->safe_psql('postgres', 'SELECT count(*), sum(v) FROM t'), '120000|132000', 'rows');
+
+# ---- of an index build ----
+
+# bytes that a build with that maintenance_work_mem sorted on disk, by so many processes besides the session
+sub sorted_on_disk
+{
+	my ($memory, $workers) = @_;
+	my $from = -s $node->logfile;
+
+	$node->safe_psql('postgres', qq{
+		SET log_temp_files = 0;
+		SET maintenance_work_mem = '$memory';
+		SET min_parallel_table_scan_size = 0;
+		SET max_parallel_maintenance_workers = $workers;
+		CREATE INDEX t_pad ON t (left(pad, 100));
+		DROP INDEX t_pad});
+	my $bytes = 0;
+	my $log = PostgreSQL::Test::Utils::slurp_file($node->logfile, $from);
+
+	$bytes += $1 while $log =~ /temporary file: .*, size (\d+)/g;
+	return $bytes;
+}
+
+is(sorted_on_disk('60MB', 0), 0, 'an index is built in maintenance_work_mem, where that is enough');
+cmp_ok(sorted_on_disk('2MB', 0), '>', 120000 * 100, 'else on disk');
+
+# each of three processes has a third, and what they have sorted comes together on disk
+cmp_ok(sorted_on_disk('100MB', 2), '>', 120000 * 100, 'so it is by several processes');
 $node->check_ok('postgres', 'at the end');
 $node->stop;
 done_testing();

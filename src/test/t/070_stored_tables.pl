@@ -1,4 +1,5 @@
-# Tables of each version of the metapage, as they were written: they stay readable, and can be
+# Tables of each version of the metapage (1 to 3), and of segments since (4: version 3, with large
+# values at home, and an LB of several pages), as they were written: they stay readable, and can be
 # changed.  The files in src/test/tables are never made anew; a version that writes others
 # adds its own, with
 #
@@ -84,7 +85,13 @@ my %ddl = (
 		q{ALTER TABLE kept ADD COLUMN later int4 DEFAULT 77}
 	],
 	2 => [q{CREATE TABLE kept (id int8, c text, d numeric) USING lsm WITH (autovacuum_enabled = off, lsm.cold_store = 'cold')}],
-	3 => [q{CREATE TABLE kept (id int8, c text, large text) USING lsm WITH (autovacuum_enabled = off, lsm.cold_store = 'cold')}, q{ALTER TABLE kept ALTER large SET STORAGE EXTERNAL}]);
+	3 => [q{CREATE TABLE kept (id int8, c text, large text) USING lsm WITH (autovacuum_enabled = off, lsm.cold_store = 'cold')}, q{ALTER TABLE kept ALTER large SET STORAGE EXTERNAL}],
+	4 => [
+		q{CREATE TABLE kept (id int8, gone numeric, a int2, b interval, c text, d numeric, e float4, f timestamp, g bytea, h numeric(12,2), i "char", j time, large text) USING lsm WITH (autovacuum_enabled = off, lsm.dictionary = on, lsm.block_size = '8kB')},
+		q{ALTER TABLE kept ALTER large SET STORAGE EXTERNAL},
+		q{ALTER TABLE kept DROP COLUMN gone},
+		q{ALTER TABLE kept ADD COLUMN later text DEFAULT 'a default'}
+	]);
 
 # Steps: 'ddl' is the next definition.
 my %steps = (
@@ -128,13 +135,40 @@ my %steps = (
 		q{SELECT lsm_major_compact('kept')},
 		q{UPDATE kept SET c = 'changed' || id WHERE id % 30 = 20},
 		q{SELECT lsm_flush('kept')}
+	],
+	4 => [
+		'ddl', 'ddl',
+		# a load, in LBs of several pages
+		q{INSERT INTO kept SELECT i, i, i % 50, i * interval '1 minute', repeat(chr(97 + i % 26), 90) || i % 7, i / 7.0 - 300, i / 3.0, timestamp '2020-01-01 00:00' + i * interval '1 minute', decode(md5((i % 900)::text), 'hex'), (i % 1000) / 100.0, 'x', time '00:00' + i * interval '1 second', CASE WHEN i % 400 = 0 THEN (SELECT string_agg(md5((i * j)::text), '') FROM generate_series(1, 80) j) END FROM generate_series(1, 2400) i},
+		q{SELECT lsm_flush('kept')},
+		q{SELECT lsm_major_compact('kept')},
+		q{CREATE INDEX kept_a ON kept (a)},
+		# of these blocks some are made anew, the others copied, with zones that are too wide
+		q{UPDATE kept SET d = 0, c = 'least' WHERE id BETWEEN 1000 AND 1010},
+		q{DELETE FROM kept WHERE id BETWEEN 1800 AND 1850},
+		q{SELECT lsm_flush('kept')},
+		q{SELECT lsm_major_compact('kept')},
+		'ddl', 'ddl',
+		# MOVED, deltas, dead roots, large values, in an increment, and in the row log
+		q{UPDATE kept SET a = 98 WHERE id % 200 = 3},
+		q{UPDATE kept SET h = -h WHERE id % 300 = 2},
+		q{UPDATE kept SET large = (SELECT string_agg(md5((kept.id + j)::text), '') FROM generate_series(1, 80) j) WHERE id % 1000 = 11},
+		q{DELETE FROM kept WHERE id % 500 = 50},
+		q{BEGIN; UPDATE kept SET c = 'not so' WHERE id < 500; ROLLBACK},
+		q{SELECT lsm_flush('kept')},
+		q{UPDATE kept SET later = c WHERE id % 1000 = 4},
+		q{UPDATE kept SET a = 97 WHERE id % 1000 = 3},
+		q{INSERT INTO kept (id, c, large) SELECT i, 'in the row log', repeat('v', 3000) FROM generate_series(9001, 9010) i},
+		q{SET lsm.debug_load_after = 0; INSERT INTO kept (id, c, d) SELECT i, repeat('in the row log ', 20), i FROM generate_series(9101, 9200) i},
+		q{DELETE FROM kept WHERE id % 1000 = 5},
+		q{DROP INDEX kept_a}
 	]);
 my @queries = (
 	q{SELECT count(*), sum(id), sum(hashtextextended(k::text, 0)::numeric) FROM kept k},
 	q{SELECT k::text FROM kept k WHERE id = 32},
 	q{SELECT md5(k::text) FROM kept k WHERE id = 3300},
 	q{SELECT min(c), max(c), min(id), max(id) FROM kept});
-my %location = (1 => 'local', 2 => 'cold', 3 => 'cold');
+my %location = (1 => 'local', 2 => 'cold', 3 => 'cold', 4 => 'local');
 
 sub settings
 {
@@ -182,7 +216,7 @@ if (defined $ENV{LSM_KEEP_TABLES})
 # ---- reading ----
 
 my @archives = sort glob("$kept/*.tar.gz");
-cmp_ok(scalar(@archives), '>=', 3, 'there are tables');
+cmp_ok(scalar(@archives), '>=', 4, 'there are tables');
 foreach my $archive (@archives)
 {
 	my ($name) = $archive =~ m{([^/]*)\.tar\.gz$};
