@@ -79,6 +79,7 @@ REGRESS = \
 	asked \
 	lookups \
 	lookahead \
+	keyorder \
 	parts \
 	explain \
 	alter_table \
@@ -152,6 +153,7 @@ ISOLATION = \
 	large-pointers \
 	cold-pointers \
 	lookahead-recheck \
+	keyorder-recheck \
 	cold-server \
 	cold-two-servers \
 	large-retired \

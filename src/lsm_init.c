@@ -219,6 +219,14 @@ lsm_init_settings(void)
 							 "Lets the planner look up inner rows of nested loops ahead, where they lie in a store.",
 							 NULL,
 							 &lsm_enable_lookahead, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	DefineCustomBoolVariable("lsm.enable_keyorder",
+							 "Lets the planner sort batches of the outer rows of nested loops by what is looked up.",
+							 NULL,
+							 &lsm_enable_keyorder, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.debug_keyorder_pages",
+							"Sets the size of an index, in pages, from which outer rows are sorted by what is looked up there.",
+							"For tests.",
+							&lsm_debug_keyorder_pages, 1024, 0, INT_MAX, PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	DefineCustomBoolVariable("lsm.enable_lsmscan",
 							 "Enables the planner's use of LsmScan and LsmAgg plans.",
 							 NULL,
@@ -290,6 +298,7 @@ _PG_init(void)
 	lsm_scanpath_install();
 	lsm_aggpath_install();
 	lsm_lookahead_install();
+	lsm_keyorder_install();
 	lsm_indexpath_install();
 	lsm_explain_install();
 	lsm_ddl_install_hooks();

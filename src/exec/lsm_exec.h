@@ -83,6 +83,34 @@ extern Cost lsm_coldpath_lookahead_saves(PlannerInfo *root, RelOptInfo *rel,
 /* ---- lsm_lookaheadpath.c ---- */
 extern void lsm_lookahead_install(void);
 
+/*
+ * The column of the outer side that a key of an inner index is, as the outer path gives it; or the
+ * key itself, if it has none.  NULL: it cannot be told.
+ */
+extern Expr *lsm_lookahead_key(Expr *key, const Path *outer);
+
+/* ---- lsm_keyorderpath.c ---- */
+
+/* lsm.enable_keyorder; and of how many pages an index has to be. */
+extern bool lsm_enable_keyorder;
+extern int	lsm_debug_keyorder_pages;
+
+extern void lsm_keyorder_install(void);
+
+/*
+ * The same outer path in the order of what an inner path looks up; NULL: that is no use, or cannot be
+ * told.  Also what each look-up saves.
+ */
+extern Path *lsm_keyorder_path(PlannerInfo *root, Path *outer, const Path *inner, Cost *saved);
+
+/* ---- lsm_keyorder.c ---- */
+
+/*
+ * What a plan of LsmKeyOrder has in custom_private: the number of the child's column that it
+ * sorts by, the operator (less than), the collation.
+ */
+extern const CustomScanMethods lsm_keyorder_methods;
+
 /* ---- lsm_lookahead.c ---- */
 
 /*

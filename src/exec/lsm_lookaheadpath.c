@@ -7,7 +7,8 @@
  * are looked up by an index in a table that has segments in a store, each look-up waits for
  * its request.  So for each such loop there is another one whose outer side is an
  * LsmLookAhead over the same path (lsm_lookahead.c).  The loop itself and its inner side are
- * the server's, and not changed: what is looked up ahead are hints.
+ * the server's, and not changed: what is looked up ahead are hints.  Wherever the table lies, the
+ * outer side may also be brought into the order of the keys (lsm_keyorderpath.c).
  *
  * KEYS
  *	  Values that the index is asked for: columns of the outer row, or expressions without
@@ -55,11 +56,7 @@ typedef struct LsmLookups
 
 /* ---- keys ---- */
 
-/*
- * The column of the outer side that a key is, as the outer path gives it; or the key itself,
- * if it has none.  NULL: it cannot be told.
- */
-static Expr *
+Expr *
 lsm_lookahead_key(Expr *key, const Path *outer)
 {
 	ListCell   *cell;
@@ -210,66 +207,90 @@ lsm_lookahead_make(Path *outer, const LsmLookups *lookups)
 	return &path->path;
 }
 
-/* The inner path, of which requests do not take so long. */
+/* The inner path, of which each time costs less. */
 static Path *
-lsm_lookahead_inner(const Path *inner, const LsmLookups *lookups)
+lsm_lookahead_inner(const Path *inner, Cost saved)
 {
-	Size		size = IsA(inner, IndexPath) ? sizeof(IndexPath) : sizeof(AppendPath);
+	Size		size = IsA(inner, AppendPath) ? sizeof(AppendPath) : sizeof(IndexPath);
 	Path	   *copy = palloc(size);
 
 	memcpy(copy, inner, size);
-	copy->total_cost = Max(copy->total_cost - lookups->saved, copy->startup_cost);
+	copy->total_cost = Max(copy->total_cost - saved, copy->startup_cost);
 	return copy;
 }
 
-/* A nested loop of an outer path that looks ahead; NULL: there is none, or it saves nothing. */
+/* What is joined, and how. */
+typedef struct LsmLoop
+{
+	PlannerInfo *root;
+	RelOptInfo *joinrel;
+	JoinType	jointype;
+	JoinPathExtraData *extra;
+} LsmLoop;
+
 static Path *
-lsm_lookahead_loop(PlannerInfo *root, RelOptInfo *joinrel, JoinType jointype,
-				   JoinPathExtraData *extra, Path *outer, const Path *inner)
+lsm_loop_make(const LsmLoop *loop, Path *outer, Path *inner)
 {
 	JoinCostWorkspace workspace;
-	LsmLookups	lookups;
-	Path	   *ahead;
-	Path	   *copy;
 
-	if (outer->param_info != NULL || outer->rows <= 1 ||
-		!lsm_lookahead_find(root, inner, outer, &lookups) || lookups.saved <= lookups.cost)
+	initial_cost_nestloop(loop->root, &workspace, loop->jointype, outer, inner, loop->extra);
+	return (Path *) create_nestloop_path(loop->root, loop->joinrel, loop->jointype, &workspace,
+										 loop->extra, outer, inner, loop->extra->restrictlist,
+										 build_join_pathkeys(loop->root, loop->joinrel,
+															 loop->jointype, outer->pathkeys),
+										 NULL);
+}
+
+/*
+ * A nested loop of an outer path that looks ahead, or if the path is to be brought into the order of
+ * the keys, such a one in any case.  NULL: there is none, or it saves nothing.
+ */
+static Path *
+lsm_lookahead_loop(const LsmLoop *loop, Path *outer, const Path *inner, bool order)
+{
+	LsmLookups	lookups;
+	Cost		saved = 0;
+
+	if (order && (outer = lsm_keyorder_path(loop->root, outer, inner, &saved)) == NULL)
 		return NULL;
-	ahead = lsm_lookahead_make(outer, &lookups);
-	copy = lsm_lookahead_inner(inner, &lookups);
-	initial_cost_nestloop(root, &workspace, jointype, ahead, copy, extra);
-	return (Path *) create_nestloop_path(root, joinrel, jointype, &workspace, extra, ahead, copy,
-										 extra->restrictlist,
-										 build_join_pathkeys(root, joinrel, jointype,
-															 ahead->pathkeys), NULL);
+	if (lsm_enable_lookahead && outer->param_info == NULL && outer->rows > 1 &&
+		lsm_lookahead_find(loop->root, inner, outer, &lookups) && lookups.saved > lookups.cost)
+	{
+		outer = lsm_lookahead_make(outer, &lookups);
+		saved += lookups.saved;
+	}
+	return saved > 0 ? lsm_loop_make(loop, outer, lsm_lookahead_inner(inner, saved)) : NULL;
 }
 
 /* Offer loops with an inner path, which has columns of the outer side only. */
 static void
-lsm_lookahead_offer(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
-					JoinType jointype, JoinPathExtraData *extra, const Path *inner)
+lsm_lookahead_offer(const LsmLoop *loop, RelOptInfo *outerrel, const Path *inner)
 {
+	RelOptInfo *joinrel = loop->joinrel;
 	bool		partial = joinrel->consider_parallel && inner->parallel_safe &&
 		joinrel->lateral_relids == NULL;
 	ListCell   *cell;
-	Path	   *loop;
+	Path	   *path;
 
-	foreach(cell, outerrel->pathlist)
+	for (int order = 0; order <= 1; order++)
 	{
-		Path	   *outer = lfirst(cell);
+		foreach(cell, outerrel->pathlist)
+		{
+			Path	   *outer = lfirst(cell);
 
-		/* the cheapest, and those that have an order */
-		if (outer != outerrel->cheapest_total_path && outer->pathkeys == NIL)
-			continue;
-		loop = lsm_lookahead_loop(root, joinrel, jointype, extra, outer, inner);
-		if (loop != NULL)
-			add_path(joinrel, loop);
-	}
-	foreach(cell, partial ? outerrel->partial_pathlist : NIL)
-	{
-		loop = lsm_lookahead_loop(root, joinrel, jointype, extra, lfirst(cell), inner);
-		if (loop != NULL)
-			add_partial_path(joinrel, loop);
+			/* the cheapest, and those that have an order */
+			if (outer != outerrel->cheapest_total_path && (order || outer->pathkeys == NIL))
+				continue;
+			path = lsm_lookahead_loop(loop, outer, inner, order);
+			if (path != NULL)
+				add_path(joinrel, path);
+		}
+		foreach(cell, partial ? outerrel->partial_pathlist : NIL)
+		{
+			path = lsm_lookahead_loop(loop, lfirst(cell), inner, order);
+			if (path != NULL)
+				add_partial_path(joinrel, path);
+		}
 	}
 }
 
@@ -321,12 +342,13 @@ static void
 lsm_set_join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 					  RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra)
 {
+	LsmLoop		loop = {root, joinrel, jointype, extra};
 	ListCell   *cell;
 	int			may = -1;		/* not known yet */
 
 	if (previous_set_join_pathlist)
 		previous_set_join_pathlist(root, joinrel, outerrel, innerrel, jointype, extra);
-	if (!lsm_enable_lookahead || innerrel->rtekind != RTE_RELATION ||
+	if ((!lsm_enable_lookahead && !lsm_enable_keyorder) || innerrel->rtekind != RTE_RELATION ||
 		(innerrel->reloptkind != RELOPT_BASEREL && innerrel->reloptkind != RELOPT_OTHER_MEMBER_REL) ||
 		(jointype != JOIN_INNER && jointype != JOIN_LEFT && jointype != JOIN_SEMI &&
 		 jointype != JOIN_ANTI) || bms_is_empty(joinrel->relids))
@@ -341,7 +363,7 @@ lsm_set_join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerr
 		if (may < 0)
 			may = lsm_lookahead_may_go_ahead(root, outerrel);
 		if (may > 0)
-			lsm_lookahead_offer(root, joinrel, outerrel, jointype, extra, inner);
+			lsm_lookahead_offer(&loop, outerrel, inner);
 	}
 }
 
