@@ -16,8 +16,10 @@ COMMENT ON ACCESS METHOD lsm IS 'log-structured merge table access method';
  * privilege MAINTAIN.  Not in read-only transactions, on standbys or in parallel
  * workers.  AccessShareLock on the table; of calls, one job of each kind runs at a
  * time, and another one waits for it; majors of workers run beside a call, which then
- * waits for their end.  What was done stays done if the transaction is rolled
- * back.  Counts are of segments, records and bytes.
+ * waits for their end.  lsm_major_compact() of a table that was detached from a store
+ * ends with ShareUpdateExclusiveLock and the locks of majors, if they are free, until the
+ * transaction ends.  What was done stays done if the transaction is rolled back.  Counts
+ * are of segments, records and bytes.
  */
 CREATE FUNCTION lsm_flush("table" regclass,
     OUT segments_in bigint, OUT segments_out bigint,
@@ -228,8 +230,10 @@ COMMENT ON FUNCTION lsm_store_check(name) IS
     'tests whether a store can be used';
 
 -- Objects that nothing in this database needs: its own, those of databases that are no
--- more, and what lies there under other tokens.  Removable is what this data directory has
--- put, or this database has adopted, and nobody has claimed.  For the owner of the server.
+-- more, and what lies there under other tokens of this system identifier, or has been adopted
+-- (what a cluster from before pg_upgrade has put shows in lsm_store_claims() only, until then).
+-- Removable is what this data directory has put, or this database has adopted, and nobody has
+-- claimed.  For the owner of the server.
 CREATE FUNCTION lsm_store_orphans(server name,
     OUT object_key text, OUT bytes bigint, OUT modified timestamptz,
     OUT database oid, OUT removable boolean)
@@ -252,7 +256,7 @@ COMMENT ON FUNCTION lsm_store_remove_orphans(name, interval) IS
 -- or another database, has put: promoted standbys, restored backups, copies.  What
 -- they cover is not deleted.  claim_key is the claim, claimed the beginning of the keys of
 -- what it covers, as far as that is older; claimed_here tells that this data directory has
--- put that, claimant_here that it is the one who needs it, adopts that it is not needed but
+-- put that, under the token that it has now, claimant_here that it is the one who needs it, adopts that it is not needed but
 -- adopted (lsm_store_adopt).  For the owner of the server.
 CREATE FUNCTION lsm_store_claims(server name,
     OUT claim_key text, OUT claimed text, OUT since timestamptz,

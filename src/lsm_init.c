@@ -148,13 +148,13 @@ lsm_init_worker_settings(void)
 							&lsm_compaction_rate_limit, 0, 0, MAX_KILOBYTES,
 							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.compaction_log_min_duration",
-							"Sets the time above which flushes and compactions by workers are logged.",
+							"Sets the time above which flushes, compactions and moves by workers are logged.",
 							"-1 logs none, 0 all of them.",
 							&lsm_compaction_log_min_duration, 600000, -1, INT_MAX,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable("lsm.auto_compact",
 							 "Lets workers and autovacuum compact tables.",
-							 "Where it is off they only flush, as for tables with this option off.",
+							 "Where it is off they only flush, and workers move segments to stores and back, as for tables with this option off.",
 							 &lsm_auto_compact, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
@@ -228,7 +228,7 @@ lsm_init_settings(void)
 							"For tests.",
 							&lsm_debug_keyorder_pages, 1024, 0, INT_MAX, PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	DefineCustomBoolVariable("lsm.enable_lsmscan",
-							 "Enables the planner's use of LsmScan and LsmAgg plans.",
+							 "Enables the planner's use of LsmScan, LsmBitmapScan and LsmAgg plans.",
 							 NULL,
 							 &lsm_enable_lsmscan, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.debug_load_after",

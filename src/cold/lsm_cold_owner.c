@@ -15,7 +15,7 @@
  * no copy has the same (where the file system knows no birth, the time of change; but that
  * changes with owner and rights, too).  Where that does not fit there is a new token: after
  * promotion, point-in-time recovery, restoring a backup, pg_rewind, pg_upgrade, and
- * where the directory is only moved.  Then what was put before stays for ever,
+ * where the directory is only moved, to another file system.  Then what was put before stays for ever,
  * which costs space and loses nothing.  (A clone of the block device cannot be
  * told from the original; README says what to do.)
  *

@@ -50,7 +50,7 @@ typedef struct LsmPickRange
 typedef struct LsmPickFacts
 {
 	/* bounds */
-	bool		compact;		/* false: flush only, as the owner wishes */
+	bool		compact;		/* false: flush and move only, as the owner wishes */
 	int			spent;			/* kinds, as bits, that have just come to nothing */
 	int			minor_trigger;	/* lsm.minor_compact_trigger */
 	uint64		job_bytes;		/* a compaction reads at most so many */

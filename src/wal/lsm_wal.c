@@ -43,7 +43,7 @@ lsm_redo_check_version(uint8 version)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("WAL of lsm has version %u, which this library cannot replay", version),
-				 errhint("Install the version of lsm that the primary uses, then restart.")));
+				 errhint("Install the version of lsm that has written it, then restart.")));
 }
 
 /*
