@@ -132,42 +132,12 @@ lsm_foresee_blocks_far(LsmForesight *foresight, LsmTable *table, Relation rel, B
 		lsm_prefetch_rows(rel, table, roots, n + 1);
 }
 
-/*
- * Where rows lie that the scan has come to: its last one, and the last one before it jumped there.  Most
- * scans that jump come back: some rows of a range have moved away, the others are neighbours.
- */
-typedef struct LsmForesightPlaces
-{
-	uint64		last;			/* LBs */
-	uint64		before;
-} LsmForesightPlaces;
-
-static inline bool
-lsm_foresee_is_near(uint64 lb, uint64 place)
-{
-	return lb + LSM_FORESEE_LBS >= place && lb <= place + LSM_FORESEE_LBS;
-}
-
-/* The scan comes to a root: is it where none of those two was? */
-static inline bool
-lsm_foresee_jumps(LsmForesightPlaces *places, LsmTid root)
-{
-	uint64		lb = LSM_TID_LB(root);
-	bool		near_last = lsm_foresee_is_near(lb, places->last);
-	bool		jumps = !near_last && !lsm_foresee_is_near(lb, places->before);
-
-	if (!near_last)
-		places->before = places->last;
-	places->last = lb;
-	return jumps;
-}
-
 /* Foresee rows behind the one with that TID. */
 void
 lsm_foresee_rows(LsmForesight *foresight, LsmTable *table, const IndexFetchTableData *fetch,
 				 const ItemPointerData *tid, TupleTableSlot *slot)
 {
-	LsmForesightPlaces places;
+	LsmTid		previous = lsm_tid_from_pointer(tid);
 	LsmTid		roots[LSM_FORESEEN];
 	const int16 *asked;
 	const IndexScanState *scan;
@@ -193,13 +163,14 @@ lsm_foresee_rows(LsmForesight *foresight, LsmTable *table, const IndexFetchTable
 		lsm_foresee_blocks_far(foresight, table, fetch->rel, position, step, most);
 	left = lsm_foresee_left(position, step, Min(most, LSM_FORESEEN));
 	foresight->foreseen = foresight->fetched + left;
-	places.last = places.before = LSM_TID_LB(lsm_tid_from_pointer(tid));
 	for (int i = 1; i <= left; i++)
 	{
 		LsmTid		root = lsm_tid_from_pointer(&position->items[position->itemIndex + i * step].heapTid);
 
-		if (lsm_foresee_jumps(&places, root))
+		if (LSM_TID_LB(root) + LSM_FORESEE_LBS < LSM_TID_LB(previous) ||
+			LSM_TID_LB(root) > LSM_TID_LB(previous) + LSM_FORESEE_LBS)
 			roots[n++] = root;
+		previous = root;
 	}
 	if (n > 0)
 		lsm_foresee_asked(table, roots, n, asked, nasked);
