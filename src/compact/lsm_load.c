@@ -180,9 +180,10 @@ lsm_load_begin_pages(Relation rel, LsmTable *table, const LsmRowRange *range, bo
 }
 
 /*
- * A free range is to be used for something else than a load, or to be given back.  If a load
- * has had it, a crash may leave pages of it torn, as no record has what was written there: so
- * make them empty.  No reader looks into a free range.
+ * A free range is to be used again, or to be given back.  If a load has had it, a crash may
+ * leave pages of it torn, as no record has what was written there: so make them empty.  No
+ * reader looks into a free range; but others look into that of a load before its pages have
+ * been begun, and it may fail until then.
  */
 void
 lsm_load_clean_range(LsmEdit *edit, LsmRowRange *range)

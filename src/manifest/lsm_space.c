@@ -271,7 +271,10 @@ lsm_space_load_range(Relation rel, LsmTable *table, uint32 npages, uint32 lb_pag
 		range->pages = lsm_space_take(edit, npages, npages);
 	}
 	else
+	{
 		lsm_space_ensure(rel, range->pages.start + range->pages.npages);
+		lsm_load_clean_range(edit, range);
+	}
 	range->kind = LSM_RANGE_ROOT;
 	range->generation = meta->generation;
 	range->flags = (lb_pages - 1) << LSM_RANGE_LB_PAGES_SHIFT;

@@ -414,6 +414,20 @@ my %uses = (
 	'rows of more than one range' => "SET lsm.debug_load_after = -1; INSERT INTO table_name $rows(-1000, -1) i",
 	'a change' => q{UPDATE table_name SET id = 0 WHERE id = 1},
 	'a load' => "SET lsm.debug_load_after = 0; INSERT INTO table_name $rows(-1000, -1) i",
+
+	# the last range that it is given stays as it was
+	'a load that fails' => qq{
+SET lsm.debug_load_after = 0;
+BEGIN;
+INSERT INTO table_name $rows(-600, -1) i;
+DO \$\$ BEGIN
+SET LOCAL lsm.debug_stop = 'load-range:error';
+INSERT INTO table_name $rows(-1000, -601) i;
+EXCEPTION WHEN operator_intervention THEN NULL;
+END \$\$;
+SELECT count(id) FROM table_name;
+ROLLBACK;
+SELECT lsm_flush('table_name')},
 	'nothing' => 'SELECT',);
 my @tables;
 
@@ -470,7 +484,7 @@ sub tables_ok
 tables_ok($_) foreach 'use', 'SELECT count(id) FROM table_name';
 $node->crash_and_start;
 tables_ok($_) foreach 'SELECT count(id) FROM table_name', q{SELECT lsm_flush('table_name')}, 'VACUUM table_name';
-my %sums = ('a row' => [1, 0], 'a change' => [0, -1], 'nothing' => [0, 0]);
+my %sums = ('a row' => [1, 0], 'a change' => [0, -1], 'a load that fails' => [0, 0], 'nothing' => [0, 0]);
 foreach my $table (@tables)
 {
 	my ($n, $sum) = @{ $sums{ $table->{what} } || [ 1000, -500500 ] };
