@@ -104,6 +104,7 @@ REGRESS = \
 	dictionary \
 	segment_bounds \
 	segments \
+	segment_rows \
 	growth \
 	generations \
 	views \

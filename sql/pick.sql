@@ -80,6 +80,9 @@ SELECT lsm_test_pick('places=1 inc:0-9:1:1:6-6 inc:10-19:1:1:5-5 inc:20-29:1:1:4
 -- if they become half as many: four MB each is as small as increments are made
 SELECT lsm_test_pick('places=0.5 inc:0-9:1.4:1:6-6 inc:10-19:1.4:1:5-5 inc:20-29:1.4:1:4-4 inc:30-39:1.4:1:3-3 inc:40-49:1.4:1:2-2 inc:50-59:1.4:1:1-1');
 SELECT lsm_test_pick('places=0.5 inc:0-9:0.1:1:3-3 inc:10-19:0.1:1:2-2 inc:20-29:0.1:1:1-1');
+-- that is also as many records as a segment has
+SELECT lsm_test_pick('rows=4 places=0.5 inc:0-9:1:1:6-6 inc:10-19:1:1:5-5 inc:20-29:1:1:4-4 inc:30-39:1:1:3-3 inc:40-49:1:1:2-2 inc:50-59:1:1:1-1');
+SELECT lsm_test_pick('rows=2 places=0.5 inc:0-9:1:1:6-6 inc:10-19:1:1:5-5 inc:20-29:1:1:4-4 inc:30-39:1:1:3-3 inc:40-49:1:1:2-2 inc:50-59:1:1:1-1');
 -- where that spares most, and no more than a job may read
 SELECT lsm_test_pick('places=0.5 job=10 inc:0-9:4:1:9-9 inc:10-19:4:1:8-8 inc:20-29:1:1:7-7 inc:30-49:1:1:6-6 inc:40-49:1:1:5-5 inc:50-59:1:1:4-4 inc:60-69:1:1:3-3 inc:70-79:9:1:2-2');
 -- not what a running major has
@@ -188,6 +191,10 @@ SELECT lsm_test_pick('base*16:0-9:3:1000');
 SELECT lsm_test_pick('base*16:0-9:4:1000');
 SELECT lsm_test_pick('base:0-9:64:1 base*17:10-19:3:1000 base:500-999:64:1');
 SELECT lsm_test_pick('medium=2 base*17:0-9:3:1000');
+-- nor those of few bytes that have many rows: 32 million end a segment
+SELECT lsm_test_pick('base*16:0-9:3:2000000');
+SELECT lsm_test_pick('base*16:0-9:3:2100000');
+SELECT lsm_test_pick('rows=16000 base*16:0-9:3:1000');
 -- not those between which there are blocks without rows
 SELECT lsm_test_pick('base*20:0-9:3:1000:apart');
 SELECT lsm_test_pick('base*15:0-9:3:1000 base:200-209:3:1000:apart base*14:210-219:3:1000');

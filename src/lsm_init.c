@@ -266,6 +266,11 @@ lsm_init_settings(void)
 							NULL,
 							&lsm_debug_bounds_from, 64, 0, 1024 * 1024,
 							PGC_SUSET, GUC_NOT_IN_SAMPLE | GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.debug_segment_rows",
+							"Sets the number of rows that end a segment (for tests).",
+							NULL,
+							&lsm_debug_segment_rows, LSM_PICK_SEGMENT_ROWS, 1, LSM_PICK_SEGMENT_ROWS,
+							PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	DefineCustomStringVariable("lsm.debug_stop",
 							   "Makes the engine wait, fail or crash at named points (for tests).",
 							   NULL,

@@ -548,10 +548,12 @@ static bool
 lsm_increments_small(LsmView *view, const LsmManifestEntry *entries, int n)
 {
 	uint64		limit = lsm_job_limit(view);
+	uint64		rows = lsm_debug_segment_rows / 4;
 
 	for (int i = 1; i < n; i++)
 		if (entries[i - 1].stored_bytes + entries[i].stored_bytes <
 			(uint64) lsm_segment_size * 1024 / 4 &&
+			entries[i - 1].versions + entries[i].versions < rows &&
 			lsm_view_base_bytes(view, entries[i - 1].first_tid, entries[i].last_tid) < limit / 2)
 			return true;
 	return false;

@@ -66,6 +66,9 @@ extern void lsm_compact_xact_end(void);
  */
 extern uint64 lsm_segment_bytes(uint64 base_bytes, bool cold);
 
+/* Rows (of increments: records) that end a segment, besides its bytes. */
+extern int	lsm_debug_segment_rows;
+
 /*
  * What one part of a major compaction may read, about (bytes): so long it runs before its
  * pages are free again, and so much space it needs beside what it replaces.

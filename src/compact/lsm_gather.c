@@ -252,6 +252,7 @@ lsm_pick_gather(Relation rel, LsmPickFacts *facts)
 	facts->medium = cold ? LSM_MEDIUM_COLD : LSM_MEDIUM_LOCAL;
 	facts->segment_setting = lsm_segment_bytes(0, cold);
 	facts->segment_bytes = lsm_segment_bytes(view->base_bytes, cold);
+	facts->segment_rows = lsm_debug_segment_rows;
 	facts->cold_rests = !lsm_cold_may_try(&table->shared->cold_majors);
 	if (lsm_cold_may_try(&table->shared->cold_moves))
 		facts->nmisplaced = lsm_cold_count_misplaced(rel, view);

@@ -175,7 +175,8 @@ lsm_major_choose(LsmCompact *compact, const LsmManifestEntry *bases, int nbases)
 			chosen[i] = true;
 		if (i > 0 && lsm_compact_apart(compact, &bases[i - 1], &bases[i]))
 			run = 0;			/* they cannot become one */
-		run = bases[i].stored_bytes < small ? run + 1 : 0;
+		run = lsm_pick_is_small(bases[i].stored_bytes, bases[i].versions, small,
+								lsm_debug_segment_rows) ? run + 1 : 0;
 		if (run == LSM_SMALL_RUN)
 			for (int j = i - run + 1; j < i; j++)
 				chosen[j] = true;

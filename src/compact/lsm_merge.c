@@ -42,6 +42,7 @@
 #define LSM_COLD_SEGMENT_MOST	((uint64) 256 * 1024 * 1024)
 
 int			lsm_segment_size = 64 * 1024;
+int			lsm_debug_segment_rows = LSM_PICK_SEGMENT_ROWS;
 
 uint64
 lsm_segment_bytes(uint64 base_bytes, bool cold)
@@ -261,6 +262,7 @@ lsm_output_begin_row(LsmOutput *output, LsmTid root)
 {
 	if (output->writer != NULL && root != output->last_root &&
 		(lsm_segment_writer_bytes(output->writer) >= output->segment_bytes ||
+		 lsm_segment_writer_records(output->writer) >= (uint64) lsm_debug_segment_rows ||
 		 (output->break_lbs > 0 &&
 		  LSM_TID_LB(root) - LSM_TID_LB(output->last_root) > output->break_lbs)))
 		lsm_output_close(output);

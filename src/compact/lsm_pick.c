@@ -513,8 +513,8 @@ lsm_pick_first_cmp(const void *a, const void *b)
 
 /*
  * Neighbours that become fewer, whatever their generations: no more than a minor may read,
- * where that spares most.  It makes about as many as they have increment_least bytes, and
- * one more.
+ * where that spares most.  It makes about as many as they have increment_least bytes, or
+ * segment_rows records, and one more.
  */
 static void
 lsm_pick_minor_places(const LsmPickFacts *facts, LsmPickDecision *decision)
@@ -522,6 +522,7 @@ lsm_pick_minor_places(const LsmPickFacts *facts, LsmPickDecision *decision)
 	const LsmPickSegment **sorted;
 	double		limit = (double) lsm_pick_limit(facts);
 	double		bytes = 0;
+	double		records = 0;
 	double		most = 0;
 	int			first = 0;
 	int			last = -1;
@@ -540,12 +541,17 @@ lsm_pick_minor_places(const LsmPickFacts *facts, LsmPickDecision *decision)
 		double		makes;
 
 		bytes += sorted[to]->bytes;
+		records += sorted[to]->versions;
 
 		/* it does not begin with what spares nothing */
-		while (from <= to && (bytes > limit || sorted[from]->bytes >= facts->increment_least))
-			bytes -= sorted[from++]->bytes;
+		while (from <= to && (bytes > limit || sorted[from]->bytes >= facts->increment_least ||
+							  sorted[from]->versions >= facts->segment_rows))
+		{
+			bytes -= sorted[from]->bytes;
+			records -= sorted[from++]->versions;
+		}
 		takes = to - from + 1;
-		makes = bytes / facts->increment_least + 1;
+		makes = Max(bytes / facts->increment_least, records / facts->segment_rows) + 1;
 		if (takes < facts->minor_trigger || takes < 2 * makes || takes - makes <= most)
 			continue;
 		most = takes - makes;
@@ -952,8 +958,9 @@ lsm_pick_score_small(LsmPickMajor *major)
 
 	for (int i = 0; i <= facts->nbase; i++)
 	{
-		bool		goes_on = i < facts->nbase && facts->base[i].bytes < small &&
-			!major->cells[i].busy;
+		bool		goes_on = i < facts->nbase && !major->cells[i].busy &&
+			lsm_pick_is_small(facts->base[i].bytes, facts->base[i].versions, small,
+							  facts->segment_rows);
 
 		if (!goes_on || facts->base[i].apart)
 		{

@@ -56,6 +56,7 @@ typedef struct LsmPickFacts
 	uint64		job_bytes;		/* a compaction reads at most so many */
 	uint64		segment_setting;	/* lsm.segment_size, or lsm.cold_segment_size */
 	uint64		segment_bytes;	/* what base segments grow to: lsm_pick_segment_bytes() */
+	uint64		segment_rows;	/* that end a segment */
 	uint64		increment_least;	/* smaller increments are not made on purpose
 									 * (bytes): lsm_increment_least() */
 	uint64		freeze_age;		/* xids that are older are overdue */
@@ -147,6 +148,19 @@ lsm_pick_small(uint64 setting, uint64 segment_bytes, int nbase)
 	if (nbase <= LSM_PICK_CROWDED)
 		return Min(segment_bytes / LSM_PICK_MANY_SHARE, setting / 2);
 	return segment_bytes / LSM_PICK_MANY_SHARE;
+}
+
+/*
+ * A segment is ended at so many rows (an increment: records), however few bytes they have.
+ * Opening it reads 1.5 bytes for each of an increment's rows, and who writes it, or moves it to
+ * a store, keeps 8 to 24.  Neighbours are small only if some of them make one segment.
+ */
+#define LSM_PICK_SEGMENT_ROWS	(32 * 1024 * 1024)
+
+static inline bool
+lsm_pick_is_small(uint64 bytes, uint64 rows, uint64 small, uint64 segment_rows)
+{
+	return bytes < small && rows < segment_rows / LSM_PICK_SMALL_SHARE;
 }
 
 /* What a job may read, about (bytes): at least four segments of the table, however large they are. */

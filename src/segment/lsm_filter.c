@@ -72,7 +72,7 @@ lsm_filter_build(const uint64 *hashes, uint64 n, StringInfo out)
 	header.kind = LSM_FILTER_BLOOM;
 	header.roots = n;
 	header.groups = Max(1, Min((n * LSM_FILTER_BITS + 255) / 256,
-							   MaxAllocSize / 2 / LSM_FILTER_GROUP_BYTES));
+							   LSM_SEGMENT_META_MOST / 2 / LSM_FILTER_GROUP_BYTES));
 	bytes = header.groups * LSM_FILTER_GROUP_BYTES;
 	words = palloc0(bytes);
 	for (uint64 i = 0; i < n; i++)

@@ -168,6 +168,9 @@ extern bool lsm_segment_writer_rejects(LsmSegmentWriter *writer, LsmSegmentReade
 /* Bytes that the stream has so far, the open block estimated. */
 extern uint64 lsm_segment_writer_bytes(LsmSegmentWriter *writer);
 
+/* Records that it has so far. */
+extern uint64 lsm_segment_writer_records(LsmSegmentWriter *writer);
+
 /* Has nothing been added?  Then the writer may be given up. */
 extern bool lsm_segment_writer_is_empty(LsmSegmentWriter *writer);
 extern void lsm_segment_writer_abandon(LsmSegmentWriter *writer);

@@ -316,6 +316,9 @@ extern void lsm_zone_unite(const uint8 *zones, const uint32 *starts, uint32 n, i
 extern void lsm_zone_put_bounds(LsmZoneMap *map, StringInfo out);
 extern bool lsm_zone_get(const uint8 *p, uint8 order, const LsmColumnType *type, LsmZone *zone);
 
+/* All that opening a segment reads is one piece of memory; with more than that it is damaged. */
+#define LSM_SEGMENT_META_MOST	(MaxAllocSize / 2)
+
 /* lsm_filter.c */
 #define LSM_FILTER_BITS			12	/* a root */
 

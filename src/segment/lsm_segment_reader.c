@@ -79,7 +79,7 @@ lsm_segment_meta_bytes(uint64 uid, uint64 total_bytes, const void *tail, Size ta
 	memcpy(&trailer, (const uint8 *) tail + tail_bytes - sizeof(trailer), sizeof(trailer));
 	if (trailer.magic != LSM_SEGMENT_MAGIC || trailer.byte_order != LSM_SEGMENT_BYTE_ORDER ||
 		trailer.uid != uid || trailer.meta_offset > total_bytes - sizeof(trailer) ||
-		total_bytes - trailer.meta_offset > MaxAllocSize / 2)
+		total_bytes - trailer.meta_offset > LSM_SEGMENT_META_MOST)
 		return 0;
 	return total_bytes - trailer.meta_offset;
 }
@@ -165,7 +165,7 @@ lsm_reader_trailer(LsmSegmentSource *source, const uint8 *tail, Size tail_bytes,
 							(unsigned long long) trailer->uid);
 	if (trailer->meta_offset % MAXIMUM_ALIGNOF != 0 ||
 		trailer->meta_offset > source->total_bytes - sizeof(*trailer) ||
-		source->total_bytes - trailer->meta_offset > MaxAllocSize / 2 ||
+		source->total_bytes - trailer->meta_offset > LSM_SEGMENT_META_MOST ||
 		trailer->sections > (source->total_bytes - trailer->meta_offset - sizeof(*trailer)) /
 		sizeof(LsmSectionEntry))
 		lsm_segment_corrupt(source, -1, "The metadata of " UINT64_FORMAT " bytes begin at " UINT64_FORMAT " and have %u sections.",

@@ -476,6 +476,12 @@ lsm_segment_writer_bytes(LsmSegmentWriter *writer)
 	return writer->written + open_bytes;
 }
 
+uint64
+lsm_segment_writer_records(LsmSegmentWriter *writer)
+{
+	return writer->props.versions;
+}
+
 bool
 lsm_segment_writer_is_empty(LsmSegmentWriter *writer)
 {
@@ -747,6 +753,13 @@ lsm_segment_writer_finish(LsmSegmentWriter *writer, LsmSegmentStats *stats)
 	lsm_writer_section(writer, LSM_SECTION_PROPERTIES, LSM_SECTION_REQUIRED,
 					   bytes.data, bytes.len);
 	lsm_writer_trailer(writer, meta_offset);
+
+	/* nobody could open it; callers end a segment long before that */
+	if (writer->written - meta_offset > LSM_SEGMENT_META_MOST)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("segment would have " UINT64_FORMAT " bytes of metadata",
+						writer->written - meta_offset)));
 
 	if (stats != NULL)
 	{

@@ -55,6 +55,7 @@ lsm_test_facts_create(void)
 	facts->minor_trigger = 4;
 	facts->job_bytes = (uint64) (2048 * LSM_MB);
 	facts->segment_setting = facts->segment_bytes = (uint64) (64 * LSM_MB);
+	facts->segment_rows = LSM_PICK_SEGMENT_ROWS;
 	facts->increment_least = facts->segment_setting / 16;
 	facts->freeze_age = 1000;
 	facts->medium = 1;
@@ -108,6 +109,7 @@ lsm_test_set(LsmPickFacts *facts, const char *word)
 		{"trigger", .small = &facts->minor_trigger},
 		{"job", .large = &facts->job_bytes, .unit = LSM_MB},
 		{"segment", .large = &facts->segment_bytes, .unit = LSM_MB},
+		{"rows", .large = &facts->segment_rows},
 		{"places", .real = &facts->manifest_fill},
 		{"age", .large = &facts->freeze_age},
 		{"medium", .real = &facts->medium},
