@@ -718,9 +718,10 @@ lsm_rewrite_find_successors(LsmRewrite *rewrite)
 	lsm_rewrite_rewind(rewrite);
 	while (lsm_rewrite_read_back(rewrite, &rewritten))
 	{
-		LsmSuccessor *entry = hash_search(rewrite->successors, &rewritten.old_root, HASH_FIND,
-										  NULL);
+		LsmSuccessor *entry;
 
+		CHECK_FOR_INTERRUPTS();
+		entry = hash_search(rewrite->successors, &rewritten.old_root, HASH_FIND, NULL);
 		if (entry != NULL)
 			entry->new_root = rewritten.new_root;
 	}
