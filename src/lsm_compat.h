@@ -208,14 +208,20 @@ lsm_compat_count_pages(Relation rel, uint32 npages, bool hit, bool vacuum)
 		VacuumCostBalance += (hit ? VacuumCostPageHit : VacuumCostPageMiss) * (int) npages;
 }
 
-/* Drop the buffers of the main fork from nblocks on, and shorten it. */
+/*
+ * Drop the buffers of the main fork from nblocks on, and shorten it; in a critical section.  The
+ * size must be asked for outside of it, which smgrtruncate() does not do before 18: minor releases
+ * from 15.11 and 17.3 on have another function that takes it.
+ */
 static inline void
 lsm_compat_truncate_main(SMgrRelation reln, BlockNumber old_nblocks, BlockNumber nblocks)
 {
 	ForkNumber	fork = MAIN_FORKNUM;
 
-#if PG_VERSION_NUM < 180000
+#if PG_VERSION_NUM < 150011 || (PG_VERSION_NUM >= 170000 && PG_VERSION_NUM < 170003)
 	smgrtruncate(reln, &fork, 1, &nblocks);
+#elif PG_VERSION_NUM < 180000
+	smgrtruncate2(reln, &fork, 1, &old_nblocks, &nblocks);
 #else
 	smgrtruncate(reln, &fork, 1, &old_nblocks, &nblocks);
 #endif

@@ -115,6 +115,7 @@ lsm_meta_copy(Relation rel, LsmMeta *meta, bool whole)
 		lsm_page_content_len(page) >= offsetof(LsmMeta, ranges))
 		memcpy(meta, lsm_page_content(page), offsetof(LsmMeta, ranges));
 	if (meta->magic != LSM_MAGIC || meta->nranges > LSM_MAX_RANGES || meta->nextents > LSM_MAX_MANIFEST_EXTENTS ||
+		meta->nfree_lbs > LSM_MAX_FREE_LBS || lsm_page_content_len(page) < LSM_META_BYTES(meta) ||
 		(meta->incarnation != 0 && meta->ring_lbs < LSM_RING_SECTORS))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),

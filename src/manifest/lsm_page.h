@@ -217,6 +217,12 @@ lsm_ring_sector(const LsmMeta *meta, BlockNumber lb)
 	(offsetof(LsmMeta, ranges) + (meta)->nranges * sizeof(LsmRowRange))
 
 StaticAssertDecl(sizeof(LsmMeta) <= LSM_PAGE_PAYLOAD, "the metapage must fit a page");
+StaticAssertDecl(sizeof(LsmExtent) == 8 && sizeof(LsmFreeLbs) == 8 && sizeof(LsmRowRange) == 24,
+				 "the metapage is part of the disk format");
+StaticAssertDecl(offsetof(LsmMeta, npages) == 72 && offsetof(LsmMeta, ring_stamps) == 96 &&
+				 offsetof(LsmMeta, generation) == 224 && offsetof(LsmMeta, free_lbs) == 248 &&
+				 offsetof(LsmMeta, extents) == 376 && offsetof(LsmMeta, ranges) == 632,
+				 "the metapage is part of the disk format");
 
 /* Types of manifest entries; part of the disk format. */
 #define LSM_ENTRY_SEGMENT		1
@@ -455,6 +461,10 @@ typedef struct LsmManifestLeaf
 	uint32		reserved;
 	LsmManifestEntry entries[FLEXIBLE_ARRAY_MEMBER];
 } LsmManifestLeaf;
+
+StaticAssertDecl(offsetof(LsmManifestRoot, leaves) == 8 &&
+				 offsetof(LsmManifestLeaf, entries) == 8,
+				 "the manifest is part of the disk format");
 
 #define LSM_MAX_LEAVES \
 	((LSM_PAGE_PAYLOAD - offsetof(LsmManifestRoot, leaves)) / sizeof(BlockNumber))

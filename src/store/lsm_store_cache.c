@@ -103,6 +103,7 @@ typedef struct LsmKeptSlot
 } LsmKeptSlot;
 
 StaticAssertDecl(sizeof(LsmKeptSlot) == 32, "a slot has no padding");
+StaticAssertDecl(sizeof(LsmKeptHeader) == 20, "the header has no padding");
 
 #define LSM_KEPT_INDEX_BYTES	(LSM_KEPT_REGION_SLOTS * (int) sizeof(LsmKeptSlot))
 
@@ -114,6 +115,8 @@ typedef struct LsmKeptRecord
 	uint32		name_bytes;
 	uint32		bytes;			/* of the range */
 } LsmKeptRecord;
+
+StaticAssertDecl(sizeof(LsmKeptRecord) == 16, "the header of a record has no padding");
 
 /* ---- in shared memory ---- */
 

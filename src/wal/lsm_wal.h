@@ -136,6 +136,12 @@ typedef struct xl_lsm_logical_tuple
 	uint8		reserved[3];
 } xl_lsm_logical_tuple;
 
+StaticAssertDecl(sizeof(xl_lsm_meta) == 16 && sizeof(xl_lsm_conflict) == 24 &&
+				 sizeof(xl_lsm_speculative) == 8 && sizeof(xl_lsm_visible) == 4 &&
+				 sizeof(xl_lsm_visible_run) == 8 && sizeof(xl_lsm_begin) == 24 &&
+				 sizeof(xl_lsm_logical) == 20 && sizeof(xl_lsm_logical_tuple) == 12,
+				 "WAL records are part of the disk format");
+
 /*
  * Log a record of nothing but the current xid, if there is one.  Returns its end.  (The insert
  * position may be behind a page header: who wants all WAL flushed needs a record of his own.)

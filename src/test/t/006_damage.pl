@@ -157,6 +157,19 @@ is($node->safe_psql('postgres', 'SELECT relname, rows_read, increments FROM lsm_
 	'd|0|', 'statistics leave out what cannot be read');
 $node->stop;
 
+# Nor if it tells of more than it has room for, or than is there (FORMAT.md).
+my $content = unpack('S', substr($whole, 14, 2));
+foreach my $damage ([ 240, 200, 'row-log ranges' ], [ 244, 17, 'free LBs' ])
+{
+	my ($offset, $number, $what) = @$damage;
+
+	write_file(substr($whole, 0, $content + $offset) . pack('L', $number) . substr($whole, $content + $offset + 4));
+	$node->start;
+	($status, $out, $err) = $node->psql('postgres', 'SELECT count(*) FROM d');
+	like($err, qr/ERROR:  block 0 of table "d" is not a metapage of lsm/, "a metapage with $number $what is an error");
+	$node->stop;
+}
+
 # Nor can it if the file is gone.
 unlink($file) or die $!;
 $node->start;
