@@ -50,6 +50,20 @@ SELECT * FROM ko_same('SELECT o.at, i.v FROM ko_out o JOIN ko_in i ON i.b = o.k 
 SELECT * FROM ko_same('SELECT o.at, i.b FROM ko_out o JOIN ko_in i ON i.b = o.k');
 SELECT * FROM ko_same('SELECT o.at, i.v FROM ko_out o JOIN ko_in i ON i.t = o.c');
 SELECT * FROM ko_same('SELECT o.at, i.v FROM (SELECT at, k::numeric AS n FROM ko_out OFFSET 0) o JOIN ko_in i ON i.n = o.n');
+-- of a type that only stands for the index's, of arrays
+CREATE DOMAIN ko_domain AS int;
+CREATE TABLE ko_types (k ko_domain, c varchar(30) COLLATE "C", a int[], at int) USING lsm WITH (autovacuum_enabled = off);
+INSERT INTO ko_types SELECT k, c, ARRAY[k, k], at FROM ko_out;
+CREATE TABLE ko_arrays (a int[], v int) USING lsm WITH (autovacuum_enabled = off);
+INSERT INTO ko_arrays SELECT ARRAY[id, id], v FROM ko_in;
+CREATE INDEX ON ko_arrays (a);
+VACUUM ANALYZE ko_types;
+VACUUM ANALYZE ko_arrays;
+SELECT * FROM ko_same('SELECT o.at, i.v FROM ko_types o JOIN ko_in i ON i.id = o.k');
+SELECT * FROM ko_same('SELECT o.at, i.v FROM ko_types o JOIN ko_in i ON i.t = o.c');
+SELECT * FROM ko_same('SELECT o.at, i.v FROM ko_types o JOIN ko_arrays i ON i.a = o.a');
+DROP TABLE ko_types, ko_arrays;
+DROP DOMAIN ko_domain;
 -- its first rows come as they are, the others in order
 SELECT bool_and(at = number) AS first FROM (SELECT o.at, row_number() OVER () AS number FROM (SELECT o.at FROM ko_out o LEFT JOIN ko_in i ON i.id = o.k) o) q WHERE number <= 64;
 SELECT count(*) FILTER (WHERE k < before) < 100 AS in_order FROM (SELECT k, lag(k) OVER () AS before FROM (SELECT o.k FROM ko_out o JOIN ko_in i ON i.id = o.k) q) q WHERE before IS NOT NULL;

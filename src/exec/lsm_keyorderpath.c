@@ -126,6 +126,8 @@ lsm_keyorder_path(PlannerInfo *root, Path *outer, const Path *inner, Cost *saved
 	CustomPath *path;
 	OpExpr	   *condition;
 	Expr	   *key;
+	Oid			left;
+	Oid			right;
 	Oid			operator;
 
 	*saved = 0;
@@ -136,8 +138,11 @@ lsm_keyorder_path(PlannerInfo *root, Path *outer, const Path *inner, Cost *saved
 	key = lsm_lookahead_key(lsecond(condition->args), outer);
 	if (key == NULL || !IsA(key, Var))
 		return NULL;
-	operator = get_opfamily_member(index->indexinfo->opfamily[0], exprType((Node *) key),
-								   exprType((Node *) key), BTLessStrategyNumber);
+
+	/* by the type that the operator takes: a domain's base, text for varchar */
+	op_input_types(condition->opno, &left, &right);
+	operator = get_opfamily_member(index->indexinfo->opfamily[0], right, right,
+								   BTLessStrategyNumber);
 	if (!OidIsValid(operator))
 		return NULL;
 

@@ -204,7 +204,8 @@ CREATE CONSTRAINT TRIGGER t AFTER INSERT OR UPDATE OR DELETE ON m_heap
 CREATE CONSTRAINT TRIGGER t AFTER INSERT OR UPDATE OR DELETE ON m_lsm
 	DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION m_trigger();
 
--- The contents of a table, read in several ways, a line each.
+-- The contents of a table, read in several ways, a line each.  (An old snapshot may see two rows
+-- with one id: what others have deleted since, and what its own transaction has inserted.)
 CREATE FUNCTION m_ways(t text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
 	way text;
@@ -216,16 +217,16 @@ BEGIN
 			FROM unnest(array['seqscan', 'indexscan', 'bitmapscan', 'indexonlyscan']) w;
 		FOREACH query IN ARRAY CASE way
 			WHEN 'seqscan' THEN array[
-				'SELECT count(*) || md5(coalesce(string_agg(x::text, '','' ORDER BY id), '''')) FROM @ x',
+				'SELECT count(*) || md5(coalesce(string_agg(x::text, '','' ORDER BY id, x::text), '''')) FROM @ x',
 				'SELECT count(*)::text FROM @',
 				'SELECT count(*) || '' '' || coalesce(sum(x.id - y.id), 0) FROM @ x JOIN @ y ON x.ctid = y.ctid']
 			WHEN 'indexonlyscan' THEN array[
 				'SELECT count(*) || '' '' || coalesce(sum(id), 0) FROM @ WHERE id >= 0',
 				'SELECT count(*) || '' '' || coalesce(sum(k), 0) FROM @ WHERE k >= 0']
 			ELSE array[
-				'SELECT count(*) || md5(coalesce(string_agg(x::text, '','' ORDER BY id), '''')) FROM @ x WHERE id >= 0',
-				'SELECT count(*) || md5(coalesce(string_agg(x::text, '','' ORDER BY id), '''')) FROM @ x WHERE k >= 0',
-				'SELECT count(*) || md5(coalesce(string_agg(x::text, '','' ORDER BY id), '''')) FROM @ x WHERE u >= 0']
+				'SELECT count(*) || md5(coalesce(string_agg(x::text, '','' ORDER BY id, x::text), '''')) FROM @ x WHERE id >= 0',
+				'SELECT count(*) || md5(coalesce(string_agg(x::text, '','' ORDER BY id, x::text), '''')) FROM @ x WHERE k >= 0',
+				'SELECT count(*) || md5(coalesce(string_agg(x::text, '','' ORDER BY id, x::text), '''')) FROM @ x WHERE u >= 0']
 			END LOOP
 			EXECUTE replace(query, '@', t) INTO answer;
 			RETURN NEXT way || ' ' || replace(query, '@', 't') || ': ' || answer;
