@@ -89,6 +89,9 @@ extern void lsm_lookahead_install(void);
  */
 extern Expr *lsm_lookahead_key(Expr *key, const Path *outer);
 
+/* A path that gives the rows of another one, in no order; each row costs so much more. */
+extern CustomPath *lsm_path_over(Path *outer, Cost row_cost, const CustomPathMethods *methods);
+
 /* ---- lsm_keyorderpath.c ---- */
 
 /* lsm.enable_keyorder; and of how many pages an index has to be. */

@@ -146,20 +146,9 @@ lsm_keyorder_path(PlannerInfo *root, Path *outer, const Path *inner, Cost *saved
 	if (!OidIsValid(operator))
 		return NULL;
 
-	path = makeNode(CustomPath);
-	path->path.pathtype = T_CustomScan;
-	path->path.parent = outer->parent;
-	path->path.pathtarget = outer->pathtarget;
-	path->path.parallel_safe = outer->parallel_safe;
-	path->path.parallel_workers = outer->parallel_workers;
-	path->path.rows = outer->rows;
-	path->path.startup_cost = outer->startup_cost;
-	path->path.total_cost = outer->total_cost + outer->rows * cpu_tuple_cost * LSM_KEYORDER_COST;
-	lsm_compat_copy_disabled(&path->path, outer);
-	path->custom_paths = list_make1(outer);
+	path = lsm_path_over(outer, cpu_tuple_cost * LSM_KEYORDER_COST, &lsm_keyorder_path_methods);
 	path->custom_private = list_make2(key, list_make2_int((int) operator,
 														  (int) index->indexinfo->indexcollations[0]));
-	path->methods = &lsm_keyorder_path_methods;
 	*saved = cpu_tuple_cost * LSM_KEYORDER_SAVED;
 	return &path->path;
 }

@@ -184,8 +184,8 @@ static const CustomPathMethods lsm_lookahead_path_methods = {
 	.PlanCustomPath = lsm_lookahead_plan,
 };
 
-static Path *
-lsm_lookahead_make(Path *outer, const LsmLookups *lookups)
+CustomPath *
+lsm_path_over(Path *outer, Cost row_cost, const CustomPathMethods *methods)
 {
 	CustomPath *path = makeNode(CustomPath);
 
@@ -197,13 +197,21 @@ lsm_lookahead_make(Path *outer, const LsmLookups *lookups)
 	path->path.parallel_workers = outer->parallel_workers;
 	path->path.rows = outer->rows;
 	path->path.startup_cost = outer->startup_cost;
-	path->path.total_cost = outer->total_cost +
-		outer->rows * (lookups->cost + cpu_tuple_cost * LSM_LOOKAHEAD_COPY);
-	path->path.pathkeys = outer->pathkeys;
+	path->path.total_cost = outer->total_cost + outer->rows * row_cost;
 	lsm_compat_copy_disabled(&path->path, outer);
 	path->custom_paths = list_make1(outer);
+	path->methods = methods;
+	return path;
+}
+
+static Path *
+lsm_lookahead_make(Path *outer, const LsmLookups *lookups)
+{
+	CustomPath *path = lsm_path_over(outer, lookups->cost + cpu_tuple_cost * LSM_LOOKAHEAD_COPY,
+									 &lsm_lookahead_path_methods);
+
+	path->path.pathkeys = outer->pathkeys;
 	path->custom_private = list_make2(lookups->indexes, lookups->keys);
-	path->methods = &lsm_lookahead_path_methods;
 	return &path->path;
 }
 
