@@ -79,6 +79,7 @@ REGRESS = \
 	asked \
 	lookups \
 	lookahead \
+	joinfilter \
 	keyorder \
 	parts \
 	explain \

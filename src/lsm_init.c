@@ -20,6 +20,7 @@
 #include "lsm_exec.h"
 #include "lsm_manifest.h"
 #include "lsm_iostat.h"
+#include "lsm_joinfilter.h"
 #include "lsm_load.h"
 #include "lsm_options.h"
 #include "lsm_pick.h"
@@ -223,6 +224,10 @@ lsm_init_settings(void)
 							 "Lets the planner sort batches of the outer rows of nested loops by what is looked up.",
 							 NULL,
 							 &lsm_enable_keyorder, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	DefineCustomBoolVariable("lsm.enable_joinfilter",
+							 "Lets scans leave out rows that hash joins above them have no match for.",
+							 NULL,
+							 &lsm_enable_joinfilter, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.debug_keyorder_pages",
 							"Sets the size of an index, in pages, from which outer rows are sorted by what is looked up there.",
 							"For tests.",
@@ -304,6 +309,7 @@ _PG_init(void)
 	lsm_aggpath_install();
 	lsm_lookahead_install();
 	lsm_keyorder_install();
+	lsm_executor_look = lsm_joinfilter_look;
 	lsm_indexpath_install();
 	lsm_explain_install();
 	lsm_ddl_install_hooks();

@@ -355,6 +355,9 @@ extern bool lsm_sample_next_tuple(TableScanDesc scan, struct SampleScanState *st
 extern void lsm_executor_install(void);
 extern void lsm_executor_no_prefetch(LsmScan scan);
 
+/* Who else looks at each node of a plan that has been initialized; src/exec sets it. */
+extern void (*lsm_executor_look) (PlanState *planstate);
+
 /* ---- lsm_asked.c ---- */
 extern void lsm_asked_look(PlanState *planstate);
 

@@ -17,6 +17,9 @@
  * page, its node is looked for in what EvalPlanQual has made of them.  Nothing is
  * prefetched before that page has been asked for, and no such scan is parallel.
  *
+ * Other parts look through the plan along with it: which columns index scans are asked for
+ * (lsm_asked.c), what scans may leave out for the sake of joins (lsm_executor_look).
+ *
  * In all versions: workers of a parallel query call versions by the leader's
  * floor (I7).  Some scans begin when they are first run, perhaps in a worker
  * first, so the leader's floor is set before.
@@ -30,6 +33,8 @@
 #include "lib/ilist.h"
 #include "nodes/execnodes.h"
 #include "nodes/nodeFuncs.h"
+
+void		(*lsm_executor_look) (PlanState *planstate) = NULL;
 
 static ExecutorStart_hook_type previous_executor_start;
 
@@ -116,6 +121,8 @@ lsm_executor_walk(PlanState *planstate, void *context)
 	LsmPlanWalk *walk = context;
 
 	lsm_asked_look(planstate);
+	if (lsm_executor_look != NULL)
+		lsm_executor_look(planstate);
 	switch (nodeTag(planstate))
 	{
 		case T_BitmapHeapScanState:

@@ -466,6 +466,7 @@ lsm_columnscan_rescan(LsmColumnScan *cscan)
 {
 	lsm_columnscan_stop(cscan);
 	lsm_columnscan_unwant(cscan);
+	lsm_joinfilter_reset(cscan->filters);
 	if (cscan->scan != NULL)
 		table_rescan(cscan->scan, NULL);
 }
@@ -778,6 +779,14 @@ lsm_columnscan_select(LsmColumnScan *cscan)
 		if ((!changed || !lsm_columnscan_goes_first(cscan, i)) && !cscan->predicates[i]->joined)
 			left = lsm_columnscan_apply(cscan, cscan->predicates[i]);
 	InstrCountFiltered1(cscan->ps, batch->nseen - left);
+	if (cscan->filters != NULL && cscan->simple && left > 0)
+	{
+		int			matched = lsm_joinfilter_apply(cscan->filters, batch->block, batch->mask,
+												   batch->nrows, left);
+
+		cscan->counters.rows_unmatched += left - matched;
+		left = matched;
+	}
 	if (changed && batch->nchanged > 0 && lsm_columnscan_may_keep(cscan))
 		left += lsm_columnscan_keep(cscan);
 	if (left > 0 && left == batch->nrows)
@@ -1146,6 +1155,7 @@ lsm_columnscan_explain_blocks(const LsmScanCounters *counters, ExplainState *es)
 		ExplainPropertyInteger("LSM Blocks Counted", NULL, counters->blocks_counted, es);
 		ExplainPropertyInteger("LSM Rows Fused", NULL, counters->rows_fused, es);
 		ExplainPropertyInteger("LSM Rows Looked Up", NULL, counters->rows_looked_up, es);
+		ExplainPropertyInteger("LSM Rows Without Match", NULL, counters->rows_unmatched, es);
 		return;
 	}
 	if (counters->blocks_read == 0 && counters->blocks_skipped == 0 &&
@@ -1162,6 +1172,8 @@ lsm_columnscan_explain_blocks(const LsmScanCounters *counters, ExplainState *es)
 		appendStringInfo(es->str, ", rows fused=" UINT64_FORMAT, counters->rows_fused);
 	if (counters->rows_looked_up > 0)
 		appendStringInfo(es->str, ", rows looked up=" UINT64_FORMAT, counters->rows_looked_up);
+	if (counters->rows_unmatched > 0)
+		appendStringInfo(es->str, ", rows without match=" UINT64_FORMAT, counters->rows_unmatched);
 	appendStringInfoChar(es->str, '\n');
 }
 

@@ -11,6 +11,7 @@
 
 #include "access/parallel.h"
 #include "lsm_am.h"
+#include "lsm_joinfilter.h"
 #include "lsm_predicate.h"
 #include "lsm_scanshare.h"
 #include "lsm_store.h"
@@ -25,6 +26,7 @@ typedef struct LsmScanCounters
 	uint64		rows_fused;		/* rows with other records than in their block */
 	uint64		rows_looked_up; /* bitmap: one by one, as there are few in
 								 * their block */
+	uint64		rows_unmatched; /* a hash join has no use for them */
 	uint64		exact_pages;	/* of the bitmap, as the server counts them */
 	uint64		lossy_pages;
 	uint64		store_requests; /* ranges of objects that were asked for */
@@ -32,7 +34,7 @@ typedef struct LsmScanCounters
 	LsmIoTotals input;
 } LsmScanCounters;
 
-#define LSM_SCAN_COUNTERS		(9 + LSM_IO_COUNTERS)
+#define LSM_SCAN_COUNTERS		(10 + LSM_IO_COUNTERS)
 
 StaticAssertDecl(sizeof(LsmScanCounters) == LSM_SCAN_COUNTERS * sizeof(uint64),
 				 "counters are shared as an array");
@@ -53,6 +55,7 @@ struct LsmColumnScan
 	int			npredicates;
 	LsmPredicate **predicates;
 	ExprState  *qual;			/* all of them as an expression */
+	LsmJoinFilter *filters;		/* of joins above */
 	/* adds them before the first look at columns, if that has not been done */
 	void		(*prepare) (LsmColumnScan *cscan);
 

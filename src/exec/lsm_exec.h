@@ -157,6 +157,9 @@ extern const CustomScanMethods lsm_agg_methods;
  */
 #define LSM_SCAN_NAMELESS		(-1)
 
+/* Of a node of LsmScan or LsmBitmapScan its scan; NULL: it is another one. */
+extern struct LsmColumnScan *lsm_scannode_columnscan(CustomScanState *css);
+
 extern const CustomScanMethods lsm_scan_methods;
 extern const CustomScanMethods lsm_bitmap_scan_methods;
 

@@ -473,6 +473,16 @@ static const CustomExecMethods lsm_scannode_methods = {
 	.ExplainCustomScan = lsm_scannode_explain,
 };
 
+static const CustomExecMethods lsm_scannode_bitmap_methods;
+
+LsmColumnScan *
+lsm_scannode_columnscan(CustomScanState *css)
+{
+	if (css->methods != &lsm_scannode_methods && css->methods != &lsm_scannode_bitmap_methods)
+		return NULL;
+	return &((LsmScanState *) css)->cscan;
+}
+
 static Node *
 lsm_scannode_create(CustomScan *plan)
 {
