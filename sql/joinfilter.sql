@@ -5,12 +5,12 @@ SET max_parallel_workers_per_gather = 0;
 SET enable_partitionwise_join = off;
 SET jit = off;
 
--- Does a query give the same with filters and without?  And did any scan leave rows out?
-CREATE FUNCTION joinfilter_unmatched(plan json) RETURNS bigint LANGUAGE sql AS $$
-    SELECT coalesce((plan ->> 'LSM Rows Without Match')::bigint, 0) +
-        coalesce((SELECT sum(joinfilter_unmatched(child)) FROM json_array_elements(plan -> 'Plans') child), 0)::bigint
+-- Does a query give the same with filters and without?  And did any scan leave rows out, or blocks?
+CREATE FUNCTION joinfilter_count(plan json, counter text) RETURNS bigint LANGUAGE sql AS $$
+    SELECT coalesce((plan ->> counter)::bigint, 0) +
+        coalesce((SELECT sum(joinfilter_count(child, counter)) FROM json_array_elements(plan -> 'Plans') child), 0)::bigint
 $$;
-CREATE FUNCTION joinfilter_check(query text, OUT same boolean, OUT filtered boolean, OUT rows bigint) LANGUAGE plpgsql AS $$
+CREATE FUNCTION joinfilter_check(query text, OUT same boolean, OUT filtered boolean, OUT skipped boolean, OUT rows bigint) LANGUAGE plpgsql AS $$
 DECLARE
     sum_with text;
     sum_without text;
@@ -23,7 +23,8 @@ BEGIN
     SET LOCAL lsm.enable_joinfilter = off;
     EXECUTE answer INTO sum_without;
     same := sum_with = sum_without;
-    filtered := joinfilter_unmatched(plan -> 0 -> 'Plan') > 0;
+    filtered := joinfilter_count(plan -> 0 -> 'Plan', 'LSM Rows Without Match') > 0;
+    skipped := joinfilter_count(plan -> 0 -> 'Plan', 'LSM Blocks Skipped') > 0;
     rows := split_part(sum_with, ' ', 1)::bigint;
     RESET lsm.enable_joinfilter;
 END $$;
@@ -62,6 +63,52 @@ SELECT * FROM joinfilter_check('SELECT f.v FROM joinfilter_fact f WHERE k4 IN (S
 SELECT * FROM joinfilter_check('SELECT f.v FROM joinfilter_fact f WHERE NOT EXISTS (SELECT FROM joinfilter_dim WHERE d4 = k4)');
 SELECT * FROM joinfilter_check('SELECT d.w FROM joinfilter_dim d WHERE EXISTS (SELECT FROM joinfilter_fact WHERE d4 = k4)');
 SELECT same, rows FROM joinfilter_check('SELECT d.w FROM joinfilter_dim d WHERE NOT EXISTS (SELECT FROM joinfilter_fact WHERE d4 = k4)');
+
+-- blocks whose zones have no key
+CREATE TABLE joinfilter_sorted (k4 int, k8 bigint, k2 smallint, ko oid, day date, kn int, v text, at timestamp, attz timestamptz) USING lsm;
+INSERT INTO joinfilter_sorted
+    SELECT i - 20000, (i - 20000) * 10000000000, i / 10 - 2000, 2147473648::bigint + i, date '2000-01-01' + i / 10, CASE WHEN i % 2 = 0 THEN i - 20000 END, 'row ' || i,
+        timestamp '1999-12-31' + i * interval '1 minute', timestamptz '1999-12-31 00:00+00' + i * interval '1 minute'
+    FROM generate_series(1, 40000) i;
+DO $$ BEGIN PERFORM lsm_flush('joinfilter_sorted'), lsm_major_compact('joinfilter_sorted'); END $$;
+VACUUM ANALYZE joinfilter_sorted;
+CREATE TABLE joinfilter_days (day date) USING lsm;
+INSERT INTO joinfilter_days SELECT date '2001-01-01' + i * 1000 FROM generate_series(0, 3) i;
+CREATE TABLE joinfilter_times (at timestamp, attz timestamptz) USING lsm;
+INSERT INTO joinfilter_times VALUES ('1999-12-31 00:07', '1999-12-31 00:07+00'), ('2000-01-02', '2000-01-02 00:00+00'), ('infinity', '-infinity'), (NULL, NULL);
+ANALYZE joinfilter_days, joinfilter_times;
+SELECT key, (joinfilter_check(format('SELECT f.v, d.w FROM joinfilter_sorted f JOIN joinfilter_dim d ON %s', key))).*
+FROM unnest(ARRAY['f.k4 = d.d4', 'f.k8 = d.d8', 'f.k2 = d.d2', 'f.k4 = d.d8', 'f.k4 = d.d2', 'f.k2 = d.d8', 'f.k8 = d.d4', 'f.kn = d.d4',
+                  'f.k4 = d.d4 AND f.k8 = d.d8', 'f.k4 = d.d4 + 1']) key;
+SELECT * FROM joinfilter_check('SELECT f.v FROM joinfilter_sorted f JOIN (SELECT (2147483648::bigint + i)::oid AS o FROM generate_series(-5000, 5000, 1000) i OFFSET 0) d ON ko = o');
+SELECT * FROM joinfilter_check('SELECT f.v FROM joinfilter_sorted f JOIN joinfilter_days d ON f.day = d.day');
+SELECT * FROM joinfilter_check('SELECT f.v FROM joinfilter_sorted f JOIN joinfilter_times d ON f.at = d.at');
+SELECT * FROM joinfilter_check('SELECT f.v FROM joinfilter_sorted f JOIN joinfilter_times d ON f.attz = d.attz');
+-- more than are kept one by one
+CREATE TABLE joinfilter_half (i int) USING lsm;
+INSERT INTO joinfilter_half SELECT i FROM generate_series(-1000, 19000) i;
+ANALYZE joinfilter_half;
+SELECT * FROM joinfilter_check('SELECT f.v FROM joinfilter_sorted f JOIN joinfilter_half d ON k4 = i');
+-- rows of such blocks that have changed
+BEGIN;
+UPDATE joinfilter_sorted SET k4 = 50 WHERE k4 = 15000;
+UPDATE joinfilter_sorted SET k4 = 15000 WHERE k4 = 100;
+UPDATE joinfilter_sorted SET v = 'changed' WHERE k4 IN (150, 15001);
+DELETE FROM joinfilter_sorted WHERE k4 IN (200, 15002);
+SELECT * FROM joinfilter_check('SELECT f.v, d.w FROM joinfilter_sorted f JOIN joinfilter_dim d ON k4 = d4');
+COMMIT;
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT * FROM joinfilter_check('SELECT f.v, d.w FROM joinfilter_sorted f JOIN joinfilter_dim d ON k4 = d4');
+COMMIT;
+DO $$ BEGIN PERFORM lsm_flush('joinfilter_sorted'); END $$;
+SELECT * FROM joinfilter_check('SELECT f.v, d.w FROM joinfilter_sorted f JOIN joinfilter_dim d ON k4 = d4');
+SELECT f.v, d.w FROM joinfilter_sorted f JOIN joinfilter_dim d ON k4 = d4 WHERE d4 IN (50, 100, 150, 200) ORDER BY 1, 2;
+-- a column with a default that old rows lack
+ALTER TABLE joinfilter_sorted ADD COLUMN added int DEFAULT 50;
+UPDATE joinfilter_sorted SET added = k4 WHERE k4 < 0;
+SELECT * FROM joinfilter_check('SELECT f.v, d.w FROM joinfilter_sorted f JOIN joinfilter_dim d ON added = d4');
+DO $$ BEGIN PERFORM lsm_flush('joinfilter_sorted'), lsm_major_compact('joinfilter_sorted'); END $$;
+SELECT * FROM joinfilter_check('SELECT f.v, d.w FROM joinfilter_sorted f JOIN joinfilter_dim d ON added = d4');
 
 -- conditions of the scan, and what is between it and the join
 SELECT * FROM joinfilter_check('SELECT f.v, d.w FROM joinfilter_fact f JOIN joinfilter_dim d ON k4 = d4 WHERE f.id < 30000 AND f.v LIKE ''row 1%''');
@@ -138,6 +185,6 @@ SELECT same, rows FROM joinfilter_check('SELECT f.v, d.w FROM joinfilter_fact f 
 SELECT same, rows FROM joinfilter_check('SELECT f.v, g.v FROM joinfilter_fact f JOIN joinfilter_fact g ON f.k8 = g.k8 WHERE g.id % 500 = 0');
 SET enable_parallel_hash = off;
 SELECT same, rows FROM joinfilter_check('SELECT f.v, d.w FROM joinfilter_fact f JOIN joinfilter_dim d ON k4 = d4');
-DROP TABLE joinfilter_fact, joinfilter_dim, joinfilter_parts;
+DROP TABLE joinfilter_fact, joinfilter_dim, joinfilter_parts, joinfilter_sorted, joinfilter_days, joinfilter_times, joinfilter_half;
 DROP SEQUENCE joinfilter_calls;
-DROP FUNCTION joinfilter_check, joinfilter_unmatched;
+DROP FUNCTION joinfilter_check, joinfilter_count;

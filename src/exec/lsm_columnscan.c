@@ -162,8 +162,8 @@ lsm_columnscan_prepare(LsmColumnScan *cscan)
 }
 
 /*
- * Does a condition rule out the block, or, by its bounds (NULL: not known), the segment as a
- * whole?
+ * Does a condition, or what joins have matches for, rule out the block, or, by its bounds (NULL: not
+ * known), the segment as a whole?
  */
 static bool
 lsm_columnscan_rules_out(LsmColumnScan *cscan, const LsmBounds *bounds,
@@ -185,6 +185,14 @@ lsm_columnscan_rules_out(LsmColumnScan *cscan, const LsmBounds *bounds,
 		if (!lsm_touch_has(&cscan->batch.touched, attnum))
 			return true;
 	}
+	if (cscan->batch.skip_column == 0 && cscan->filters != NULL)
+	{
+		AttrNumber	attnum = lsm_joinfilter_rules_out(cscan->filters, bounds, reader, blockno);
+
+		if (attnum != 0 && IsolationIsSerializable())
+			return true;
+		cscan->batch.skip_column = attnum;
+	}
 	return cscan->batch.skip_column != 0;
 }
 
@@ -195,7 +203,7 @@ lsm_columnscan_has_zones(LsmColumnScan *cscan)
 	for (int i = 0; i < cscan->npredicates; i++)
 		if (cscan->predicates[i]->zones)
 			return true;
-	return false;
+	return lsm_joinfilter_has_keys(cscan->filters);
 }
 
 /* Does its value wait to be computed?  One that is an error is for a row to ask for. */
@@ -362,7 +370,8 @@ lsm_columnscan_start(LsmColumnScan *cscan)
 	((LsmScan) cscan->scan)->feed.sure = cscan->whole && cscan->beaten == NULL;
 	if (cscan->wanted != NULL)
 		lsm_batch_want(&cscan->batch, cscan->wanted);
-	if (cscan->npredicates > 0 || cscan->prepare != NULL || cscan->beaten != NULL)
+	if (cscan->npredicates > 0 || cscan->prepare != NULL || cscan->beaten != NULL ||
+		cscan->filters != NULL)
 	{
 		cscan->batch.skip = lsm_columnscan_skip;
 		cscan->batch.pass = lsm_columnscan_pass;

@@ -24,6 +24,11 @@
  *	  only the first in memory, and are not used.  A filter that most rows pass is given up.
  *	  It goes with the hash table: who rescans the join rescans the scan.
  *
+ * KEYS BY VALUE
+ *	  Hash values say nothing about zones.  So the keys of tables that are not too large are kept, too: the
+ *	  least and the greatest, and of few rows all of them, sorted.  Blocks and segments whose zones
+ *	  have none of them are not read.
+ *
  * A row may pass without a match, and changed rows, which are not looked at by column, all do.  So
  * nobody may rely on it.
  *
@@ -60,6 +65,10 @@ bool		lsm_enable_joinfilter = true;
 #define LSM_JOINFILTER_BITS		16
 #define LSM_JOINFILTER_MOST		(UINT64CONST(1) << 26)
 
+/* Of so many rows in the hash table the least and the greatest key are looked for; of so many all are kept. */
+#define LSM_JOINFILTER_BOUNDED	262144
+#define LSM_JOINFILTER_SORTED	16384
+
 /* If fewer than one row in so many is left, keys are decoded one by one. */
 #define LSM_JOINFILTER_SPARSE	8
 
@@ -70,10 +79,33 @@ typedef enum LsmJoinFilterState
 	LSM_JOINFILTER_GIVEN_UP
 } LsmJoinFilterState;
 
+/* What values of a key are; types that are hashed in the same way may be compared. */
+typedef enum LsmJoinNumber
+{
+	LSM_JOIN_NO_NUMBER,
+	LSM_JOIN_INT2,
+	LSM_JOIN_INT4,
+	LSM_JOIN_INT8,
+	LSM_JOIN_OID
+} LsmJoinNumber;
+
 typedef struct LsmJoinKey
 {
 	AttrNumber	column;			/* of the node at hand, in the end of the scan's table */
-	Oid			function;		/* that the executor hashes it with */
+	LsmJoinNumber number;
+	Oid			type;			/* of the column, if zones can be asked for it */
+	AttrNumber	inner;			/* the same of the hash table's rows; 0: it is no column there */
+	LsmJoinNumber inner_number;
+	/* keys that are in the table, as numbers; none, if nkept is 0 */
+	int64		min;
+	int64		max;
+	int64	   *kept;			/* all of them, sorted, or NULL */
+	int			nkept;
+	/* what was asked last */
+	LsmZoneName zone;
+	bool		zone_matches;
+	uint64		segment;
+	bool		segment_matches;
 } LsmJoinKey;
 
 struct LsmJoinFilter
@@ -92,32 +124,57 @@ struct LsmJoinFilter
 
 /* ---- hash values ---- */
 
-/* As the server's functions compute it. */
-static inline uint32
-lsm_joinfilter_hash(Datum value, Oid function)
+/* What is hashed with that function of the server. */
+static LsmJoinNumber
+lsm_join_number_of(Oid function)
 {
-	uint32		low;
-	int64		number;
-
 	switch (function)
 	{
 		case F_HASHINT2:
-			return hash_bytes_uint32((int32) DatumGetInt16(value));
+			return LSM_JOIN_INT2;
+		case F_HASHINT4:
+#ifdef F_HASHDATE
+		case F_HASHDATE:
+#endif
+			return LSM_JOIN_INT4;
 		case F_HASHINT8:
-			number = DatumGetInt64(value);
-			low = (uint32) number;
-			low ^= (uint32) ((number >= 0 ? number : ~number) >> 32);
-			return hash_bytes_uint32(low);
+		case F_TIME_HASH:
+		case F_TIMESTAMP_HASH:
+#ifdef F_TIMESTAMPTZ_HASH
+		case F_TIMESTAMPTZ_HASH:
+#endif
+			return LSM_JOIN_INT8;
+		case F_HASHOID:
+			return LSM_JOIN_OID;
 		default:
-			return hash_bytes_uint32(DatumGetUInt32(value));
+			return LSM_JOIN_NO_NUMBER;
 	}
 }
 
-static inline bool
-lsm_joinfilter_knows(Oid function)
+/* A key as a number, which is ordered as its type is. */
+static inline int64
+lsm_join_number(Datum value, LsmJoinNumber number)
 {
-	return function == F_HASHINT2 || function == F_HASHINT4 || function == F_HASHINT8 ||
-		function == F_HASHOID;
+	switch (number)
+	{
+		case LSM_JOIN_INT2:
+			return DatumGetInt16(value);
+		case LSM_JOIN_INT4:
+			return DatumGetInt32(value);
+		case LSM_JOIN_INT8:
+			return DatumGetInt64(value);
+		default:
+			return DatumGetUInt32(value);
+	}
+}
+
+/* The hash value of such a number, as the server's functions compute it, for each of its widths the same. */
+static inline uint32
+lsm_join_hash(int64 number)
+{
+	uint32		low = (uint32) number;
+
+	return hash_bytes_uint32(low ^ (uint32) ((number >= 0 ? number : ~number) >> 32));
 }
 
 /* Three bits of one word stand for a hash value. */
@@ -151,13 +208,45 @@ lsm_joinfilter_drop(LsmJoinFilter *filter, LsmJoinFilterState state)
 	if (filter->words != NULL)
 		pfree(filter->words);
 	filter->words = NULL;
+	for (int i = 0; i < filter->nkeys; i++)
+	{
+		if (filter->keys[i].kept != NULL)
+			pfree(filter->keys[i].kept);
+		filter->keys[i].kept = NULL;
+		filter->keys[i].nkept = 0;
+	}
 	filter->state = state;
 	filter->looked = filter->passed = 0;
 }
 
-/* All hash values of a chunk of the table. */
+/* The keys of a row of the table, by value. */
 static void
-lsm_joinfilter_add_chunk(LsmJoinFilter *filter, HashMemoryChunk chunk)
+lsm_joinfilter_keep_keys(LsmJoinFilter *filter, TupleTableSlot *slot)
+{
+	for (int i = 0; i < filter->nkeys; i++)
+	{
+		LsmJoinKey *key = &filter->keys[i];
+		bool		isnull;
+		Datum		value;
+		int64		number;
+
+		if (key->inner == 0 || !OidIsValid(key->type))
+			continue;
+		value = slot_getattr(slot, key->inner, &isnull);
+		if (isnull)
+			continue;			/* it has no match */
+		number = lsm_join_number(value, key->inner_number);
+		key->min = key->nkept == 0 ? number : Min(key->min, number);
+		key->max = key->nkept == 0 ? number : Max(key->max, number);
+		if (key->kept != NULL)
+			key->kept[key->nkept] = number;
+		key->nkept++;
+	}
+}
+
+/* All hash values of a chunk of the table, and with a slot for its rows, their keys. */
+static void
+lsm_joinfilter_add_chunk(LsmJoinFilter *filter, HashMemoryChunk chunk, TupleTableSlot *slot)
 {
 	size_t		at = 0;
 
@@ -167,6 +256,11 @@ lsm_joinfilter_add_chunk(LsmJoinFilter *filter, HashMemoryChunk chunk)
 		uint64		mixed = lsm_joinfilter_mix(tuple->hashvalue);
 
 		filter->words[mixed >> filter->shift] |= lsm_joinfilter_bits(mixed);
+		if (slot != NULL)
+		{
+			ExecStoreMinimalTuple(HJTUPLE_MINTUPLE(tuple), slot, false);
+			lsm_joinfilter_keep_keys(filter, slot);
+		}
 		at += MAXALIGN(HJTUPLE_OVERHEAD + HJTUPLE_MINTUPLE(tuple)->t_len);
 	}
 	CHECK_FOR_INTERRUPTS();
@@ -174,21 +268,54 @@ lsm_joinfilter_add_chunk(LsmJoinFilter *filter, HashMemoryChunk chunk)
 
 /* Of a parallel hash join, all processes have made one table, and nobody adds to it any more. */
 static void
-lsm_joinfilter_add_table(LsmJoinFilter *filter, HashJoinTable table)
+lsm_joinfilter_add_table(LsmJoinFilter *filter, HashJoinTable table, TupleTableSlot *slot)
 {
 	if (table->parallel_state == NULL)
 	{
 		for (HashMemoryChunk chunk = table->chunks; chunk != NULL; chunk = chunk->next.unshared)
-			lsm_joinfilter_add_chunk(filter, chunk);
+			lsm_joinfilter_add_chunk(filter, chunk, slot);
 		return;
 	}
 	for (dsa_pointer at = table->batches[0].shared->chunks; DsaPointerIsValid(at);)
 	{
 		HashMemoryChunk chunk = dsa_get_address(table->area, at);
 
-		lsm_joinfilter_add_chunk(filter, chunk);
+		lsm_joinfilter_add_chunk(filter, chunk, slot);
 		at = chunk->next.shared;
 	}
+}
+
+static int
+lsm_joinfilter_cmp(const void *a, const void *b)
+{
+	int64		x = *(const int64 *) a;
+	int64		y = *(const int64 *) b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The same with the keys. */
+static void
+lsm_joinfilter_add_with_keys(LsmJoinFilter *filter, HashJoinTable table)
+{
+	MemoryContext caller = MemoryContextSwitchTo(filter->context);
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(ExecGetResultType(innerPlanState(filter->join)),
+													&TTSOpsMinimalTuple);
+
+	for (int i = 0; i < filter->nkeys; i++)
+	{
+		LsmJoinKey *key = &filter->keys[i];
+
+		key->zone.uid = key->segment = 0;
+		if (key->inner != 0 && OidIsValid(key->type) && table->totalTuples <= LSM_JOINFILTER_SORTED)
+			key->kept = palloc(Max(table->totalTuples, 1) * sizeof(int64));
+	}
+	lsm_joinfilter_add_table(filter, table, slot);
+	for (int i = 0; i < filter->nkeys; i++)
+		if (filter->keys[i].kept != NULL)
+			qsort(filter->keys[i].kept, filter->keys[i].nkept, sizeof(int64), lsm_joinfilter_cmp);
+	ExecDropSingleTupleTableSlot(slot);
+	MemoryContextSwitchTo(caller);
 }
 
 /* Make the filter, if the hash table is there and enough rows have been given without it. */
@@ -211,7 +338,10 @@ lsm_joinfilter_make(LsmJoinFilter *filter)
 	words = pg_leftmost_one_pos64(bits / 64 * 2 - 1);	/* a power of two, as log */
 	filter->words = MemoryContextAllocZero(filter->context, sizeof(uint64) << words);
 	filter->shift = 64 - words;
-	lsm_joinfilter_add_table(filter, table);
+	if (table->totalTuples <= LSM_JOINFILTER_BOUNDED)
+		lsm_joinfilter_add_with_keys(filter, table);
+	else
+		lsm_joinfilter_add_table(filter, table, NULL);
 	filter->state = LSM_JOINFILTER_USED;
 	filter->looked = filter->passed = 0;
 }
@@ -226,7 +356,7 @@ lsm_joinfilter_hash_rows(LsmJoinFilter *filter, LsmBlock *block, uint8 *mask, in
 	for (int i = 0; i < filter->nkeys; i++)
 	{
 		AttrNumber	column = filter->keys[i].column;
-		Oid			function = filter->keys[i].function;
+		LsmJoinNumber number = filter->keys[i].number;
 		Datum	   *values = NULL;
 		bool	   *nulls = NULL;
 
@@ -236,6 +366,7 @@ lsm_joinfilter_hash_rows(LsmJoinFilter *filter, LsmBlock *block, uint8 *mask, in
 		{
 			Datum		value;
 			bool		isnull;
+			uint32		hash;
 
 			if (mask[row] == 0)
 				continue;
@@ -247,11 +378,12 @@ lsm_joinfilter_hash_rows(LsmJoinFilter *filter, LsmBlock *block, uint8 *mask, in
 				isnull = nulls[row];
 			}
 			if (isnull)
+			{
 				mask[row] = 0;
-			else if (i == 0)
-				hashes[row] = lsm_joinfilter_hash(value, function);
-			else
-				hashes[row] = pg_rotate_left32(hashes[row], 1) ^ lsm_joinfilter_hash(value, function);
+				continue;
+			}
+			hash = lsm_join_hash(lsm_join_number(value, number));
+			hashes[row] = i == 0 ? hash : pg_rotate_left32(hashes[row], 1) ^ hash;
 		}
 	}
 }
@@ -302,6 +434,89 @@ lsm_joinfilter_reset(LsmJoinFilter *filters)
 		lsm_joinfilter_drop(filter, LSM_JOINFILTER_WAITS);
 }
 
+/* ---- zones ---- */
+
+/* Is a key between these two? */
+static bool
+lsm_joinkey_between(const LsmJoinKey *key, int64 min, int64 max)
+{
+	int			lo = 0;
+	int			hi = key->nkept;
+
+	if (max < key->min || min > key->max)
+		return false;
+	while (key->kept != NULL && lo < hi)
+	{
+		int			middle = lo + (hi - lo) / 2;
+
+		if (key->kept[middle] < min)
+			lo = middle + 1;
+		else
+			hi = middle;
+	}
+	return key->kept == NULL || (lo < key->nkept && key->kept[lo] <= max);
+}
+
+static bool
+lsm_joinkey_in_zone(const LsmJoinKey *key, const LsmZone *zone)
+{
+	return zone->has_value &&
+		lsm_joinkey_between(key, lsm_join_number(zone->min, key->number),
+							lsm_join_number(zone->max, key->number));
+}
+
+/* May rows of the block have the key, or, without a reader, of the segment with these bounds? */
+static bool
+lsm_joinkey_may_match(LsmJoinKey *key, const LsmBounds *bounds, LsmSegmentReader *reader,
+					  uint32 blockno)
+{
+	LsmZone		zone;
+
+	if (reader != NULL)
+	{
+		if (lsm_segment_column_type(reader, key->column) != key->type)
+			return true;
+		if (!lsm_segment_is_zone(reader, blockno, &key->zone))
+		{
+			key->zone_matches = !lsm_segment_zone(reader, blockno, key->column, &zone) ||
+				lsm_joinkey_in_zone(key, &zone);
+			key->zone = lsm_segment_name_zone(reader, blockno);
+		}
+		return key->zone_matches;
+	}
+	if (bounds == NULL || lsm_bounds_column_type(bounds, key->column) != key->type)
+		return true;
+	if (key->segment != lsm_bounds_uid(bounds))
+	{
+		key->segment_matches = !lsm_bounds_get(bounds, key->column, &zone) ||
+			lsm_joinkey_in_zone(key, &zone);
+		key->segment = lsm_bounds_uid(bounds);
+	}
+	return key->segment_matches;
+}
+
+AttrNumber
+lsm_joinfilter_rules_out(LsmJoinFilter *filters, const LsmBounds *bounds, LsmSegmentReader *reader,
+						 uint32 blockno)
+{
+	for (LsmJoinFilter *filter = filters; filter != NULL; filter = filter->next)
+		for (int i = 0; i < filter->nkeys && filter->state == LSM_JOINFILTER_USED; i++)
+			if (filter->keys[i].nkept > 0 &&
+				!lsm_joinkey_may_match(&filter->keys[i], bounds, reader, blockno))
+				return filter->keys[i].column;
+	return 0;
+}
+
+bool
+lsm_joinfilter_has_keys(const LsmJoinFilter *filters)
+{
+	for (const LsmJoinFilter *filter = filters; filter != NULL; filter = filter->next)
+		for (int i = 0; i < filter->nkeys && filter->state == LSM_JOINFILTER_USED; i++)
+			if (filter->keys[i].nkept > 0)
+				return true;
+	return false;
+}
+
 /* ---- finding scans ---- */
 
 /* What of a join's outer side comes through it, if it has a match or not? */
@@ -327,8 +542,8 @@ lsm_joinfilter_below(const Plan *plan, int varno, const LsmJoinFilter *filter, L
 
 		if (!IsA(var, Var) || var->varno != varno || var->varattno <= 0)
 			return false;
+		keys[i] = filter->keys[i];
 		keys[i].column = var->varattno;
-		keys[i].function = filter->keys[i].function;
 	}
 	return true;
 }
@@ -349,6 +564,15 @@ lsm_joinfilter_attach(const LsmJoinFilter *wanted, LsmColumnScan *cscan)
 		return;
 	}
 	filter->context = context;
+	for (int i = 0; i < filter->nkeys; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(cscan->rel),
+											  filter->keys[i].column - 1);
+
+		/* zones do not know of a default */
+		if (!att->atthasmissing)
+			filter->keys[i].type = att->atttypid;
+	}
 	while (*last != NULL)
 		last = &(*last)->next;
 	*last = filter;
@@ -389,25 +613,40 @@ lsm_joinfilter_descend(const LsmJoinFilter *wanted, PlanState *ps)
 	}
 }
 
+/* Is it a column of a node's outer side? */
+static bool
+lsm_joinfilter_is_column(const Var *var)
+{
+	return IsA(var, Var) && var->varno == OUTER_VAR && var->varattno > 0;
+}
+
 /* The keys of a join, as columns of its outer side; false: it has others. */
 static bool
 lsm_joinfilter_keys(const HashJoin *plan, LsmJoinFilter *filter)
 {
-	ListCell   *key;
+	const Hash *hash = (const Hash *) innerPlan(plan);
+	ListCell   *outer;
+	ListCell   *inner;
 	ListCell   *operator;
 
 	if (list_length(plan->hashkeys) > LSM_JOINFILTER_KEYS)
 		return false;
-	forboth(key, plan->hashkeys, operator, plan->hashoperators)
+	forthree(outer, plan->hashkeys, inner, hash->hashkeys, operator, plan->hashoperators)
 	{
-		const Var  *var = lfirst(key);
-		Oid			inner;
+		LsmJoinKey *key = &filter->keys[filter->nkeys++];
+		Oid			outer_function;
+		Oid			inner_function;
 
-		if (!IsA(var, Var) || var->varno != OUTER_VAR || var->varattno <= 0 ||
-			!get_op_hash_functions(lfirst_oid(operator), &filter->keys[filter->nkeys].function, &inner) ||
-			!lsm_joinfilter_knows(filter->keys[filter->nkeys].function))
+		if (!lsm_joinfilter_is_column(lfirst(outer)) ||
+			!get_op_hash_functions(lfirst_oid(operator), &outer_function, &inner_function))
 			return false;
-		filter->keys[filter->nkeys++].column = var->varattno;
+		key->number = lsm_join_number_of(outer_function);
+		key->inner_number = lsm_join_number_of(inner_function);
+		if (key->number == LSM_JOIN_NO_NUMBER)
+			return false;
+		key->column = ((const Var *) lfirst(outer))->varattno;
+		if (lsm_joinfilter_is_column(lfirst(inner)) && key->inner_number != LSM_JOIN_NO_NUMBER)
+			key->inner = ((const Var *) lfirst(inner))->varattno;
 	}
 	return true;
 }

@@ -33,4 +33,14 @@ extern void lsm_joinfilter_reset(LsmJoinFilter *filters);
 extern int	lsm_joinfilter_apply(LsmJoinFilter *filters, LsmBlock *block, uint8 *mask, int nrows,
 								 int left);
 
+/*
+ * Can no row of a block, or, without a reader, of the segment with these bounds (NULL: not known), have a
+ * match?  Returns the column by which that is known, 0 if it is not.
+ */
+extern AttrNumber lsm_joinfilter_rules_out(LsmJoinFilter *filters, const LsmBounds *bounds,
+										   LsmSegmentReader *reader, uint32 blockno);
+
+/* Could it be known of some? */
+extern bool lsm_joinfilter_has_keys(const LsmJoinFilter *filters);
+
 #endif							/* LSM_JOINFILTER_H */
