@@ -137,6 +137,19 @@ SELECT * FROM joinfilter_check('SELECT s, (SELECT count(*) FROM joinfilter_fact 
     FROM generate_series(0, 3000, 500) s');
 SELECT * FROM joinfilter_check('SELECT s, (SELECT count(*) FROM joinfilter_fact f JOIN joinfilter_dim d ON k4 = d4 WHERE f.id > s)
     FROM generate_series(0, 30000, 5000) s');
+-- not where a sort gives the same rows again for another hash table
+SET enable_nestloop = on;
+SET enable_material = off;
+SET enable_memoize = off;
+SELECT * FROM joinfilter_check('SELECT s, (SELECT count(*) FROM (SELECT d4 FROM joinfilter_dim LIMIT 2) a LEFT JOIN
+    (SELECT * FROM (SELECT * FROM joinfilter_fact ORDER BY id OFFSET 0) f JOIN joinfilter_dim d ON k4 = d4 WHERE d.d2 BETWEEN s AND s + 600 OFFSET 0) b ON true)
+    FROM generate_series(-2500, 2000, 500) s');
+EXPLAIN (COSTS OFF) SELECT s, (SELECT count(*) FROM (SELECT d4 FROM joinfilter_dim LIMIT 2) a LEFT JOIN
+    (SELECT * FROM (SELECT * FROM joinfilter_fact ORDER BY id OFFSET 0) f JOIN joinfilter_dim d ON k4 = d4 WHERE d.d2 BETWEEN s AND s + 600 OFFSET 0) b ON true)
+    FROM generate_series(-2500, 2000, 500) s;
+RESET enable_material;
+RESET enable_memoize;
+SET enable_nestloop = off;
 BEGIN;
 DECLARE c CURSOR FOR SELECT f.id, d.w FROM joinfilter_fact f JOIN joinfilter_dim d ON k4 = d4;
 MOVE 500 IN c;

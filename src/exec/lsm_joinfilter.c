@@ -99,7 +99,8 @@ typedef struct LsmJoinKey
 	/* keys that are in the table, as numbers; none, if nkept is 0 */
 	int64		min;
 	int64		max;
-	int64	   *kept;			/* all of them, sorted, or NULL */
+	int64	   *kept;			/* all of them, sorted, or NULL; there is room for */
+	int			room;
 	int			nkept;
 	/* what was asked last */
 	LsmZoneName zone;
@@ -238,7 +239,7 @@ lsm_joinfilter_keep_keys(LsmJoinFilter *filter, TupleTableSlot *slot)
 		number = lsm_join_number(value, key->inner_number);
 		key->min = key->nkept == 0 ? number : Min(key->min, number);
 		key->max = key->nkept == 0 ? number : Max(key->max, number);
-		if (key->kept != NULL)
+		if (key->nkept < key->room)
 			key->kept[key->nkept] = number;
 		key->nkept++;
 	}
@@ -307,13 +308,21 @@ lsm_joinfilter_add_with_keys(LsmJoinFilter *filter, HashJoinTable table)
 		LsmJoinKey *key = &filter->keys[i];
 
 		key->zone.uid = key->segment = 0;
-		if (key->inner != 0 && OidIsValid(key->type) && table->totalTuples <= LSM_JOINFILTER_SORTED)
-			key->kept = palloc(Max(table->totalTuples, 1) * sizeof(int64));
+		key->room = 0;
+		if (key->inner == 0 || !OidIsValid(key->type) || table->totalTuples > LSM_JOINFILTER_SORTED)
+			continue;
+		key->room = Max((int) table->totalTuples, 1);
+		key->kept = palloc(key->room * sizeof(int64));
 	}
 	lsm_joinfilter_add_table(filter, table, slot);
 	for (int i = 0; i < filter->nkeys; i++)
-		if (filter->keys[i].kept != NULL)
-			qsort(filter->keys[i].kept, filter->keys[i].nkept, sizeof(int64), lsm_joinfilter_cmp);
+	{
+		LsmJoinKey *key = &filter->keys[i];
+
+		Assert(key->kept == NULL || key->nkept <= key->room);
+		if (key->kept != NULL)
+			qsort(key->kept, Min(key->nkept, key->room), sizeof(int64), lsm_joinfilter_cmp);
+	}
 	ExecDropSingleTupleTableSlot(slot);
 	MemoryContextSwitchTo(caller);
 }
@@ -596,8 +605,9 @@ lsm_joinfilter_descend(const LsmJoinFilter *wanted, PlanState *ps)
 				lsm_joinfilter_descend(&below, outerPlanState(ps));
 			break;
 		case T_SortState:
-			/* with the columns of what is below */
-			lsm_joinfilter_descend(wanted, outerPlanState(ps));
+			/* with the columns of what is below; not if it may give its rows again for another hash table */
+			if (!((SortState *) ps)->randomAccess)
+				lsm_joinfilter_descend(wanted, outerPlanState(ps));
 			break;
 		case T_AppendState:
 			for (int i = 0; i < ((AppendState *) ps)->as_nplans; i++)
