@@ -14,7 +14,7 @@
  *	  Those that have no use for outer rows without a match: not LEFT, FULL and ANTI.  Keys are
  *	  compared as integers, and are columns of the scan.  Between the join and the scan there are only
  *	  nodes whose output is some of their outer rows, each by itself: other joins that have the
- *	  scan on their outer side, sorts, and appends.  Nothing volatile is called there, as
+ *	  scan on their outer side, appends, and sorts that read it anew when they are rescanned.  Nothing volatile is called there, as
  *	  it would be called less often.
  *
  * WHEN
