@@ -14,8 +14,10 @@
  *	  Those that have no use for outer rows without a match: not LEFT, FULL and ANTI.  Keys are
  *	  compared as integers, and are columns of the scan.  Between the join and the scan there are only
  *	  nodes whose output is some of their outer rows, each by itself: other joins that have the
- *	  scan on their outer side, appends, and sorts that read it anew when they are rescanned.  Nothing volatile is called there, as
- *	  it would be called less often.
+ *	  scan on their outer side, appends, and sorts that read it anew when they are rescanned.
+ *	  Their conditions and columns call nothing volatile, which would be called less often.
+ *	  (The inner side of a nested loop among them is run less often, whatever it calls: in
+ *	  which order joins are done nobody is promised.)
  *
  * WHEN
  *	  The executor may ask for a first outer row before it makes the hash table.  So the scan looks each time
