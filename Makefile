@@ -130,6 +130,7 @@ REGRESS = \
 	not_supported
 
 ISOLATION = \
+	analyze \
 	bitmap-cursor \
 	bitmap-epq \
 	bitmap-names \
@@ -280,10 +281,14 @@ endif
 # server gives them.
 PG_CPPFLAGS = $(addprefix -I,$(LSM_FOLDERS)) -isystem $(includedir_server)
 PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter
+# Calls from file to file of this library go straight to the function, as servers from 16 on
+# have it by hidden visibility, and not through a table that another library might change.
+PG_CFLAGS += -fno-semantic-interposition
+SHLIB_LINK = -Wl,-Bsymbolic-functions
 ifdef WERROR
 PG_CFLAGS += -Werror
 endif
-SHLIB_LINK = -lzstd -luring -lcurl
+SHLIB_LINK += -lzstd -luring -lcurl
 ifeq ($(WITH_LIBS3),1)
 PG_CPPFLAGS += -DLSM_WITH_LIBS3
 SHLIB_LINK += -ls3

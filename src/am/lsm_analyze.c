@@ -4,7 +4,9 @@
  *	  What ANALYZE samples: root LBs, in ascending order, and all rows of each.
  *
  * Rows are reported by their root TIDs: updates would spoil the correlation with the
- * order of the table.
+ * order of the table.  One that has no other record than its bottom, as nearly all of a
+ * large table, is counted and delivered from the block that the scan has; the server copies few
+ * of these, and none is made before.  Others are looked up, as they are by now.
  *
  * READING AHEAD
  *	  From 17 on, the server can be asked which LBs come next, long before it wants
@@ -134,6 +136,15 @@ lsm_analyze_next_tuple(TableScanDesc sscan, TransactionId oldest_xmin, double *l
 		CHECK_FOR_INTERRUPTS();
 		if (row.changed)
 			*deadrows += 1;		/* at least one version is not the newest */
+		else if (row.seen)
+		{
+			lsm_stat_record(&scan->table->stat, row.root, scan->cached == NULL);
+			lsm_stat_row(&scan->table->stat, row.root, scan->cached == NULL);
+			lsm_scan_store(scan, &row, slot);
+			*liverows += 1;
+			lsm_slot_set_name(slot, row.root);
+			return true;
+		}
 		if (lsm_row_fetch(sscan->rs_rd, scan->table, row.root, SnapshotSelf, slot, NULL))
 		{
 			*liverows += 1;

@@ -926,6 +926,29 @@ lsm_scan_sees(LsmScan scan, const LsmScanRow *row)
 	return scan->judged_visible;
 }
 
+/* Would ANALYZE count the bottom record of a row as live?  False: perhaps. */
+static bool
+lsm_scan_is_live(LsmScan scan, const LsmScanRow *row)
+{
+	LsmRowHead	head;
+
+	if (scan->all_frozen)
+		return true;
+	lsm_scan_row_head(scan, row, &head);
+	if (head.xid == 0)
+		return true;
+	if (head.info & (LSM_REC_ABORTED | LSM_REC_SPECULATIVE))
+		return false;
+	if (head.xid != scan->judged_xid)
+	{
+		LsmXidState state = lsm_xid_state(&head);
+
+		scan->judged_xid = head.xid;
+		scan->judged_visible = state == LSM_XID_COMMITTED || state == LSM_XID_OWN;
+	}
+	return scan->judged_visible;
+}
+
 /*
  * Judge the unit's rows that have only their bottom record, while its view is
  * the newest: later their xids may not be known any more (I8).
@@ -934,12 +957,14 @@ void
 lsm_scan_judge(LsmScan scan)
 {
 	Snapshot	snapshot = scan->base.rs_snapshot;
+	bool		sample = (scan->base.rs_flags & SO_TYPE_ANALYZE) != 0;
 
-	if (snapshot == NULL || !IsMVCCSnapshot(snapshot))
+	if (!sample && (snapshot == NULL || !IsMVCCSnapshot(snapshot)))
 		return;
 	for (int i = 0; i < scan->nrows; i++)
 		if (!scan->rows[i].changed)
-			scan->rows[i].seen = lsm_scan_sees(scan, &scan->rows[i]);
+			scan->rows[i].seen = sample ? lsm_scan_is_live(scan, &scan->rows[i]) :
+				lsm_scan_sees(scan, &scan->rows[i]);
 }
 
 /*
