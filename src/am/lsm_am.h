@@ -47,7 +47,8 @@ typedef struct LsmScanRow
 	LsmTid		root;
 	uint16		at;				/* item of the page, or row of the block */
 	bool		changed;		/* has other records than the bottom one */
-	bool		seen;			/* if not changed: does the snapshot see it? */
+	bool		seen;			/* if not changed: does the snapshot see it?  In ANALYZE:
+								 * is it known to be live? */
 	int32		change;			/* changed in the memtable: where in changes; else
 								 * -1 */
 } LsmScanRow;

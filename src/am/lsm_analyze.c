@@ -5,8 +5,8 @@
  *
  * Rows are reported by their root TIDs: updates would spoil the correlation with the
  * order of the table.  One that has no other record than its bottom, as nearly all of a
- * large table, is counted and delivered from the block that the scan has; the server copies few
- * of these, and none is made before.  Others are looked up, as they are by now.
+ * large table, is counted and delivered from the block that the scan has; its columns are
+ * decoded only if the server copies it, which it does with few.  Others are looked up.
  *
  * READING AHEAD
  *	  From 17 on, the server can be asked which LBs come next, long before it wants
