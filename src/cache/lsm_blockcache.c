@@ -325,15 +325,16 @@ lsm_block_read_any(Relation rel, LsmTable *table, LsmOpenSegment *open,
 				   bool *shared)
 {
 	uint64		uid = place->entry->uid;
+	bool		passing = kind == LSM_READER_SCAN || kind == LSM_READER_COMPACTION;
 	LsmBlock   *block = NULL;
 	LsmFetched	fetched;
 	char	   *bytes;
 
 	lsm_shared_opening_release();
 	*shared = false;
-	if ((kind != LSM_READER_SCAN && kind != LSM_READER_COMPACTION) ||
-		!lsm_sharedcache_has(uid, place->blockno))
+	if (!passing || !lsm_sharedcache_has(uid, place->blockno))
 		block = lsm_block_fetch_expanded(open->reader, uid, place->blockno,
+										 passing ? LSM_TOUCH_NONE : LSM_TOUCH_POINT,
 										 lsm_blocks_room_to_copy());
 	if (block == NULL && kind == LSM_READER_POINT)
 	{

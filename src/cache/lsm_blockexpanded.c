@@ -39,7 +39,7 @@ static struct
 
 /* Copy an expanded block, as too much is pinned; NULL: it is not there. */
 static LsmBlock *
-lsm_block_copy_expanded(LsmSegmentReader *reader, uint64 uid, uint32 blockno)
+lsm_block_copy_expanded(LsmSegmentReader *reader, uint64 uid, uint32 blockno, LsmCacheTouch touch)
 {
 	uint32		len = lsm_sharedcache_expanded_length(uid, blockno);
 	LsmBlock   *block;
@@ -48,7 +48,7 @@ lsm_block_copy_expanded(LsmSegmentReader *reader, uint64 uid, uint32 blockno)
 	if (len == 0)
 		return NULL;
 	block = lsm_block_new_expanded(reader, blockno, len, &bytes);
-	if (lsm_sharedcache_get_expanded(uid, blockno, len, bytes))
+	if (lsm_sharedcache_get_expanded(uid, blockno, len, bytes, touch))
 		return block;
 	lsm_block_free(block);
 	return NULL;
@@ -96,17 +96,18 @@ lsm_block_fetch_over(Relation rel, LsmSegmentReader *reader, const LsmAheadPlace
 }
 
 LsmBlock *
-lsm_block_fetch_expanded(LsmSegmentReader *reader, uint64 uid, uint32 blockno, Size room)
+lsm_block_fetch_expanded(LsmSegmentReader *reader, uint64 uid, uint32 blockno, LsmCacheTouch touch,
+						 Size room)
 {
 	LsmBlock   *block;
 	uint32		len;
 	char	   *bytes;
 
 	Assert(lsm_shared_opening.bytes == NULL);
-	lsm_shared_opening.bytes = lsm_sharedcache_pin_expanded(uid, blockno, &len,
+	lsm_shared_opening.bytes = lsm_sharedcache_pin_expanded(uid, blockno, &len, touch,
 															&lsm_shared_opening.pin);
 	if (lsm_shared_opening.bytes == NULL)
-		block = lsm_block_copy_expanded(reader, uid, blockno);
+		block = lsm_block_copy_expanded(reader, uid, blockno, touch);
 	else if (len > room)
 		block = lsm_block_over(reader, blockno, len, lsm_shared_opening.bytes);
 	else
@@ -137,7 +138,8 @@ lsm_block_to_expanded(LsmCachedBlock *cached, Size room, MemoryContext context)
 	lsm_sharedcache_put_expanded(cached->uid, cached->blockno, bytes.len, bytes.data);
 	pfree(bytes.data);
 	lsm_shared_opening_release();
-	block = lsm_block_fetch_expanded(open->reader, cached->uid, cached->blockno, room);
+	block = lsm_block_fetch_expanded(open->reader, cached->uid, cached->blockno, LSM_TOUCH_POINT,
+									 room);
 	if (block == NULL)
 		return;
 	lsm_block_keep(block, context);

@@ -21,7 +21,7 @@
  * is possible.  NULL: there is none.
  */
 extern LsmBlock *lsm_block_fetch_expanded(LsmSegmentReader *reader, uint64 uid, uint32 blockno,
-										  Size room);
+										  LsmCacheTouch touch, Size room);
 
 /* A block over its bytes as stored there, if it takes more than this room; NULL: copy it. */
 extern LsmBlock *lsm_block_fetch_over(Relation rel, LsmSegmentReader *reader,
@@ -52,7 +52,8 @@ lsm_block_pin_shared(LsmCachedBlock *cached)
 	uint32		len;
 	const char *bytes = cached->stored ?
 		lsm_sharedcache_pin_stored(cached->uid, cached->blockno, &len, &cached->pin) :
-		lsm_sharedcache_pin_expanded(cached->uid, cached->blockno, &len, &cached->pin);
+		lsm_sharedcache_pin_expanded(cached->uid, cached->blockno, &len, LSM_TOUCH_POINT,
+									 &cached->pin);
 
 	if (bytes != NULL && bytes != cached->shared)
 		lsm_sharedcache_unpin(&cached->pin);

@@ -96,6 +96,7 @@ typedef struct LsmCachePart
 	LsmCacheFrame *chain;		/* one for each frame */
 	uint32	   *buckets;
 	uint32	   *ghosts;			/* one for four buckets; 0: none */
+	uint32	   *scan_ghosts;	/* the same, of the cold queue */
 	char	   *frames;
 	uint32		nframes;
 	uint32		nbuckets;		/* a power of two */

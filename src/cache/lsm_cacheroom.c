@@ -29,10 +29,15 @@
  *
  *	  The room is three to six eighths of a partition.  It grows when the hand meets blocks
  *	  that are in use, and shrinks when a block as stored comes in that has left the warm queue
- *	  not long before: of such ones fingerprints are kept ("ghosts", as in ARC).  (Blocks of
- *	  scans come back whatever the room is.)  To read a block costs far more than to find a row
- *	  in one that is compressed, so it shrinks by more than comes in, and after that waits a
- *	  while before it grows again.
+ *	  not long before: of such ones fingerprints are kept ("ghosts", as in ARC).  To read a
+ *	  block costs far more than to find a row in one that is compressed, so it shrinks by more
+ *	  than comes in, and after that waits a while before it grows again.
+ *
+ *	  When a block comes back for a scan, the room stays what it is, but expanded blocks that
+ *	  nobody has used since the last ones did make way, however few there are: a table that is
+ *	  scanned again and again would fit, and is read each time, for the sake of rows that were
+ *	  once looked up.  (Of a table far larger than the cache, blocks come back when their ghosts
+ *	  have been forgotten.)
  *
  *-------------------------------------------------------------------------
  */
@@ -184,30 +189,19 @@ lsm_cache_ghost(uint64 uid, uint32 blockno)
 }
 
 static uint32 *
-lsm_cache_ghost_at(const LsmCachePart *part, uint32 bucket)
+lsm_cache_ghost_at(const LsmCachePart *part, uint32 *ghosts, uint32 bucket)
 {
-	return &part->ghosts[bucket & (part->nghosts - 1)];
+	return &ghosts[bucket & (part->nghosts - 1)];
 }
 
-/* A block as stored comes in: if it should have stayed, expanded ones get less room. */
-void
-lsm_cache_regret(const LsmCachePart *part, uint32 bucket, uint64 uid, uint32 blockno,
-				 uint32 frames)
+/* Is a block remembered there?  Then it is no more. */
+static bool
+lsm_cache_was_ghost(uint32 *ghost, uint64 uid, uint32 blockno)
 {
-	LsmCachePartition *partition = part->partition;
-	uint32	   *ghost = lsm_cache_ghost_at(part, bucket);
-	uint32		least = lsm_cache_eighths(part, LSM_CACHE_LEAST_ROOM);
-	uint32		used = partition->queues[LSM_QUEUE_EXPANDED].frames;
-
 	if (*ghost != lsm_cache_ghost(uid, blockno))
-		return;
+		return false;
 	*ghost = 0;
-	if (used <= least)
-		return;
-	partition->room = Min(partition->room, used);
-	partition->room -= Min(partition->room, LSM_CACHE_ROOM_STEP * frames);
-	partition->room = Max(partition->room, least);
-	partition->patience = LSM_CACHE_ROOM_PATIENCE;
+	return true;
 }
 
 /* Give an entry and its frames back; it is in no queue. */
@@ -245,10 +239,12 @@ lsm_cache_evict(const LsmCachePart *part, uint32 at)
 	LsmCacheEntry *entry = &part->entries[at];
 	uint32		bucket;
 
-	if (entry->queue == LSM_QUEUE_WARM)
+	if (entry->queue != LSM_QUEUE_EXPANDED)
 	{
 		bucket = lsm_cache_bucket(lsm_cache_hash(entry->uid, entry->blockno), part->nbuckets);
-		*lsm_cache_ghost_at(part, bucket) = lsm_cache_ghost(entry->uid, entry->blockno);
+		*lsm_cache_ghost_at(part, entry->queue == LSM_QUEUE_WARM ? part->ghosts :
+							part->scan_ghosts, bucket) =
+			lsm_cache_ghost(entry->uid, entry->blockno);
 	}
 	lsm_cache_drop(part, at);
 	part->partition->evictions++;
@@ -313,6 +309,45 @@ lsm_cache_turn(const LsmCachePart *part, LsmCacheQueueName name, bool marks)
 		lsm_cache_evict(part, at);
 	}
 	return pinned;
+}
+
+/*
+ * Look at the oldest expanded blocks, of so many frames together: those that have not been used
+ * since they were looked at last go.
+ */
+static void
+lsm_cache_drop_idle(const LsmCachePart *part, uint32 frames)
+{
+	const LsmCacheQueue *queue = &part->partition->queues[LSM_QUEUE_EXPANDED];
+
+	for (uint32 seen = 0; seen < frames && queue->oldest != LSM_CACHE_NONE;)
+	{
+		seen += lsm_cache_frames_of(part->entries[queue->oldest].len);
+		(void) lsm_cache_turn(part, LSM_QUEUE_EXPANDED, true);
+	}
+}
+
+/*
+ * A block as stored comes in.  If it should have stayed, expanded ones get less room, or those
+ * that are idle go.
+ */
+void
+lsm_cache_regret(const LsmCachePart *part, uint32 bucket, uint64 uid, uint32 blockno,
+				 uint32 frames)
+{
+	LsmCachePartition *partition = part->partition;
+	uint32		least = lsm_cache_eighths(part, LSM_CACHE_LEAST_ROOM);
+	uint32		used = partition->queues[LSM_QUEUE_EXPANDED].frames;
+
+	if (lsm_cache_was_ghost(lsm_cache_ghost_at(part, part->scan_ghosts, bucket), uid, blockno))
+		lsm_cache_drop_idle(part, LSM_CACHE_ROOM_STEP * frames);
+	if (!lsm_cache_was_ghost(lsm_cache_ghost_at(part, part->ghosts, bucket), uid, blockno) ||
+		used <= least)
+		return;
+	partition->room = Min(partition->room, used);
+	partition->room -= Min(partition->room, LSM_CACHE_ROOM_STEP * frames);
+	partition->room = Max(partition->room, least);
+	partition->patience = LSM_CACHE_ROOM_PATIENCE;
 }
 
 /*

@@ -130,7 +130,7 @@ lsm_sharedcache_shmem_size(void)
 	return lsm_sharedcache_header_size() + MAXALIGN(frames * sizeof(LsmCacheEntry)) +
 		MAXALIGN(frames * sizeof(LsmCacheFrame)) +
 		MAXALIGN((Size) lsm_cache_npartitions * lsm_cache_nbuckets * sizeof(uint32)) +
-		MAXALIGN((Size) lsm_cache_npartitions * lsm_cache_nghosts() * sizeof(uint32)) +
+		MAXALIGN((Size) lsm_cache_npartitions * 2 * lsm_cache_nghosts() * sizeof(uint32)) +
 		frames * LSM_FRAME_BYTES + PG_CACHE_LINE_SIZE;
 }
 
@@ -153,7 +153,8 @@ lsm_cache_part(int number)
 	part.entries = lsm_cache_entries + (Size) number * lsm_cache_part_frames;
 	part.chain = lsm_cache_chain + (Size) number * lsm_cache_part_frames;
 	part.buckets = lsm_cache_buckets + (Size) number * lsm_cache_nbuckets;
-	part.ghosts = lsm_cache_ghosts + (Size) number * lsm_cache_nghosts();
+	part.ghosts = lsm_cache_ghosts + (Size) number * 2 * lsm_cache_nghosts();
+	part.scan_ghosts = part.ghosts + lsm_cache_nghosts();
 	part.frames = lsm_cache_frames + (Size) number * lsm_cache_part_frames * LSM_FRAME_BYTES;
 	part.nframes = lsm_cache_part_frames;
 	part.nbuckets = lsm_cache_nbuckets;
@@ -176,6 +177,7 @@ lsm_cache_part_init(const LsmCachePart *part)
 	for (uint32 i = 0; i < lsm_cache_nbuckets; i++)
 		part->buckets[i] = LSM_CACHE_NONE;
 	memset(part->ghosts, 0, lsm_cache_nghosts() * sizeof(uint32));
+	memset(part->scan_ghosts, 0, lsm_cache_nghosts() * sizeof(uint32));
 	for (uint32 i = 0; i < lsm_cache_part_frames; i++)
 	{
 		uint32		next = i + 1 < lsm_cache_part_frames ? i + 1 : LSM_CACHE_NONE;
@@ -213,7 +215,7 @@ lsm_sharedcache_shmem_startup(void)
 	lsm_cache_buckets = (uint32 *) at;
 	at += MAXALIGN((Size) lsm_cache_npartitions * lsm_cache_nbuckets * sizeof(uint32));
 	lsm_cache_ghosts = (uint32 *) at;
-	at += MAXALIGN((Size) lsm_cache_npartitions * lsm_cache_nghosts() * sizeof(uint32));
+	at += MAXALIGN((Size) lsm_cache_npartitions * 2 * lsm_cache_nghosts() * sizeof(uint32));
 	lsm_cache_frames = (char *) TYPEALIGN(PG_CACHE_LINE_SIZE, at);
 	if (found)
 		return;
@@ -554,7 +556,7 @@ lsm_sharedcache_put(uint64 uid, uint32 blockno, uint32 len, const char *bytes,
 
 /* Pin a block, and tell where it lies; NULL: it is not there, or in no one place. */
 static const char *
-lsm_cache_pin_place(uint64 uid, uint32 blockno, uint32 *len, LsmCachePin *pin)
+lsm_cache_pin_place(uint64 uid, uint32 blockno, uint32 *len, LsmCacheTouch touch, LsmCachePin *pin)
 {
 	LsmCachePart part;
 	uint32		bucket;
@@ -567,7 +569,7 @@ lsm_cache_pin_place(uint64 uid, uint32 blockno, uint32 *len, LsmCachePin *pin)
 	LWLockAcquire(part.lock, LW_SHARED);
 	at = lsm_cache_find(&part, bucket, uid, blockno);
 	pinned = at != LSM_CACHE_NONE && part.entries[at].together &&
-		lsm_cache_pin(&part, at, LSM_TOUCH_POINT, pin);
+		lsm_cache_pin(&part, at, touch, pin);
 	if (pinned)
 		*len = part.entries[at].len;
 	LWLockRelease(part.lock);
@@ -580,7 +582,7 @@ lsm_cache_pin_place(uint64 uid, uint32 blockno, uint32 *len, LsmCachePin *pin)
 const char *
 lsm_sharedcache_pin_stored(uint64 uid, uint32 blockno, uint32 *len, LsmCachePin *pin)
 {
-	return lsm_cache_pin_place(uid, blockno, len, pin);
+	return lsm_cache_pin_place(uid, blockno, len, LSM_TOUCH_POINT, pin);
 }
 
 /* ---- expanded blocks ---- */
@@ -592,15 +594,17 @@ lsm_sharedcache_expanded_length(uint64 uid, uint32 blockno)
 }
 
 bool
-lsm_sharedcache_get_expanded(uint64 uid, uint32 blockno, uint32 len, char *buf)
+lsm_sharedcache_get_expanded(uint64 uid, uint32 blockno, uint32 len, char *buf,
+							 LsmCacheTouch touch)
 {
-	return lsm_sharedcache_get(uid, blockno | LSM_CACHE_EXPANDED, len, buf, LSM_TOUCH_POINT);
+	return lsm_sharedcache_get(uid, blockno | LSM_CACHE_EXPANDED, len, buf, touch);
 }
 
 const char *
-lsm_sharedcache_pin_expanded(uint64 uid, uint32 blockno, uint32 *len, LsmCachePin *pin)
+lsm_sharedcache_pin_expanded(uint64 uid, uint32 blockno, uint32 *len, LsmCacheTouch touch,
+							 LsmCachePin *pin)
 {
-	return lsm_cache_pin_place(uid, blockno | LSM_CACHE_EXPANDED, len, pin);
+	return lsm_cache_pin_place(uid, blockno | LSM_CACHE_EXPANDED, len, touch, pin);
 }
 
 /* Make a block the next that the cold queue gives up. */

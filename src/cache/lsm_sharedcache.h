@@ -111,8 +111,9 @@ extern void lsm_sharedcache_put(uint64 uid, uint32 blockno, uint32 len, const ch
  */
 extern uint32 lsm_sharedcache_expanded_length(uint64 uid, uint32 blockno);
 extern const char *lsm_sharedcache_pin_expanded(uint64 uid, uint32 blockno, uint32 *len,
-												LsmCachePin *pin);
-extern bool lsm_sharedcache_get_expanded(uint64 uid, uint32 blockno, uint32 len, char *buf);
+												LsmCacheTouch touch, LsmCachePin *pin);
+extern bool lsm_sharedcache_get_expanded(uint64 uid, uint32 blockno, uint32 len, char *buf,
+										 LsmCacheTouch touch);
 extern void lsm_sharedcache_put_expanded(uint64 uid, uint32 blockno, uint32 len,
 										 const char *bytes);
 extern bool lsm_sharedcache_expands(uint64 uid, uint32 blockno);

@@ -224,11 +224,14 @@ make_holes($node);
 free_holes($node);
 my $rows = $node->safe_psql('postgres', $sum_h);
 my $whole = allocated($node, 'h');
-$node->safe_psql('postgres', 'VACUUM (TRUNCATE off) h');
-is(allocated($node, 'h'), $whole, 'no holes before a checkpoint');
-$node->safe_psql('postgres', 'CHECKPOINT');
 my ($code, $out, $err) = $node->psql('postgres', 'VACUUM (VERBOSE, TRUNCATE off) h');
 my ($holes) = $err =~ /, (\d+) given back as holes/;
+is($holes, 0, 'no holes before a checkpoint');
+# (What a file takes changes a little when the kernel writes it.)
+cmp_ok(allocated($node, 'h'), '>', $whole - 100 * 8192, 'the file takes as much space as before');
+$node->safe_psql('postgres', 'CHECKPOINT');
+($code, $out, $err) = $node->psql('postgres', 'VACUUM (VERBOSE, TRUNCATE off) h');
+($holes) = $err =~ /, (\d+) given back as holes/;
 my $able = $holes > 0;
 
 SKIP:

@@ -134,6 +134,21 @@ my $by_bitmap = "SET enable_seqscan = off; SET enable_indexscan = off; SELECT co
 like($node->safe_psql('postgres', $by_bitmap =~ s/SELECT/EXPLAIN SELECT/r), qr/LsmBitmapScan/, 'a bitmap scan');
 is($node->safe_psql('postgres', $by_bitmap), 150, 'which takes expanded blocks, too');
 
+# what nobody uses any more makes way for a table that is scanned again and again
+$node->safe_psql('postgres', $_)
+  foreach (
+	q{CREATE TABLE scanned USING lsm AS SELECT i, md5(i::text) || md5((-i)::text) || md5((i * 3)::text) || md5((i * 5)::text) AS t FROM generate_series(1, 140000) i},
+	"SELECT lsm_flush('scanned')", 'CHECKPOINT');
+my $longest = 'SELECT max(length(t)) FROM scanned';
+my $misses = 'SELECT misses FROM lsm_stat_cache';
+is($node->safe_psql('postgres', $longest), 128, 'a large table') foreach (1 .. 12);
+$before = $node->safe_psql('postgres', $misses);
+is($node->safe_psql('postgres', $longest), 128, 'once more');
+is($node->safe_psql('postgres', $misses), $before, 'which has found room');
+cmp_ok($node->safe_psql('postgres', $expanded), '<', 6_000_000, 'that of rows that were looked up');
+is($node->safe_psql('postgres', $all_over), 3000, 'these again') foreach (1 .. 4);
+cmp_ok($node->safe_psql('postgres', $expanded), '>', 5_000_000, 'have it back');
+
 # such blocks are read where they are: pins keep them there, whoever wants the room
 my $pinned = 'SELECT pinned_bytes FROM lsm_stat_cache';
 is($node->safe_psql('postgres', $pinned), 0, 'nothing is pinned by who has gone');
