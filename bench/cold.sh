@@ -268,9 +268,31 @@ list_query()
 	echo "SELECT count(v), sum(length(t)) FROM $1 WHERE k IN (${list#, });"
 }
 
+# list_by_curl N: N requests for a block each, at random places of the table's objects, by the curl
+# program, 64 at a time as a session has them; sets ms.
+list_by_curl()
+{
+	local config=$BENCH_ROOT/requests keys key least from started i
+
+	mapfile -t keys < <(objects cold_far)
+	least=$(bench_sql bench "SELECT min(stored_bytes) FROM lsm_segments('cold_far') WHERE object_key IS NOT NULL")
+	for i in $(seq "$1"); do
+		key=${keys[$((RANDOM % ${#keys[@]}))]}
+		from=$(((RANDOM * 32768 + RANDOM) % (least - 10000)))
+		[ "$i" = 1 ] || echo next
+		printf 'url = "%s/bucket/%s"\nrange = "%s-%s"\noutput = "/dev/null"\n' "$far" "$key" "$from" "$((from + 9999))"
+		printf 'header = "x-amz-content-sha256: UNSIGNED-PAYLOAD"\nuser = "key:secret"\naws-sigv4 = "aws:amz:us-east-1:s3"\nfail\nsilent\n'
+	done >"$config"
+	started=$(date +%s%N)
+	curl --no-progress-meter --parallel --parallel-immediate --parallel-max 64 -K "$config" ||
+		bench_fail "curl could not read the objects"
+	ms=$(bench_calc %.1f "($(date +%s%N) - $started) / 1000000")
+}
+
 part_lists()
 {
-	local server n first
+	local server n first i
+	local -a by_curl=()
 
 	bench_section "lists of keys with 150 rows each, at random places"
 	bench_sql bench "EXPLAIN $(list_query cold_far 4)"
@@ -283,6 +305,16 @@ part_lists()
 		[ "$server" != far ] ||
 			at_most "$server: 600 rows, over the time of 150" 1.5 "$(bench_calc %.2f "$ms / $first")"
 	done
+	command -v curl >/dev/null || return 0
+	for i in $(seq "$rounds"); do
+		for n in 150 600; do
+			list_by_curl "$n"
+			by_curl[n]="${by_curl[n]:-} $ms"
+		done
+	done
+	# shellcheck disable=SC2086
+	bench_say "far: as many requests by curl alone, without a database: 150 in $(bench_median ${by_curl[150]}) ms," \
+		"600 in $(bench_median ${by_curl[600]}) ms, $(bench_calc %.2f "$(bench_median ${by_curl[600]}) / $(bench_median ${by_curl[150]})") of that"
 }
 
 range_query()
