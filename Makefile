@@ -266,7 +266,8 @@ PROVE_TESTS = \
 	src/test/t/075_many_tables.pl \
 	src/test/t/076_silent_stores.pl \
 	src/test/t/077_wraparound.pl \
-	src/test/t/078_launcher.pl
+	src/test/t/078_launcher.pl \
+	src/test/t/079_createsubscriber.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm
