@@ -170,7 +170,7 @@ extern void lsm_cache_drop(const LsmCachePart *part, uint32 at);
  * (LSM_CACHE_NONE: not found at once).
  */
 extern void lsm_cache_regret(const LsmCachePart *part, uint32 bucket, uint64 uid, uint32 blockno,
-							 uint32 frames);
+							 uint32 frames, LsmCacheQueueName name);
 extern bool lsm_cache_make_room(const LsmCachePart *part, uint32 frames);
 extern uint32 lsm_cache_free_run(const LsmCachePart *part, uint32 frames);
 

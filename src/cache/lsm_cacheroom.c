@@ -328,18 +328,20 @@ lsm_cache_drop_idle(const LsmCachePart *part, uint32 frames)
 }
 
 /*
- * A block as stored comes in.  If it should have stayed, expanded ones get less room, or those
- * that are idle go.
+ * A block as stored comes into a queue.  If it should have stayed, expanded ones get less room,
+ * or, for scans, those that are idle go.  (What comes back for single rows may have gone because
+ * it was there expanded.)
  */
 void
 lsm_cache_regret(const LsmCachePart *part, uint32 bucket, uint64 uid, uint32 blockno,
-				 uint32 frames)
+				 uint32 frames, LsmCacheQueueName name)
 {
 	LsmCachePartition *partition = part->partition;
 	uint32		least = lsm_cache_eighths(part, LSM_CACHE_LEAST_ROOM);
 	uint32		used = partition->queues[LSM_QUEUE_EXPANDED].frames;
 
-	if (lsm_cache_was_ghost(lsm_cache_ghost_at(part, part->scan_ghosts, bucket), uid, blockno))
+	if (lsm_cache_was_ghost(lsm_cache_ghost_at(part, part->scan_ghosts, bucket), uid, blockno) &&
+		name == LSM_QUEUE_COLD)
 		lsm_cache_drop_idle(part, LSM_CACHE_ROOM_STEP * frames);
 	if (!lsm_cache_was_ghost(lsm_cache_ghost_at(part, part->ghosts, bucket), uid, blockno) ||
 		used <= least)

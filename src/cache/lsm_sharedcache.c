@@ -519,7 +519,7 @@ lsm_cache_put(uint64 uid, uint32 blockno, uint32 len, const char *bytes, LsmCach
 	}
 	else
 	{
-		lsm_cache_regret(&part, bucket, uid, blockno, frames);
+		lsm_cache_regret(&part, bucket, uid, blockno, frames, name);
 		there = lsm_cache_make_room(&part, frames);
 		if (there)
 			first = lsm_cache_free_run(&part, frames);
