@@ -46,6 +46,13 @@ SELECT count(*) FROM lsm_check('er');
 SELECT count(*) FROM er;
 COMMIT;
 
+-- a table that has been dropped meanwhile
+\set VERBOSITY sqlstate
+SELECT lsm_flush(1);
+\set VERBOSITY default
+SELECT lsm_check(1);
+SELECT lsm_segments(1);
+
 DROP VIEW er_view;
 DROP TABLE er, er_heap;
 DROP SEQUENCE er_seq;

@@ -42,7 +42,7 @@ lsm_funcs_check_rights(Oid relid, bool maintain)
 	AclResult	result;
 
 	if (name == NULL)
-		return;					/* relation_open() will say so */
+		return;					/* try_relation_open() finds none either */
 	if (maintain)
 		result = lsm_compat_maintain_check(relid);
 	else if (lsm_compat_owns(relid))
@@ -65,7 +65,11 @@ lsm_funcs_open(Oid relid, LOCKMODE lockmode, bool maintain)
 	char		relkind;
 
 	lsm_funcs_check_rights(relid, maintain);
-	rel = relation_open(relid, lockmode);
+	rel = try_relation_open(relid, lockmode);
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
 	relkind = rel->rd_rel->relkind;
 	if ((relkind != RELKIND_RELATION && relkind != RELKIND_MATVIEW) || !lsm_relation_is_lsm(rel))
 		ereport(ERROR,

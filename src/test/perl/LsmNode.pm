@@ -53,6 +53,13 @@
 #		Waits for the end of what start_query sent; returns (stdout, stderr).
 #	$node->session_pid($session)
 #		Process id of the session's backend.
+#	$node->start_psql(name, argument ...)
+#		Starts a psql beside others, with these arguments ('-c', sql ...).
+#	$node->psqls_are_running
+#		Has any of them not ended?
+#	$node->finish_psqls(crashed)
+#		Waits for all of them; returns what they printed, each line after its name.  If the
+#		server has crashed meanwhile, what they say about that is left out.
 #	$node->wait_blocked(pid)
 #		Waits until that backend waits for a heavyweight lock.  Dies after the
 #		usual timeout.
@@ -244,6 +251,43 @@ sub finish_query
 	$session->{stdout} = $session->{stderr} = '';
 	s/\n?^lsm_query_(?:sent|done)\n//mg foreach ($stdout, $stderr);
 	return ($stdout, $stderr);
+}
+
+sub start_psql
+{
+	my ($self, $name, @arguments) = @_;
+	my ($out, $err) = ('', '');
+	my @psql = ('psql', '-X', '-A', '-t', '-q', '-d', $self->connstr('postgres'), @arguments);
+	my $psql = { name => $name, out => \$out, err => \$err };
+
+	$psql->{run} = IPC::Run::start(\@psql, '<', \undef, '>', \$out, '2>', \$err);
+	push @{ $self->{lsm_psqls} }, $psql;
+	return;
+}
+
+sub psqls_are_running
+{
+	my ($self) = @_;
+
+	return scalar grep { $_->{run}->pumpable } @{ $self->{lsm_psqls} };
+}
+
+sub finish_psqls
+{
+	my ($self, $crashed) = @_;
+	my $said = '';
+
+	foreach my $psql (@{ $self->{lsm_psqls} })
+	{
+		$psql->{run}->finish;
+		foreach my $line (split /\n/, ${ $psql->{out} } . ${ $psql->{err} })
+		{
+			next if $crashed && $line =~ /closed the connection|connection to (?:the )?server|terminat|before or while/;
+			$said .= "$psql->{name}: $line\n";
+		}
+	}
+	$self->{lsm_psqls} = [];
+	return $said;
 }
 
 sub wait_blocked

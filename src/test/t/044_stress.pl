@@ -11,7 +11,6 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 use LsmNode;
-use IPC::Run ();
 
 my $seed = LsmNode::tests_seed();
 my $amount = $ENV{LSM_STRESS} || 1;
@@ -198,39 +197,14 @@ BEGIN
 END $$;
 });
 
-my @running;
-
 # A session that runs some statements.
 sub begin_session
 {
 	my ($name, @statements) = @_;
-	my ($out, $err) = ('', '');
 	my @settings = map { "SET $_" } 'client_min_messages = error', 'parallel_setup_cost = 0', 'parallel_tuple_cost = 0', 'min_parallel_table_scan_size = 0';
-	my @psql = ('psql', '-X', '-A', '-t', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('postgres'));
-	my $session = { name => $name, out => \$out, err => \$err };
 
-	$session->{run} = IPC::Run::start([ @psql, map { ('-c', $_) } @settings, @statements ], '<', \undef, '>', \$out, '2>', \$err);
-	push @running, $session;
+	$node->start_psql($name, '-v', 'ON_ERROR_STOP=1', map { ('-c', $_) } @settings, @statements);
 	return;
-}
-
-# Wait for all sessions; returns what they said.
-sub end_sessions
-{
-	my ($crashed) = @_;
-	my $said = '';
-
-	foreach my $session (@running)
-	{
-		$session->{run}->finish;
-		foreach my $line (split /\n/, ${ $session->{out} } . ${ $session->{err} })
-		{
-			next if $crashed && $line =~ /closed the connection|connection to (?:the )?server|terminat|before or while/;
-			$said .= "$session->{name}: $line\n";
-		}
-	}
-	@running = ();
-	return $said;
 }
 
 sub fraction
@@ -256,7 +230,7 @@ sub phase
 		$node->safe_psql('postgres', "SELECT count(*) FROM lsm_segments('sl')") for 1 .. 1 + rand(20 * $amount);
 		$node->crash;
 	}
-	is(end_sessions($crash), '', "no session has anything to say: $label");
+	is($node->finish_psqls($crash), '', "no session has anything to say: $label");
 	$node->start if $crash;
 	foreach my $scan (qw(on off))
 	{
