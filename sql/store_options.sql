@@ -38,7 +38,7 @@ SELECT refused(name, value) FROM (VALUES ('prefix', '/a'), ('prefix', 'a/'), ('p
     ('addressing', 'host'), ('signature', 'v3'), ('credentials', 'none'), ('ca_file', 'ca.pem'),
     ('proxy', 'proxy.example.com'), ('verify', 'no'), ('connect_timeout', '0'),
     ('stall_timeout', '2h'), ('request_timeout', 'long'), ('parallel_requests', '0'),
-    ('parallel_requests', '65'), ('part_size', '4MB'), ('part_size', '65MB'),
+    ('parallel_requests', '257'), ('part_size', '4MB'), ('part_size', '65MB'),
     ('directory', 'a/b'), ('directory', '/' || repeat('a', 400)),
     ('directory', current_setting('data_directory') || '/cold')) v(name, value)
 WHERE value !~ '/cold$';

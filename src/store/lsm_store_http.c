@@ -67,7 +67,6 @@
 #define LSM_HTTP_PAUSE_US		(LSM_HTTP_WAIT_MS * 1000)	/* who waits comes sooner */
 #define LSM_HTTP_POKE_US		200 /* what comes meanwhile has room in
 									 * sockets */
-#define LSM_HTTP_CONNECTIONS	64	/* kept alive, by backend */
 #define LSM_HTTP_MAX_ERROR		(16 * 1024) /* bytes of an answer that is an
 											 * error */
 #define LSM_HTTP_FIRST_DELAY_US 50000
@@ -130,7 +129,7 @@ lsm_http_start_curl(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("could not initialize libcurl")));
-	curl_multi_setopt(lsm_http_multi, CURLMOPT_MAXCONNECTS, (long) LSM_HTTP_CONNECTIONS);
+	curl_multi_setopt(lsm_http_multi, CURLMOPT_MAXCONNECTS, (long) LSM_STORE_MAX_PARALLEL);
 	curl_multi_setopt(lsm_http_multi, CURLMOPT_PIPELINING, (long) CURLPIPE_NOTHING);
 }
 

@@ -102,6 +102,9 @@ typedef struct LsmStoreEndpoint
 	bool		wildcard;		/* of the list: all hosts below this domain */
 } LsmStoreEndpoint;
 
+/* Requests of a session to a store at a time at most, and connections that it keeps. */
+#define LSM_STORE_MAX_PARALLEL	256
+
 typedef struct LsmStoreOptions
 {
 	LsmStoreType type;

@@ -186,8 +186,9 @@ lsm_option_check_parallel(const char *value)
 {
 	int			n;
 
-	return parse_int(value, &n, 0, NULL) && n >= 1 && n <= 64 ? NULL :
-		"It must be a number from 1 to 64.";
+	StaticAssertStmt(LSM_STORE_MAX_PARALLEL == 256, "the text tells so");
+	return parse_int(value, &n, 0, NULL) && n >= 1 && n <= LSM_STORE_MAX_PARALLEL ? NULL :
+		"It must be a number from 1 to 256.";
 }
 
 static const char *

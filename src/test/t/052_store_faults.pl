@@ -260,9 +260,9 @@ $store->fault('', undef);
 my $session = $node->session('postgres');
 my $pid = $node->session_pid($session);
 $store->fault('PUT .bkt/cancelled', 'hang', 1000000);
+$store->requests('');
 $node->start_query($session, "SELECT lsm_test_store_put('s', 'cancelled', 20000000)");
-$node->wait_until('postgres',
-	"SELECT wait_event_type = 'Extension' FROM pg_stat_activity WHERE pid = $pid");
+ok($store->wait_for(qr{^PUT /bkt/cancelled}), 'an upload has begun');
 psql("SELECT pg_cancel_backend($pid)");
 like(($node->finish_query($session))[1], qr/canceling statement/, 'an upload is cancelled');
 $store->fault('', undef);

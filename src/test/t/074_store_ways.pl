@@ -221,7 +221,7 @@ is(scalar($proxy->requests('')), 0, 'nothing is asked');
 
 # The store's own headers are for the store; of what it cannot see, a proxy gets none.
 make_server('tunnel', 'https://s3.example.com',
-	", proxy '" . $proxy->endpoint . "', request_timeout '100ms'", ", session_token 'mapped/token+1=='");
+	", proxy '" . $proxy->endpoint . "', request_timeout '3s'", ", session_token 'mapped/token+1=='");
 $proxy->heads;
 like(error_of("SELECT lsm_test_store_head('tunnel', 'x')"), qr/^08006: .*403/, 'a tunnel that the proxy refuses');
 @heads = $proxy->heads;
