@@ -19,8 +19,10 @@
 #define CACHE_ROWS_LEN	(10 * CACHE_FRAME)
 #define CACHE_PINS		3
 #define CACHE_POINT		100		/* and other blocks, from this number on */
+#define CACHE_IDLE		12		/* expanded blocks that nobody uses */
 
 PG_FUNCTION_INFO_V1(lsm_test_cache_full);
+PG_FUNCTION_INFO_V1(lsm_test_cache_idle);
 PG_FUNCTION_INFO_V1(lsm_test_cache_chain);
 PG_FUNCTION_INFO_V1(lsm_test_cache_holds);
 PG_FUNCTION_INFO_V1(lsm_test_cache_forget);
@@ -73,6 +75,35 @@ lsm_test_cache_full(PG_FUNCTION_ARGS)
 	for (int i = 0; i < CACHE_PINS; i++)
 		lsm_sharedcache_unpin(&pins[i]);
 	PG_RETURN_BOOL(there);
+}
+
+/*
+ * lsm_test_cache_idle(scanned): in a new cache of 1 MB, how many of 12 expanded blocks, which fit
+ * the room that they have at least, are left when more other blocks than there is room for have
+ * come and gone and come back, for scans or for single rows.
+ */
+Datum
+lsm_test_cache_idle(PG_FUNCTION_ARGS)
+{
+	LsmCacheTouch touch = PG_GETARG_BOOL(0) ? LSM_TOUCH_SCAN : LSM_TOUCH_POINT;
+	char	   *bytes = palloc0(8 * CACHE_FRAME);
+	int			left = 0;
+
+	for (int round = 0; round < 10; round++)
+	{
+		/* as stored, too: that is the next to go, as it is more than scans have for good */
+		for (int i = 0; i < CACHE_IDLE; i++)
+		{
+			lsm_sharedcache_put(CACHE_UID, i, 5 * CACHE_FRAME, bytes, touch);
+			if (round == 0 || lsm_sharedcache_expanded_length(CACHE_UID, i) > 0)
+				lsm_sharedcache_put_expanded(CACHE_UID, i, 6 * CACHE_FRAME, bytes);
+		}
+		for (int i = 0; i < 40; i++)
+			lsm_sharedcache_put(CACHE_UID, CACHE_POINT + i, 8 * CACHE_FRAME, bytes, touch);
+	}
+	for (int i = 0; i < CACHE_IDLE; i++)
+		left += lsm_sharedcache_expanded_length(CACHE_UID, i) > 0;
+	PG_RETURN_INT32(left);
 }
 
 /* lsm_test_cache_chain(n): of n blocks of a segment, the most that are looked for in one place. */

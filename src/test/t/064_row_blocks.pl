@@ -230,6 +230,14 @@ psql("CREATE FUNCTION lsm_test_cache_full() RETURNS bool LANGUAGE c AS 'lsm'");
 is($node->psql('postgres', 'SELECT lsm_test_cache_full()', stdout => \my $there, timeout => 120), 0, 'room is made beside pinned blocks');
 is($there, 't', 'and the block that wants it is there');
 
+# ---- expanded blocks that nobody uses make way for what scans read again, and for nothing else
+psql("CREATE FUNCTION lsm_test_cache_idle(scanned bool) RETURNS int LANGUAGE c AS 'lsm'");
+foreach my $scanned ('false', 'true')
+{
+	$node->restart;
+	is(psql("SELECT lsm_test_cache_idle($scanned)"), $scanned eq 'true' ? 0 : 12, "idle blocks, scanned: $scanned");
+}
+
 # ---- blocks of a segment are spread over all of the cache; what opens a segment finds room
 $node->adjust_conf('postgresql.conf', 'lsm.block_cache_size', '128MB');
 $node->restart;
