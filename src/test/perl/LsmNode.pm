@@ -55,8 +55,6 @@
 #		Process id of the session's backend.
 #	$node->start_psql(name, argument ...)
 #		Starts a psql beside others, with these arguments ('-c', sql ...).
-#	$node->psqls_are_running
-#		Has any of them not ended?
 #	$node->finish_psqls(crashed)
 #		Waits for all of them; returns what they printed, each line after its name.  If the
 #		server has crashed meanwhile, what they say about that is left out.
@@ -263,13 +261,6 @@ sub start_psql
 	$psql->{run} = IPC::Run::start(\@psql, '<', \undef, '>', \$out, '2>', \$err);
 	push @{ $self->{lsm_psqls} }, $psql;
 	return;
-}
-
-sub psqls_are_running
-{
-	my ($self) = @_;
-
-	return scalar grep { $_->{run}->pumpable } @{ $self->{lsm_psqls} };
 }
 
 sub finish_psqls
