@@ -69,6 +69,38 @@ SELECT * FROM al ORDER BY id;
 SELECT count(*) AS major FROM lsm_major_compact('al');
 SELECT * FROM al ORDER BY id;
 
+-- conditions on a column, in the place of which such rows have one of another type
+CREATE FUNCTION al_other(added text, next text, condition text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	results text[];
+BEGIN
+	FOR run IN 0 .. 1 LOOP
+		EXECUTE format('CREATE TABLE al_other (id int, a int) USING %s', CASE run WHEN 0 THEN 'heap' ELSE 'lsm' END);
+		INSERT INTO al_other SELECT i, i FROM generate_series(1, 100) i;
+		BEGIN
+			EXECUTE 'ALTER TABLE al_other ADD g ' || added;
+			EXECUTE format('INSERT INTO al_other SELECT i, i, (CASE WHEN i %% 10 > 0 THEN i %% 100 + 1 END)::text::%s FROM generate_series(101, 400) i', added);
+			IF run = 1 THEN
+				PERFORM lsm_flush('al_other');
+			END IF;
+			DELETE FROM al_other WHERE id IN (150, 155);
+			RAISE EXCEPTION 'undone';
+		EXCEPTION WHEN raise_exception THEN
+		END;
+		EXECUTE 'ALTER TABLE al_other ADD g ' || next;
+		EXECUTE format('SELECT array_append($1, (SELECT format(''%%s %%s %%s'', count(*), sum(a), count(*) FILTER (WHERE %1$s)) FROM al_other WHERE NOT %1$s IS TRUE AND id > 0) || (SELECT count(*)::text FROM al_other WHERE %1$s))', condition)
+			INTO results USING results;
+		DROP TABLE al_other;
+	END LOOP;
+	RETURN CASE WHEN results[1] = results[2] THEN 'as heap' ELSE results::text END;
+END $$;
+SELECT added, next, condition, al_other(added, next, condition)
+FROM (VALUES ('numeric', 'int', 'g > 5'), ('numeric', 'int', 'g IN (5, 6)'), ('numeric', 'boolean', 'g'), ('numeric', 'boolean', '(NOT g)'),
+		('numeric', 'float8', 'g > 5'), ('numeric', 'text', $$g = '7'$$), ('int', 'text', $$g = '7'$$), ('int', 'text', $$g LIKE '7%'$$),
+		('int', 'numeric', 'g < 7'), ('text', 'numeric', 'g < 7'), ('text', 'int', 'g < 7'), ('bigint', 'smallint', 'g < 7'),
+		('text', 'uuid', $$g = '00000000-0000-0000-0000-000000000007'$$), ('smallint', 'timestamptz', $$g < '2020-01-01'$$)) x (added, next, condition);
+DROP FUNCTION al_other;
+
 -- type changes without and with a rewrite
 ALTER TABLE al ALTER COLUMN g TYPE varchar;
 ALTER TABLE al ALTER COLUMN a TYPE bigint;

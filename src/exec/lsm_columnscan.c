@@ -482,14 +482,27 @@ lsm_columnscan_rescan(LsmColumnScan *cscan)
 
 /* ---- units ---- */
 
+/*
+ * Is a column not in all rows of the block what the table says: because it has a default, or as
+ * what the block has is of another type?
+ */
+static bool
+lsm_columnscan_differs(LsmColumnScan *cscan, int attnum, bool complete)
+{
+	LsmBlock   *block = cscan->batch.block;
+	bool		stored = attnum <= lsm_block_natts(block);
+
+	return ((!stored || !complete) && lsm_columnscan_has_default(cscan, attnum)) ||
+		(stored && !lsm_block_column_fits(block, attnum,
+										  TupleDescAttr(RelationGetDescr(cscan->rel), attnum - 1)));
+}
+
 /* Can the conditions, and the columns, of the block be looked at as it has them? */
 static void
 lsm_columnscan_examine(LsmColumnScan *cscan)
 {
-	LsmBlock   *block = cscan->batch.block;
 	LsmScan		scan = (LsmScan) cscan->scan;
-	int			natts = lsm_block_natts(block);
-	bool		complete = lsm_block_complete(block);
+	bool		complete = lsm_block_complete(cscan->batch.block);
 	int			attnum = -1;
 
 	cscan->recheck = (scan->entry.flags & LSM_SEGFLAG_VALUES) != 0;
@@ -499,14 +512,13 @@ lsm_columnscan_examine(LsmColumnScan *cscan)
 		if (cscan->wanted_qual != NULL && cscan->batch.recheck &&
 			lsm_predicate_may_raise(cscan->predicates[i]))
 			cscan->recheck = true;
-		attnum = cscan->predicates[i]->condition.attnum;
-		if ((attnum > natts || !complete) && lsm_columnscan_has_default(cscan, attnum))
+		if (lsm_columnscan_differs(cscan, cscan->predicates[i]->condition.attnum, complete))
 			cscan->recheck = true;
 	}
 	cscan->simple = !cscan->recheck && !cscan->system_columns;
 	attnum = -1;
 	while (cscan->simple && (attnum = bms_next_member(cscan->columns, attnum)) >= 0)
-		if ((attnum > natts || !complete) && lsm_columnscan_has_default(cscan, attnum))
+		if (lsm_columnscan_differs(cscan, attnum, complete))
 			cscan->simple = false;
 }
 

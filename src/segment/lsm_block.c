@@ -1231,6 +1231,16 @@ lsm_block_complete(LsmBlock *block)
 	return (block->system & (1 << LSM_SYS_NATTS)) == 0;
 }
 
+bool
+lsm_block_column_fits(const LsmBlock *block, int attnum, Form_pg_attribute att)
+{
+	const LsmColumnType *type = &block->types[attnum - 1];
+
+	return type->typid == att->atttypid ||
+		(type->typlen == att->attlen && type->typbyval == att->attbyval &&
+		 type->typid != NUMERICOID && att->atttypid != NUMERICOID);
+}
+
 /* The root TIDs of all rows. */
 void
 lsm_block_roots(LsmBlock *block, LsmTid *roots)

@@ -450,6 +450,12 @@ extern bool lsm_block_alike(LsmBlock *block);
 /* Does every record know of all columns that the block stores? */
 extern bool lsm_block_complete(LsmBlock *block);
 
+/*
+ * Are values of a column, one of those stored, what values of an attribute are?  If not, they are
+ * of rows of aborted transactions, which had added another column in its place.
+ */
+extern bool lsm_block_column_fits(const LsmBlock *block, int attnum, Form_pg_attribute att);
+
 /* The root TIDs of all rows: lsm_block_rows() of them. */
 extern void lsm_block_roots(LsmBlock *block, LsmTid *roots);
 

@@ -320,7 +320,8 @@ lsm_select_join(const LsmChunk *chunk, LsmCondition *condition)
 	LsmCondition joined;
 
 	for (LsmCondition *each = condition; each != NULL && chunk->numeric; each = each->also)
-		each->rescale(each, chunk->scale & ~LSM_NUMERIC_LONG_HEADER);
+		if (each->order == LSM_NUMBER_SCALED)
+			each->rescale(each, chunk->scale & ~LSM_NUMERIC_LONG_HEADER);
 	joined = *condition;
 	for (LsmCondition *each = condition->also; each != NULL; each = each->also)
 	{
