@@ -135,6 +135,14 @@ SELECT id, length(v), pg_column_size(v), v IN (noise(1, 30000), repeat('p', 3000
 UPDATE lr_plain SET v = v || '!' WHERE id = 1;
 SELECT count(*) AS flush FROM lsm_flush('lr_plain');
 SELECT id, length(v), pg_column_size(v), v IN (noise(1, 30000) || '!', repeat('p', 3000000), 'short') AS good FROM lr_plain ORDER BY id;
+SET statement_timeout = '60s';
+UPDATE lr_plain SET v = v || '!' WHERE id = 2;
+CREATE INDEX ON lr_plain (id);
+UPDATE lr_plain SET id = 12, v = v || '?' WHERE id = 2;
+RESET statement_timeout;
+SELECT id, length(v), v = repeat('p', 3000000) || '!?' AS good FROM lr_plain WHERE id = 12;
+SELECT count(*) AS flush FROM lsm_flush('lr_plain');
+SELECT id, length(v), v = repeat('p', 3000000) || '!?' AS good FROM lr_plain WHERE id = 12;
 \set VERBOSITY sqlstate
 INSERT INTO lr_plain VALUES (4, repeat('p', 70000000));
 \set VERBOSITY default

@@ -692,6 +692,27 @@ lsm_edit_drop_tail(LsmEdit *edit)
 	}
 }
 
+/*
+ * May an edit move records, or change what there are?  One that only gives pages to somebody, or
+ * takes free ones back, does not: who has judged a row before it need not do so again (I2).
+ */
+static bool
+lsm_op_moves(uint8 op)
+{
+	switch (op)
+	{
+		case LSM_OP_RANGE:
+		case LSM_OP_LOAD:
+		case LSM_OP_VALUES:
+		case LSM_OP_ALLOC:
+		case LSM_OP_FREE:
+		case LSM_OP_PUNCH:
+			return false;
+		default:
+			return true;
+	}
+}
+
 /* Begin a change on top of the newest manifest.  Waits for edit_lock. */
 LsmEdit *
 lsm_edit_begin(Relation rel, LsmTable *table, uint8 op)
@@ -1425,7 +1446,7 @@ lsm_edit_commit(LsmEdit *edit)
 		lsn = XLogInsert(LSM_RMGR_ID, XLOG_LSM_META);
 		PageSetLSN(page, lsn);
 	}
-	lsm_table_adopt_meta(shared, &edit->meta);
+	lsm_table_adopt_meta(shared, &edit->meta, lsm_op_moves(edit->op));
 	if (edit->retires)
 		LWLockRelease(XidGenLock);
 	END_CRIT_SECTION();

@@ -200,6 +200,7 @@ lsm_table_reset_shared(LsmTableShared *shared)
 	pg_atomic_write_u64(&shared->epoch,
 						pg_atomic_fetch_add_u64(&lsm_shared->next_epoch, 1));
 	pg_atomic_write_u64(&shared->counter, 0);
+	pg_atomic_write_u64(&shared->moved, 0);
 	shared->known = false;
 	shared->incarnation = 0;
 	shared->generation = shared->flushing = 0;
@@ -217,6 +218,8 @@ lsm_table_init_shared(LsmTableShared *shared)
 	pg_atomic_init_u64(&shared->changes, 0);
 	pg_atomic_init_u64(&shared->epoch, 0);
 	pg_atomic_init_u64(&shared->counter, 0);
+	pg_atomic_init_u64(&shared->moved, 0);
+	pg_atomic_init_u64(&shared->vacuum_lists, 0);
 	pg_atomic_init_u64(&shared->cold_moves.until, 0);
 	pg_atomic_init_u32(&shared->cold_moves.failures, 0);
 	pg_atomic_init_u64(&shared->cold_majors.until, 0);
@@ -412,12 +415,12 @@ lsm_table_forget(RelFileLocator locator, int32 backend)
 }
 
 /*
- * Take over what the metapage says; gen_lock is held exclusively.  A new
- * generation begins with an empty index, one that has been flushed loses its.
- * May be called in a critical section.
+ * Take over what the metapage says; gen_lock is held exclusively.  moved: records may be
+ * elsewhere now, or others.  A new generation begins with an empty index, one that has been
+ * flushed loses its.  May be called in a critical section.
  */
 void
-lsm_table_adopt_meta(LsmTableShared *shared, const LsmMeta *meta)
+lsm_table_adopt_meta(LsmTableShared *shared, const LsmMeta *meta, bool moved)
 {
 	lsm_table_change(shared);
 	if (!shared->known)
@@ -446,6 +449,8 @@ lsm_table_adopt_meta(LsmTableShared *shared, const LsmMeta *meta)
 	shared->generation = meta->generation;
 	shared->flushing = meta->flushing;
 	pg_atomic_write_u64(&shared->counter, meta->counter);
+	if (moved)
+		pg_atomic_write_u64(&shared->moved, meta->counter);
 	lsm_table_changed(shared);
 }
 
@@ -479,7 +484,7 @@ lsm_table_verify(Relation rel, LsmTable *table)
 		if (!lsm_table_agrees(shared, meta))
 		{
 			lsm_table_reset_shared(shared);
-			lsm_table_adopt_meta(shared, meta);
+			lsm_table_adopt_meta(shared, meta, true);
 			shared->vm_lbs = lsm_vm_size(rel);
 		}
 

@@ -84,6 +84,7 @@ typedef struct LsmTableShared
 	/* changed only under gen_lock, exclusive */
 	pg_atomic_uint64 epoch;		/* new whenever this entry starts afresh */
 	pg_atomic_uint64 counter;	/* counter of the metapage */
+	pg_atomic_uint64 moved;		/* as it was after the last edit that moved records */
 	bool		known;			/* the fields below are those of the metapage */
 	uint64		incarnation;	/* 0: file has no metapage */
 	uint32		generation;
@@ -100,6 +101,9 @@ typedef struct LsmTableShared
 
 	/* undecided speculative insertions by LB (lsm_rowlog.c); 0 after restart */
 	pg_atomic_uint32 speculative[LSM_SPECULATIVE_BUCKETS];
+
+	/* dead lists of segments with lower ids are VACUUM's, which has noted them; or was, if it failed */
+	pg_atomic_uint64 vacuum_lists;
 
 	LsmColdRest cold_moves;		/* moving segments to a store, and back */
 	LsmColdRest cold_majors;	/* writing segments again that lie in one */
@@ -216,7 +220,7 @@ extern void lsm_table_redo_done(LsmTableShared *shared);
 extern LsmTableShared *lsm_table_lookup(RelFileLocator locator, int32 backend);
 extern void lsm_table_release(LsmTableShared *shared);
 extern void lsm_table_reset_shared(LsmTableShared *shared);
-extern void lsm_table_adopt_meta(LsmTableShared *shared, const LsmMeta *meta);
+extern void lsm_table_adopt_meta(LsmTableShared *shared, const LsmMeta *meta, bool moved);
 extern bool lsm_table_make_room(LsmTableShared *keep);
 extern bool lsm_table_in_use(Relation rel);
 extern void lsm_table_unpin(LsmTable *table);

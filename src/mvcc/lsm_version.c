@@ -225,7 +225,7 @@ lsm_versions_unchanged(LsmVersionIter *iter)
 
 	if (!lsm_rowlog_ready(shared) ||
 		pg_atomic_read_u64(&shared->epoch) != iter->epoch ||
-		pg_atomic_read_u64(&shared->counter) != iter->counter)
+		pg_atomic_read_u64(&shared->moved) > iter->counter)
 		return false;
 	head = shared->generation == 0 ? LSM_INVALID_TID :
 		lsm_memindex_find(lsm_table_index(shared, shared->generation), iter->root);

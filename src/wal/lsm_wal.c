@@ -97,7 +97,7 @@ lsm_redo_meta(XLogReaderState *record)
 		if (shared->incarnation != meta->incarnation ||
 			meta->counter != pg_atomic_read_u64(&shared->counter) + 1)
 			lsm_table_reset_shared(shared);
-		lsm_table_adopt_meta(shared, meta);
+		lsm_table_adopt_meta(shared, meta, true);
 	}
 	UnlockReleaseBuffer(buffer);
 	lsm_table_redo_done(shared);
