@@ -378,6 +378,20 @@ lsm_claims_check_prefix(const char *prefix)
 				 errmsg("objects under \"%s\" are those of this data directory already", prefix)));
 }
 
+/*
+ * Is a claim, or an adoption, void as somebody adopts objects whose owner is no more?  It is if
+ * it is that owner's, a database of ours with that number or of none: as ours may be the same
+ * one, and need what that one needed, it has to have claimed that itself (lsm_store_adopt()
+ * has, for this database).
+ */
+static bool
+lsm_claim_is_void(const LsmClaim *claim, const LsmClaimSide *of)
+{
+	return claim->by.system == of->system && !lsm_claim_is_of_directory(claim) &&
+		(claim->by.database == MyDatabaseId || get_database_name(claim->by.database) == NULL) &&
+		lsm_cold_is_owner_of(claim->by.token, of->token);
+}
+
 void
 lsm_claims_adopt(HTAB *claims, LsmStore *store, const char *prefix)
 {
@@ -386,7 +400,6 @@ lsm_claims_adopt(HTAB *claims, LsmStore *store, const char *prefix)
 	const char *keys[1];
 	HASH_SEQ_STATUS scan;
 	LsmClaim   *claim;
-	bool		voids;
 
 	(void) lsm_claim_parse_prefix(prefix, &of);
 	mine.of = of;
@@ -396,18 +409,13 @@ lsm_claims_adopt(HTAB *claims, LsmStore *store, const char *prefix)
 	lsm_store_delete(store, keys, 1);
 	lsm_claim_put(store, &mine);
 
-	/*
-	 * what the old owner has adopted and claimed itself is void, and so are older adoptions.
-	 * But a database of ours with that number may be the same one, and need what that one
-	 * needed: it claims that itself, and says so (lsm_store_adopt() has, for this database).
-	 */
-	voids = of.database == MyDatabaseId || get_database_name(of.database) == NULL;
+	/* what the old owner has adopted and claimed itself is void, and so are older adoptions */
 	hash_seq_init(&scan, claims);
 	while ((claim = hash_seq_search(&scan)) != NULL)
 	{
 		keys[0] = claim->key;
 		if (claim->listed && strcmp(claim->key, mine.key) != 0 &&
-			((voids && lsm_claim_is_same(&claim->by, &of) && !lsm_claim_is_of_directory(claim)) ||
+			(lsm_claim_is_void(claim, &of) ||
 			 (claim->adopts && lsm_claim_is_same(&claim->of, &of))))
 			lsm_store_delete(store, keys, 1);
 	}

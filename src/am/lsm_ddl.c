@@ -398,7 +398,10 @@ lsm_ddl_was_skipped(LsmDdlFrame *frame, Node *stmt)
 	return ((AlterTableStmt *) stmt)->missing_ok;
 }
 
-/* A table that has become one of another access method has no options of ours. */
+/*
+ * A table that has become one of another access method has no options of ours, and depends on no
+ * store, to which it may have been attached before.
+ */
 static void
 lsm_ddl_forget(LsmDdlFrame *frame)
 {
@@ -409,15 +412,18 @@ lsm_ddl_forget(LsmDdlFrame *frame)
 	if (!OidIsValid(relid))
 		return;
 	rel = relation_open(relid, NoLock);
-	given = lsm_options_load(relid);
-	if (given != NIL && lsm_ddl_is_table(rel) && !lsm_relation_is_lsm(rel))
+	if (lsm_ddl_is_table(rel) && !lsm_relation_is_lsm(rel))
 	{
 		lsm_cold_forget(relid);
-		lsm_options_store(rel, NIL);
-		ereport(NOTICE,
-				(errmsg("options of access method \"lsm\" of table \"%s\" are dropped",
-						RelationGetRelationName(rel)),
-				 errdetail("They were: %s.", lsm_options_join(given))));
+		given = lsm_options_load(relid);
+		if (given != NIL)
+		{
+			lsm_options_store(rel, NIL);
+			ereport(NOTICE,
+					(errmsg("options of access method \"lsm\" of table \"%s\" are dropped",
+							RelationGetRelationName(rel)),
+					 errdetail("They were: %s.", lsm_options_join(given))));
+		}
 	}
 	relation_close(rel, NoLock);
 }

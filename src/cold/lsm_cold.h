@@ -121,6 +121,9 @@ lsm_cold_owner(void)
 /* The token of this data directory alone, which copying a database does not change. */
 extern uint64 lsm_cold_directory(void);
 
+/* Is or was the second token that of a database of the data directory with the first one? */
+extern bool lsm_cold_is_owner_of(uint64 directory, uint64 token);
+
 /*
  * A database is about to be copied, or somebody has adopted what it has put (lsm_cold_claims.c):
  * what it has put so far is not its alone any more.

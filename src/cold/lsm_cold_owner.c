@@ -49,6 +49,9 @@
 /* Databases that have been copied; more are taken together. */
 #define LSM_OWNER_COPIED		1000
 
+/* A database that has been copied more often is not found to be its directory's. */
+#define LSM_OWNER_MOST_TIMES	100000
+
 typedef struct LsmOwnerCopied
 {
 	Oid			database;		/* InvalidOid: all that have no place */
@@ -236,6 +239,15 @@ lsm_cold_owner_of(Oid database)
 		token = hash_combine64(token, (uint64) others->times << 32);
 	LWLockRelease(lsm_owner_lock);
 	return token;
+}
+
+bool
+lsm_cold_is_owner_of(uint64 directory, uint64 token)
+{
+	for (uint32 times = 1; times <= LSM_OWNER_MOST_TIMES && directory != token; times++)
+		if (hash_combine64(directory, times) == token)
+			return true;
+	return directory == token;
 }
 
 uint64

@@ -331,7 +331,7 @@ lsm_worker_step(Oid relid, LsmAttempt *outcome)
 			if ((lsm_worker_spent & (1 << job)) == 0)
 				job = LSM_JOB_NONE;
 		}
-		else if (lsm_view_get(rel, lsm_table_open(rel))->meta.version >= LSM_FORMAT_COLD)
+		else
 		{
 			/* each job may have freed the last entry of a server */
 			lsm_cold_tidy(rel);
@@ -342,6 +342,11 @@ lsm_worker_step(Oid relid, LsmAttempt *outcome)
 		/* what was of no use rests as it would if nobody waited */
 		if (lsm_worker_give_turn() && (lsm_worker_spent & (1 << decision.kind)) == 0)
 			*outcome = LSM_ATTEMPT_PASSED;
+	}
+	else
+	{
+		/* so may TRUNCATE and rewrites, after which there may be no job for long */
+		lsm_cold_tidy(rel);
 	}
 	lsm_worker_activity[0] = '\0';
 	relation_close(rel, NoLock);
@@ -516,6 +521,7 @@ lsm_worker_look_at(Oid relid)
 			snprintf(lsm_worker_activity, sizeof(lsm_worker_activity), "lsm: looking at %s",
 					 RelationGetRelationName(rel));
 			lsm_job_ask(rel);
+			lsm_cold_tidy(rel);
 			relation_close(rel, NoLock);
 		}
 		else if (outcome == LSM_ATTEMPT_GAVE_WAY)

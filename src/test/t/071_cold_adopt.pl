@@ -260,5 +260,24 @@ swept($third);
 is($third->safe_psql('postgres', q{SELECT count(*) FROM lsm_store_orphans('cold')}), 0, 'without the copy, all goes');
 is($third->safe_psql('postgres', 'SELECT count(*), sum(v) FROM c'), '20000|40000', 'the original has its rows');
 $third->check_ok('postgres', 'in the end');
+
+# ---- failover of a database that had been copied: what its owner had claimed is void, though its
+# tokens are not the one by which that claims
+my $ct = prefix($third->safe_psql('postgres', q{SELECT object_key FROM lsm_segments('c')}));
+$third->safe_psql('template1', "$_ DATABASE copy" . ($_ eq 'DROP' ? '' : ' TEMPLATE postgres')) foreach ('CREATE', 'DROP', 'CREATE', 'DROP');
+is($third->safe_psql('postgres', q{SELECT lsm_store_claim('cold')}), 1, 'the original claims what it had put before it was copied');
+my $fifth = promoted('fifth', $third);
 $third->stop;
+$fifth->promote;
+is(claims($fifth, 'NOT claimant_here'), $ct, 'which the next primary finds');
+is(adopt($fifth, $ct), 1, 'it adopts that');
+is(claims($fifth, 'NOT claimant_here'), '', 'and what the old one claimed is void');
+$fifth->safe_psql('postgres', 'UPDATE c SET v = 3');
+compact($fifth, 'c');
+swept($fifth);
+swept($fifth);
+is($fifth->safe_psql('postgres', q{SELECT count(*) FROM lsm_store_orphans('cold')}), 0, 'nothing is left behind');
+is($fifth->safe_psql('postgres', 'SELECT count(*), sum(v) FROM c'), '20000|60000', 'its table is whole');
+$fifth->check_ok('postgres', 'after failover of a copied database');
+$fifth->stop;
 done_testing();
