@@ -89,6 +89,11 @@ SELECT c AS problem FROM lsm_check('jb') c;
 CREATE FUNCTION lsm_test_no_turn(regclass) RETURNS bool LANGUAGE C STRICT AS '$libdir/lsm';
 SELECT lsm_test_no_turn('jb');
 
+-- who has waited for a turn longest is tried first, however often others were in the way
+CREATE FUNCTION lsm_test_turns() RETURNS bool LANGUAGE C AS '$libdir/lsm';
+SELECT lsm_test_turns() AS fair;
+DROP FUNCTION lsm_test_turns();
+
 -- a row with many large values: they do not take more extents than a segment can have
 CREATE FUNCTION lsm_test_extents(regclass) RETURNS int LANGUAGE C STRICT AS '$libdir/lsm';
 CREATE TABLE jl (id int) USING lsm WITH (autovacuum_enabled = off);

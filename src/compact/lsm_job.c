@@ -45,6 +45,8 @@ volatile sig_atomic_t lsm_job_poll_due = false;
 static bool watched = false;	/* a background job runs */
 static bool gave_way = false;
 static LOCKTAG watched_tag;		/* of its table */
+static bool watched_paced;		/* it keeps to lsm.compaction_rate_limit */
+static uint64 bytes_before;		/* to be charged yet, when it began */
 
 static void
 lsm_job_tag(Relation rel, uint16 owner, LOCKTAG *tag)
@@ -233,9 +235,10 @@ lsm_job_is_watched(void)
 }
 
 void
-lsm_job_watch(Relation rel)
+lsm_job_watch(Relation rel, bool paced)
 {
-	lsm_bytes_to_pace = 0;
+	watched_paced = paced;
+	bytes_before = lsm_bytes_to_pace;
 	SET_LOCKTAG_RELATION(watched_tag, rel->rd_lockInfo.lockRelId.dbId,
 						 rel->rd_lockInfo.lockRelId.relId);
 	watched = true;
@@ -245,6 +248,9 @@ lsm_job_watch(Relation rel)
 void
 lsm_job_unwatch(void)
 {
+	/* what is left is charged to the next job: many small ones are to keep to the pace, too */
+	if (watched && !watched_paced)
+		lsm_bytes_to_pace = bytes_before;
 	watched = false;
 }
 
@@ -255,17 +261,17 @@ lsm_job_gave_way(void)
 }
 
 /*
- * Does a process wait for the table, because of AccessShareLock?
+ * Does a process wait for a lock that we hold, in that mode?
  *
  * Race: what others wait for changes while we look.  What they wait for with
- * our tag cannot, as we hold the lock on the tag's part of the lock table; another
- * lock, even if its entry has just been freed, is not taken for ours by more than
+ * that tag cannot, as we hold the lock on the tag's part of the lock table; another
+ * lock, even if its entry has just been freed, is not taken for it by more than
  * bad luck, and then a job is given up in vain.
  */
 static bool
-lsm_job_is_awaited(void)
+lsm_job_is_lock_awaited(const LOCKTAG *tag, LOCKMODE mode)
 {
-	LWLock	   *partition = LockHashPartitionLock(LockTagHashCode(&watched_tag));
+	LWLock	   *partition = LockHashPartitionLock(LockTagHashCode(tag));
 	bool		found = false;
 
 	LWLockAcquire(partition, LW_SHARED);
@@ -274,11 +280,28 @@ lsm_job_is_awaited(void)
 		volatile PGPROC *proc = &ProcGlobal->allProcs[i];
 		LOCK	   *lock = proc->waitLock;
 
-		found = lock != NULL && proc->waitLockMode == AccessExclusiveLock &&
-			memcmp(&lock->tag, &watched_tag, sizeof(LOCKTAG)) == 0;
+		found = lock != NULL && proc->waitLockMode == mode &&
+			memcmp(&lock->tag, tag, sizeof(LOCKTAG)) == 0;
 	}
 	LWLockRelease(partition);
 	return found;
+}
+
+/*
+ * Does a process wait for the table, because of AccessShareLock, or for our transaction?  So do
+ * DROP INDEX and REINDEX CONCURRENTLY: for each transaction that has the table locked when they
+ * look (WaitForLockers()).
+ */
+static bool
+lsm_job_is_awaited(void)
+{
+	VirtualTransactionId own;
+	LOCKTAG		transaction;
+
+	GET_VXID_FROM_PGPROC(own, *MyProc);
+	SET_LOCKTAG_VIRTUALTRANSACTION(transaction, own);
+	return lsm_job_is_lock_awaited(&watched_tag, AccessExclusiveLock) ||
+		lsm_job_is_lock_awaited(&transaction, ShareLock);
 }
 
 /* It is time to look; nothing is done while LWLocks are held. */

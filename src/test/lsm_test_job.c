@@ -13,6 +13,8 @@
  *									which kind, and why; null: none is
  *	  lsm_test_no_turn(regclass)	is a table that has got no turn for its major
  *									looked at soon, when no other major runs?
+ *	  lsm_test_turns()				tables that were refused a turn twice, the second time in
+ *									another order: are they tried as they first came?
  *	  lsm_test_request(regclass)	asks for a look at a table; how often workers have
  *									let it rest after an error
  *	  lsm_test_due(regclass)		in how many seconds a worker will look at the table;
@@ -50,6 +52,7 @@
 PG_FUNCTION_INFO_V1(lsm_test_job);
 PG_FUNCTION_INFO_V1(lsm_test_chosen);
 PG_FUNCTION_INFO_V1(lsm_test_no_turn);
+PG_FUNCTION_INFO_V1(lsm_test_turns);
 PG_FUNCTION_INFO_V1(lsm_test_request);
 PG_FUNCTION_INFO_V1(lsm_test_due);
 PG_FUNCTION_INFO_V1(lsm_test_backoff);
@@ -116,6 +119,37 @@ lsm_test_no_turn(PG_FUNCTION_ARGS)
 		elog(ERROR, "no request");
 	lsm_request_end(MyDatabaseId, relid, LSM_ATTEMPT_GONE, NULL);
 	PG_RETURN_BOOL(status.waiting && status.due != DT_NOEND);
+}
+
+/* The table, one of ten, gets no turn, not in the moment when another one has got none. */
+static void
+lsm_test_refuse(Oid dbid, int i)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	while (GetCurrentTimestamp() == now)
+		;
+	lsm_request_end(dbid, OID_MAX - i * 3 % 10, LSM_ATTEMPT_NO_TURN, NULL);
+}
+
+Datum
+lsm_test_turns(PG_FUNCTION_ARGS)
+{
+	const Oid	dbid = OID_MAX;
+	uint32		resting;
+	bool		fair = true;
+
+	for (int i = 0; i < 10; i++)
+		lsm_test_refuse(dbid, i);
+	for (int i = 0; i < 10; i++)
+		(void) lsm_request_take(dbid, &resting);
+	for (int i = 9; i >= 0; i--)
+		lsm_test_refuse(dbid, i);
+	for (int i = 0; i < 10; i++)
+		fair &= lsm_request_take(dbid, &resting) == OID_MAX - i * 3 % 10;
+	for (int i = 0; i < 10; i++)
+		lsm_request_end(dbid, OID_MAX - i, LSM_ATTEMPT_GONE, NULL);
+	PG_RETURN_BOOL(fair);
 }
 
 Datum

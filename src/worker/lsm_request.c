@@ -59,6 +59,7 @@ typedef struct LsmRequest
 	bool		asked;			/* by a backend, or to be tried again */
 	bool		served;			/* a worker has taken it */
 	bool		no_turn;		/* waits until another gives its turn back */
+	TimestampTz turn_since;		/* has wanted a turn, and not had it; 0: no */
 	int			again_s;		/* present wait until it is looked at unasked */
 	int			gave_way;		/* times in a row */
 	uint32		resting;		/* kinds of jobs, as bits, that have failed */
@@ -411,6 +412,8 @@ lsm_request_end(Oid dbid, Oid relid, LsmAttempt outcome, const ErrorData *error)
 	request->served = false;
 	status = &request->status;
 	request->gave_way = outcome == LSM_ATTEMPT_GAVE_WAY ? request->gave_way + 1 : 0;
+	if (outcome != LSM_ATTEMPT_NO_TURN && outcome != LSM_ATTEMPT_PASSED && outcome != LSM_ATTEMPT_MORE)
+		request->turn_since = 0;
 	switch (outcome)
 	{
 		case LSM_ATTEMPT_FAILED:
@@ -433,6 +436,9 @@ lsm_request_end(Oid dbid, Oid relid, LsmAttempt outcome, const ErrorData *error)
 
 			/* whoever was in the way may have ended meanwhile */
 			lsm_request_set(request, true, 0);
+			if (request->turn_since == 0)
+				request->turn_since = status->due;
+			status->due = request->turn_since;
 			if (!lsm_slots_have_turn())
 			{
 				request->no_turn = true;
@@ -587,8 +593,9 @@ lsm_slot_attach(int n, LsmWorkerSlot *slot)
 }
 
 /*
- * Those that wait for a turn may try.  True: some are of other databases than that one.  The
- * lock is held exclusively.
+ * Those that wait for a turn may try: as the one that is due for the longest time comes first,
+ * the one that has waited longest, however often others came before it.  True: some are of other
+ * databases than that one.  The lock is held exclusively.
  */
 static bool
 lsm_request_retry_turns(Oid dbid)
@@ -602,6 +609,7 @@ lsm_request_retry_turns(Oid dbid)
 		if (request->no_turn)
 		{
 			lsm_request_set(request, true, 0);
+			request->status.due = Min(request->status.due, request->turn_since);
 			others |= request->key.dbid != dbid;
 		}
 	lsm_launcher_wake();
@@ -641,18 +649,22 @@ lsm_slot_end(int n, bool complete)
 }
 
 /*
- * May this worker do what takes long: a major compaction, or something with a store, which
- * may not answer?  Where there are several, one is kept free of these, so that flushes never
- * wait for them.
+ * May this worker do to a table what takes long: a compaction of much, or something with a
+ * store, which may not answer?  Where there are several, one is kept free of these, so that
+ * flushes never wait for them.
  */
 bool
-lsm_slot_take_turn(int n)
+lsm_slot_take_turn(int n, Oid dbid, Oid relid)
 {
 	bool		may;
+	LsmRequest *request;
 
 	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
 	may = lsm_slots_have_turn();
 	lsm_workers->slots[n].turn = may;
+	request = may ? lsm_request_get(dbid, relid, false) : NULL;
+	if (request != NULL)
+		request->turn_since = 0;
 	LWLockRelease(&lsm_workers->lock);
 	return may;
 }

@@ -128,7 +128,7 @@ typedef struct LsmWorkerSlot
 	Oid			dbid;
 	bool		visit;			/* look at all tables of the database */
 	bool		complete;		/* ended of its own accord */
-	bool		turn;			/* runs a major or a move, or looks at stores */
+	bool		turn;			/* runs what takes long, or looks at stores */
 	TimestampTz since;
 } LsmWorkerSlot;
 
@@ -138,7 +138,7 @@ extern void lsm_slot_start(int n, Oid dbid, bool visit);
 extern void lsm_slot_free(int n);
 extern bool lsm_slot_attach(int n, LsmWorkerSlot *slot);
 extern void lsm_slot_end(int n, bool complete);
-extern bool lsm_slot_take_turn(int n);
+extern bool lsm_slot_take_turn(int n, Oid dbid, Oid relid);
 extern bool lsm_slot_give_turn(int n);
 extern void lsm_slots_set_crowded(bool crowded);
 extern bool lsm_slots_crowded(void);

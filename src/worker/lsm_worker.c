@@ -71,8 +71,13 @@
 /* After so many jobs on one table it is another's turn. */
 #define LSM_WORKER_JOBS			8
 
-/* Kinds of jobs, as bits, that take long, for which workers need a turn. */
+/*
+ * Kinds of jobs, as bits, that take long, for which workers need a turn; and a minor that reads
+ * more than that, or takes longer at the rate that compactions have to keep to.
+ */
 #define LSM_WORKER_LONG			((1 << LSM_JOB_MAJOR) | (1 << LSM_JOB_MOVE))
+#define LSM_WORKER_LONG_BYTES	((uint64) 256 * 1024 * 1024)
+#define LSM_WORKER_LONG_S		5
 
 int			lsm_compaction_log_min_duration = 600000;
 
@@ -115,7 +120,7 @@ lsm_worker_take_turn(LsmAttempt *outcome)
 		*outcome = LSM_ATTEMPT_PASSED;
 		return false;
 	}
-	if (lsm_slot_take_turn(lsm_my_slot))
+	if (lsm_slot_take_turn(lsm_my_slot, MyDatabaseId, lsm_worker_relid))
 		return true;
 	*outcome = LSM_ATTEMPT_NO_TURN;
 	return false;
@@ -258,7 +263,7 @@ lsm_worker_run(Relation rel, const LsmPickDecision *decision)
 	SetUserIdAndSecContext(rel->rd_rel->relowner,
 						   save_sec_context | SECURITY_RESTRICTED_OPERATION);
 	lsm_worker_keep_cancels_off();
-	lsm_job_watch(rel);
+	lsm_job_watch(rel, decision->kind != LSM_JOB_FLUSH);
 	done = lsm_worker_call(rel, decision, &stats);
 	lsm_job_unwatch();
 	SetUserIdAndSecContext(save_userid, save_sec_context);
@@ -269,6 +274,17 @@ lsm_worker_run(Relation rel, const LsmPickDecision *decision)
 	return done;
 }
 
+static bool
+lsm_worker_takes_long(const LsmPickDecision *decision)
+{
+	uint64		most = LSM_WORKER_LONG_BYTES;
+
+	if (lsm_compaction_rate_limit > 0)
+		most = Min(most, (uint64) lsm_compaction_rate_limit * 1024 * LSM_WORKER_LONG_S);
+	return (LSM_WORKER_LONG & (1 << decision->kind)) != 0 ||
+		(decision->kind == LSM_JOB_MINOR && decision->bytes > most);
+}
+
 /*
  * Choose a job.  What does not take long need not wait for a turn, however little it is worth
  * beside what does: or increments would come to lie over each other while another table has
@@ -277,12 +293,18 @@ lsm_worker_run(Relation rel, const LsmPickDecision *decision)
 static void
 lsm_worker_choose(Relation rel, LsmPickDecision *decision, LsmAttempt *outcome)
 {
-	LsmAttempt	refused;
+	uint32		spent = lsm_worker_spent;
+	LsmAttempt	refused = LSM_ATTEMPT_NO_TURN;
+	bool		asked = false;
 
-	(void) lsm_pick_job(rel, lsm_worker_spent, decision);
-	if ((LSM_WORKER_LONG & (1 << decision->kind)) == 0 || lsm_worker_take_turn(&refused))
-		return;
-	if (!lsm_pick_job(rel, lsm_worker_spent | LSM_WORKER_LONG, decision))
+	while (lsm_pick_job(rel, spent, decision) && lsm_worker_takes_long(decision))
+	{
+		if (!asked && lsm_worker_take_turn(&refused))
+			return;
+		asked = true;
+		spent |= LSM_WORKER_LONG | 1 << decision->kind;
+	}
+	if (asked && decision->kind == LSM_JOB_NONE)
 		*outcome = refused;
 }
 

@@ -195,6 +195,7 @@ sub held_work
 
 	held_psql(qq{
 		CREATE TABLE $table (id int PRIMARY KEY, v int) USING lsm;
+		CREATE INDEX ${table}_i ON $table (id);
 		INSERT INTO $table SELECT i, 0 FROM generate_series(1, 5000) i;
 		SELECT lsm_flush('$table');
 		UPDATE $table SET v = 1 WHERE id <= 3000;
@@ -208,6 +209,9 @@ foreach my $ddl (
 	'BEGIN; LOCK TABLE t IN ACCESS EXCLUSIVE MODE; COMMIT',
 	'ALTER TABLE t RENAME TO t2; ALTER TABLE t2 RENAME TO t',
 	'CREATE INDEX CONCURRENTLY t_v ON t (v)',
+	'DROP INDEX CONCURRENTLY t_i',
+	'REINDEX INDEX CONCURRENTLY t_i',
+	'REINDEX TABLE CONCURRENTLY t',
 	'ALTER TABLE t DROP CONSTRAINT t_pkey',
 	'TRUNCATE t; INSERT INTO t SELECT i, 1 FROM generate_series(1, 3000) i; INSERT INTO t SELECT i, 0 FROM generate_series(3001, 5000) i',
 	'VACUUM FULL t')

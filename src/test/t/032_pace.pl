@@ -19,6 +19,7 @@ lsm.memtable_size = 4MB
 lsm.segment_size = 1MB
 lsm.compaction_workers = 2
 lsm.compaction_rate_limit = 1kB
+lsm.compaction_log_min_duration = 0
 });
 
 my $waits = q{SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'lsm worker'
@@ -33,6 +34,25 @@ $node->safe_psql('postgres', "UPDATE t SET v = 1, pad = reverse(pad) WHERE id BE
 $node->safe_psql('postgres', "SELECT lsm_flush('t')");
 $node->wait_until('postgres', $waits);
 pass('a compaction waits for its time');
+
+# a minor that would wait as long does not take the other worker, which so is there for flushes
+$node->safe_psql('postgres', q{
+	CREATE TABLE m (id int PRIMARY KEY, v int, pad text) USING lsm;
+	INSERT INTO m SELECT i, 0, md5(i::text) || md5(i || 'm') FROM generate_series(1, 30000) i;
+	SELECT lsm_flush('m');
+	CREATE TABLE f (id int PRIMARY KEY, v int) USING lsm;
+	INSERT INTO f SELECT i, 0 FROM generate_series(1, 40000) i;
+	SELECT lsm_flush('f')});
+$node->safe_psql('postgres', "UPDATE m SET v = $_, pad = md5(id || 'a$_') || md5(id || 'b$_'); SELECT lsm_flush('m')") foreach (1 .. 8);
+my $log = -s $node->logfile;
+foreach my $round (0 .. 199)
+{
+	last if PostgreSQL::Test::Utils::slurp_file($node->logfile, $log) =~ /lsm: flush of public\.f:/;
+	$node->safe_psql('postgres', "UPDATE f SET v = v + 1 WHERE id BETWEEN $round * 200 + 1 AND $round * 200 + 200");
+}
+$node->wait_for_log(qr/lsm: flush of public\.f:/, $log);
+pass('a worker flushes while others wait for their time');
+$node->safe_psql('postgres', 'DROP TABLE m, f');
 
 # others go on
 is($node->safe_psql('postgres', q{UPDATE t SET v = 2 WHERE id = 1; SELECT count(*) FROM lsm_flush('t')}), '1', 'a call of lsm_flush()');
@@ -80,6 +100,24 @@ my $megabytes = ($node->safe_psql('postgres', $written) - $before) / 1048576;
 
 cmp_ok($megabytes, '>', 5, 'two workers write something');
 cmp_ok($took, '>=', $megabytes - 3, 'and take their time');
+
+# many small ones keep to it, too, though none writes a megabyte
+set_workers(2, '1kB');
+my @small = map { "small$_" } (1 .. 12);
+
+foreach my $table (@small)
+{
+	$node->safe_psql('postgres', qq{
+		CREATE TABLE $table (id int PRIMARY KEY, v int, pad text) USING lsm WITH (lsm.auto_compact = off);
+		INSERT INTO $table SELECT id, v, pad FROM t WHERE id <= 4000;
+		SELECT lsm_flush('$table');
+		UPDATE $table SET v = 1, pad = reverse(pad);
+		SELECT lsm_flush('$table')});
+}
+$node->safe_psql('postgres', "ALTER TABLE $_ RESET (lsm.auto_compact); UPDATE $_ SET v = 2 WHERE id = 1; SELECT lsm_flush('$_')") foreach @small;
+$node->wait_until('postgres', q{SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'lsm worker'
+	AND query LIKE 'lsm: % compaction of public.small%' AND wait_event IN ('LsmCompactionRateLimit', 'Extension')});
+pass('small compactions wait for their time');
 set_workers(2, 0);
 
 # ---- writers ----
