@@ -141,6 +141,7 @@ ISOLATION = \
 	count-serializable \
 	ctid-join \
 	cursor-compaction \
+	dead-lists \
 	deadlock \
 	deferred-trigger \
 	epq-join \

@@ -176,3 +176,33 @@ SELECT count(*) FROM vp;
 SELECT c AS problem FROM lsm_check('vp') c;
 RESET min_parallel_index_scan_size;
 DROP TABLE vp;
+
+-- lists of dead roots become one, where VACUUM is not to clean indexes
+CREATE FUNCTION lsm_test_entries(regclass) RETURNS int LANGUAGE C STRICT AS '$libdir/lsm';
+CREATE TABLE vl (a int PRIMARY KEY, b text) USING lsm WITH (autovacuum_enabled = off, vacuum_index_cleanup = off);
+INSERT INTO vl SELECT i, 'kept' FROM generate_series(1, 10) i;
+DO $$
+BEGIN
+	FOR i IN 1 .. 300 LOOP
+		BEGIN
+			INSERT INTO vl SELECT j, 'gone' FROM generate_series(i * 100, i * 100 + 9) j;
+			RAISE EXCEPTION 'undone';
+		EXCEPTION WHEN raise_exception THEN
+			PERFORM lsm_flush('vl');
+		END;
+	END LOOP;
+END $$;
+SELECT lsm_test_entries('vl') BETWEEN 20 AND 120 AS few;
+SELECT c AS problem FROM lsm_check('vl') c;
+VACUUM vl;
+SELECT lsm_test_entries('vl') BETWEEN 20 AND 120 AS few;
+ALTER TABLE vl RESET (vacuum_index_cleanup);
+VACUUM vl;
+SELECT lsm_test_entries('vl') < 10 AS few;
+SELECT c AS problem FROM lsm_check('vl') c;
+INSERT INTO vl SELECT i, 'new' FROM generate_series(11, 5000) i;
+SET enable_seqscan = off;
+SELECT count(*), sum(a) FROM vl WHERE a > 0;
+RESET enable_seqscan;
+DROP TABLE vl;
+DROP FUNCTION lsm_test_entries(regclass);

@@ -108,6 +108,35 @@ SELECT vm_fetches('SELECT count(id) FROM vm_unlogged');
 DELETE FROM vm_unlogged WHERE id = 50;
 SELECT count(id) FROM vm_unlogged;
 
+-- a large table is looked at by windows of LBs
+CREATE TABLE vm_w (id int PRIMARY KEY, v text) USING lsm WITH (autovacuum_enabled = off);
+CREATE TABLE vm_all (id int PRIMARY KEY, v text) USING lsm WITH (autovacuum_enabled = off);
+INSERT INTO vm_w SELECT i, repeat('v', 500) FROM generate_series(1, 2000) i;
+INSERT INTO vm_all TABLE vm_w;
+SELECT count(*) FROM lsm_flush('vm_w') w, lsm_flush('vm_all') a;
+DELETE FROM vm_w WHERE id IN (1, 2, 700, 1000, 1900, 2000);
+DELETE FROM vm_all WHERE id IN (1, 2, 700, 1000, 1900, 2000);
+UPDATE vm_w SET id = -id WHERE id IN (500, 501);
+UPDATE vm_all SET id = -id WHERE id IN (500, 501);
+SELECT count(*) FROM lsm_flush('vm_w') w, lsm_flush('vm_all') a;
+ALTER TABLE vm_w SET (vacuum_index_cleanup = off);
+ALTER TABLE vm_all SET (vacuum_index_cleanup = off);
+SET lsm.debug_vm_lbs = 3;
+VACUUM vm_w;
+RESET lsm.debug_vm_lbs;
+VACUUM vm_all;
+SELECT w.visible = a.visible AS same, w.visible > 100 AS many FROM vm_bits('vm_w') w, vm_bits('vm_all') a;
+SELECT vm_fetches('SELECT count(id) FROM vm_w') = vm_fetches('SELECT count(id) FROM vm_all') AS same;
+SELECT id FROM vm_w WHERE id < 4 OR id BETWEEN 499 AND 502 OR id > 1998 ORDER BY id;
+SELECT c AS problem FROM lsm_check('vm_w') c;
+ALTER TABLE vm_w RESET (vacuum_index_cleanup);
+SET lsm.debug_vm_lbs = 1;
+VACUUM vm_w;
+RESET lsm.debug_vm_lbs;
+SELECT vm_fetches('SELECT count(id) FROM vm_w');
+SELECT c AS problem FROM lsm_check('vm_w') c;
+DROP TABLE vm_w, vm_all;
+
 -- ANALYZE counts the bits, too
 VACUUM vm_t;
 ANALYZE vm_t;

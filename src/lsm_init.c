@@ -261,6 +261,11 @@ lsm_init_settings(void)
 							"A negative one counts from the end.",
 							&lsm_debug_first_lb, 0, PG_INT32_MIN, PG_INT32_MAX,
 							PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.debug_vm_lbs",
+							"Sets the number of LBs whose bits of the visibility map VACUUM sets together (for tests).",
+							NULL,
+							&lsm_debug_vm_lbs, LSM_VM_WINDOW, 1, LSM_VM_WINDOW,
+							PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.debug_reader_memory",
 							"Sets the memory of a session for opened segments (for tests).",
 							NULL,

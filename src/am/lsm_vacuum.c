@@ -19,7 +19,9 @@
  * system (lsm_truncate.c).
  *
  * VACUUM has PROC_IN_VACUUM set: it is given no xid and its snapshot protects
- * nothing.  All it does are edits, which need neither.
+ * nothing.  All it does are edits, which need neither.  It names no version, so it has no
+ * floor (I7), which would keep the versions of all tables of the database from being settled
+ * for as long as it runs.
  *
  *-------------------------------------------------------------------------
  */
@@ -45,6 +47,7 @@
 #include "lsm_lbs.h"
 #include "lsm_options.h"
 #include "lsm_pick.h"
+#include "lsm_stop.h"
 #include "lsm_store.h"
 #include "lsm_try.h"
 #include "lsm_wal.h"
@@ -125,6 +128,7 @@ lsm_dead_note_lists(Relation rel, LsmTable *table, LsmDeadRoots *dead)
 		if (lsm_entry_is_dead_list(&view->entries[i]))
 			dead->lists[dead->nlists++] = view->entries[i].uid;
 	qsort(dead->lists, dead->nlists, sizeof(uint64), lsm_dead_cmp);
+	pg_atomic_write_u64(&table->shared->vacuum_lists, view->meta.next_segment_id);
 }
 
 static bool
@@ -202,16 +206,31 @@ lsm_dead_log_conflict(Relation rel)
 	(void) XLogInsert(LSM_RMGR_ID, XLOG_LSM_CONFLICT);
 }
 
-/* Drop the lists whose roots no index holds any more. */
+/*
+ * Drop the lists whose roots no index holds any more.  Race: a flush that had begun before they
+ * were noted may have merged them with others (lsm_merge_dead_lists()): then the next VACUUM
+ * looks for their roots once more.
+ */
 static void
 lsm_dead_forget(Relation rel, LsmTable *table, LsmDeadRoots *dead)
 {
 	LsmEdit    *edit = lsm_edit_begin(rel, table, LSM_OP_VACUUM);
+	bool		any = false;
 	ListCell   *lc;
 
 	foreach(lc, dead->uids)
-		lsm_edit_remove_segment(edit, *(uint64 *) lfirst(lc));
-	lsm_edit_commit(edit);
+	{
+		uint64		uid = *(uint64 *) lfirst(lc);
+
+		if (lsm_edit_change(edit, uid) == NULL)
+			continue;
+		lsm_edit_remove_segment(edit, uid);
+		any = true;
+	}
+	if (any)
+		lsm_edit_commit(edit);
+	else
+		lsm_edit_abandon(edit);
 }
 
 /* The xid that no unresolved record precedes. */
@@ -246,27 +265,25 @@ lsm_vacuum_count_memtable(Relation rel, LsmTable *table, double *aborted)
 {
 	PGAlignedBlock copy;
 	Page		page = (Page) copy.data;
-	double		rows;
+	LsmMeta		meta = lsm_view_get(rel, table)->meta;
+	double		rows = 0;
 
-restart:
-	rows = *aborted = 0;
-	for (uint32 i = 0; i < lsm_view_get(rel, table)->meta.nranges; i++)
+	*aborted = 0;
+	for (uint32 i = 0; i < meta.nranges; i++)
 	{
-		LsmView    *view = lsm_view_get(rel, table);
-		LsmRowRange range = view->meta.ranges[i];
-		uint64		counter = view->counter;
+		const LsmRowRange *range = &meta.ranges[i];
 
-		if (range.kind != LSM_RANGE_ROOT)
-			continue;
-		for (uint32 j = 0; j < range.pages.npages; j++)
+		for (uint32 j = 0; range->kind == LSM_RANGE_ROOT && j < range->pages.npages; j++)
 		{
+			LsmView    *view = lsm_view_get(rel, table);
+			LsmRowRange *now = lsm_view_range(view, range->lb);
 			BlockNumber lb;
 			OffsetNumber before;
 
-			view = lsm_view_get(rel, table);
-			if (view->counter != counter)
-				goto restart;
-			if (!lsm_rowlog_copy_page(rel, view, &range, j, copy.data, &lb, &before))
+			/* what is flushed meanwhile need not be exact: a load would have this begin anew */
+			if (now == NULL || now->pages.start != range->pages.start)
+				break;
+			if (!lsm_rowlog_copy_page(rel, view, now, j, copy.data, &lb, &before))
 				continue;
 			for (OffsetNumber at = FirstOffsetNumber; at <= PageGetMaxOffsetNumber(page); at++)
 			{
@@ -407,7 +424,6 @@ lsm_vacuum_begin(LsmVacuum *vacuum, Relation rel, VacuumParams *params,
 	vacuum->verbose = (params->options & VACOPT_VERBOSE) != 0;
 	vacuum->cleanup = params->index_cleanup != VACOPTVALUE_DISABLED;
 	vacuum->truncate = params->truncate != VACOPTVALUE_DISABLED;
-	(void) lsm_floor();
 	pgstat_progress_start_command(PROGRESS_COMMAND_VACUUM, RelationGetRelid(rel));
 	lsm_compat_cutoffs(rel, params, &vacuum->cutoffs);
 	if (params->options & VACOPT_DISABLE_PAGE_SKIPPING)
@@ -695,6 +711,7 @@ static void
 lsm_vacuum_indexes(LsmVacuum *vacuum)
 {
 	lsm_vacuum_begin_indexes(vacuum);
+	LSM_STOP("vacuum-before-lists");
 	lsm_dead_note_lists(vacuum->rel, vacuum->table, &vacuum->dead);
 	while (vacuum->cleanup)
 	{
@@ -709,8 +726,10 @@ lsm_vacuum_indexes(LsmVacuum *vacuum)
 			lsm_vacuum_pass(vacuum);
 		vacuum->removed += vacuum->dead.n;
 		pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_VACUUM_HEAP);
+		LSM_STOP("vacuum-before-forget");
 		lsm_dead_forget(vacuum->rel, vacuum->table, &vacuum->dead);
 	}
+	pg_atomic_write_u64(&vacuum->table->shared->vacuum_lists, 0);
 }
 
 /* Let the indexes clean up after themselves, and keep what they count. */

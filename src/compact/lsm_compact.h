@@ -181,6 +181,9 @@ typedef struct LsmMerge
 	LsmOutput	bottom;			/* insert or baseline segments */
 	LsmOutput	increment;
 	LsmOutput	dead;			/* dead roots */
+	LsmOutput	lists;			/* those of older lists that become one */
+	int			nmerged;		/* these lists: uids */
+	uint64	   *merged;
 	uint64		conflict_xid;	/* newest xid removed or frozen */
 	MemoryContext row_context;	/* reset for each row */
 	int			nrecords;
@@ -236,6 +239,7 @@ extern void lsm_merge_dead(LsmMerge *merge, LsmTid root);
 extern void lsm_merge_break(LsmMerge *merge);
 extern void lsm_merge_break_increment(LsmMerge *merge);
 extern uint64 lsm_merge_increment_bytes(LsmMerge *merge);
+extern void lsm_merge_dead_lists(LsmMerge *merge);
 extern void lsm_merge_finish(LsmMerge *merge);
 extern void lsm_merge_publish(LsmMerge *merge, LsmEdit *edit, LsmJobStats *stats);
 

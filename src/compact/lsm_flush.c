@@ -397,6 +397,7 @@ lsm_flush_generation(Relation rel, LsmTable *table, LsmJobStats *stats)
 			lsm_flush_page(flush, &flush->ranges[i], j);
 	}
 	lsm_flush_older_rows(flush, LSM_MAX_TID);
+	lsm_merge_dead_lists(flush->merge);
 	lsm_merge_finish(flush->merge);
 	lsm_flush_swap(flush, stats);
 	stats->rows_in += flush->rows;

@@ -37,6 +37,14 @@
 /* A segment that is ended for its dictionaries has this part of what ends it otherwise. */
 #define LSM_OUTPUT_PART_DIVISOR	4
 
+/*
+ * So many dead lists with no more roots than that are merged into one, up to about so many roots
+ * at a time.
+ */
+#define LSM_DEAD_LISTS			64
+#define LSM_DEAD_LIST_ROOTS		65536
+#define LSM_DEAD_MERGED_ROOTS	(1024 * 1024)
+
 /* Segments of large tables grow to that, and are objects of a store to that (bytes). */
 #define LSM_SEGMENT_MOST		((uint64) 1024 * 1024 * 1024)
 #define LSM_COLD_SEGMENT_MOST	((uint64) 256 * 1024 * 1024)
@@ -358,6 +366,7 @@ lsm_merge_create(Relation rel, LsmTable *table, uint16 owner, uint32 gen_lo, uin
 	lsm_output_init(&merge->increment, rel, table, owner, LSM_SEGKIND_INCREMENT, gen_lo, gen_hi,
 					Max(expected_pages / 8, 2));
 	lsm_output_init(&merge->dead, rel, table, owner, LSM_SEGKIND_DEAD, gen_lo, gen_hi, 2);
+	lsm_output_init(&merge->lists, rel, table, owner, LSM_SEGKIND_DEAD, gen_lo, gen_hi, 2);
 	merge->row_context = AllocSetContextCreate(CurrentMemoryContext, "lsm merge row",
 											   ALLOCSET_DEFAULT_SIZES);
 	merge->bottom.row_context = merge->increment.row_context = merge->row_context;
@@ -573,16 +582,79 @@ lsm_merge_settle(LsmMerge *merge, int i)
 	lsm_output_add(&merge->bottom, &head, merge->values, merge->isnull);
 }
 
-/* A root that is gone for good. */
-void
-lsm_merge_dead(LsmMerge *merge, LsmTid root)
+static void
+lsm_output_add_dead(LsmOutput *output, LsmTid root)
 {
-	LsmOutput  *output = &merge->dead;
-
 	lsm_output_open(output);
 	output->first_dead = output->first_dead == LSM_INVALID_TID ? root : Min(output->first_dead, root);
 	output->last_dead = Max(output->last_dead, root);
 	lsm_segment_writer_add_dead(output->writer, root);
+}
+
+/* A root that is gone for good. */
+void
+lsm_merge_dead(LsmMerge *merge, LsmTid root)
+{
+	lsm_output_add_dead(&merge->dead, root);
+}
+
+/* ---- dead lists ---- */
+
+/* Is it a list that may become part of another one?  Not if VACUUM is at it. */
+static bool
+lsm_dead_list_is_small(const LsmTable *table, const LsmManifestEntry *entry)
+{
+	return entry->type == LSM_ENTRY_SEGMENT && entry->kind == LSM_SEGKIND_DEAD &&
+		entry->dead <= LSM_DEAD_LIST_ROOTS &&
+		entry->segment_id >= pg_atomic_read_u64(&table->shared->vacuum_lists);
+}
+
+/*
+ * A job that drops rows leaves a list of their roots until VACUUM has cleaned the indexes, which
+ * may be told not to, or come after days; and a queue is flushed each second.  So that lists do
+ * not fill the manifest, many small ones become one.  For flushes, before lsm_merge_finish().
+ */
+void
+lsm_merge_dead_lists(LsmMerge *merge)
+{
+	LsmView    *view = lsm_view_get(merge->rel, merge->table);
+	LsmTid	   *roots = NULL;
+	uint64		nroots = 0;
+	int			n = 0;
+
+	for (int i = 0; i < view->nentries; i++)
+		if (lsm_dead_list_is_small(merge->table, &view->entries[i]))
+			n++;
+	if (n < LSM_DEAD_LISTS)
+		return;
+	merge->merged = palloc(n * sizeof(uint64));
+	n = 0;
+	for (int i = 0; i < view->nentries && nroots < LSM_DEAD_MERGED_ROOTS; i++)
+	{
+		LsmSegmentReader *reader;
+		LsmTid	   *its;
+		uint64		nits;
+
+		if (!lsm_dead_list_is_small(merge->table, &view->entries[i]))
+			continue;
+		lsm_job_check();
+		reader = lsm_reader_get(merge->rel, merge->table, &view->entries[i]);
+		if (reader == NULL)
+			return;				/* the view is old: the next flush may find it newer */
+		its = lsm_segment_read_dead(reader, &nits);
+		roots = roots == NULL ? palloc((nits + 1) * sizeof(LsmTid)) :
+			repalloc_huge(roots, (nroots + nits + 1) * sizeof(LsmTid));
+		if (nits > 0)
+			memcpy(roots + nroots, its, nits * sizeof(LsmTid));
+		nroots += nits;
+		if (its != NULL)
+			pfree(its);
+		merge->merged[n++] = view->entries[i].uid;
+	}
+	for (uint64 i = 0; i < nroots; i++)
+		lsm_output_add_dead(&merge->lists, roots[i]);
+	merge->nmerged = n;
+	pfree(roots);
 }
 
 /*
@@ -724,6 +796,7 @@ lsm_merge_finish(LsmMerge *merge)
 	lsm_output_close(&merge->bottom);
 	lsm_output_close(&merge->increment);
 	lsm_output_close(&merge->dead);
+	lsm_output_close(&merge->lists);
 }
 
 static void
@@ -747,6 +820,21 @@ lsm_output_publish(LsmOutput *output, LsmEdit *edit, LsmJobStats *stats)
 	}
 }
 
+/*
+ * The list that has been made of others takes their place.  Not if one of them has gone: the LBs
+ * of its roots may be used again.  Then the pages are left to whoever next has the job's lock.
+ */
+static void
+lsm_merge_publish_lists(LsmMerge *merge, LsmEdit *edit, LsmJobStats *stats)
+{
+	for (int i = 0; i < merge->nmerged; i++)
+		if (lsm_edit_change(edit, merge->merged[i]) == NULL)
+			return;
+	for (int i = 0; i < merge->nmerged; i++)
+		lsm_edit_remove_segment(edit, merge->merged[i]);
+	lsm_output_publish(&merge->lists, edit, stats);
+}
+
 /* Add the new segments to an edit. */
 void
 lsm_merge_publish(LsmMerge *merge, LsmEdit *edit, LsmJobStats *stats)
@@ -754,5 +842,6 @@ lsm_merge_publish(LsmMerge *merge, LsmEdit *edit, LsmJobStats *stats)
 	lsm_output_publish(&merge->bottom, edit, stats);
 	lsm_output_publish(&merge->increment, edit, stats);
 	lsm_output_publish(&merge->dead, edit, stats);
+	lsm_merge_publish_lists(merge, edit, stats);
 	edit->conflict_xid = Max(edit->conflict_xid, merge->conflict_xid);
 }

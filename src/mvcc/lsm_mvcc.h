@@ -225,6 +225,10 @@ typedef struct LsmJudgement
 } LsmJudgement;
 
 /* lsm_vm.c */
+#define LSM_VM_WINDOW	(128 * 1024 * 1024)
+
+extern int	lsm_debug_vm_lbs;	/* LBs that VACUUM looks at together */
+
 extern void lsm_vm_update(Relation rel, LsmTable *table);
 
 extern void lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,

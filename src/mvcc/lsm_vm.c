@@ -41,6 +41,9 @@
 /* LBs that are looked at under one hold of gen_lock. */
 #define LSM_VM_BATCH			1024
 
+/* Of so many LBs at a time VACUUM knows where rows end: by a bit for each, 16 MB. */
+int			lsm_debug_vm_lbs = LSM_VM_WINDOW;
+
 /* A run of LBs, both ends included. */
 typedef struct LsmVmRun
 {
@@ -52,61 +55,59 @@ typedef struct LsmVmUpdate
 {
 	Relation	rel;
 	LsmTable   *table;
-	uint64		counter;		/* of the view that the rest is about */
+	LsmVmRun	window;			/* the LBs that the rest is about */
+	uint64		counter;		/* and the view */
 	int			nruns;			/* LBs in segments visible to all */
 	LsmVmRun   *runs;
 	int			nuids;			/* increments and dead lists that were read */
 	uint64	   *uids;
-	Size		nbarred;		/* LBs that may not be set, sorted */
-	Size		maxbarred;
-	BlockNumber *barred;
+	uint64	   *barred;			/* bits of LBs that may not be set */
 } LsmVmUpdate;
 
 /* ---- where bits may be set ---- */
 
-static int
-lsm_lb_cmp(const void *a, const void *b)
+static inline bool
+lsm_vm_meets(const LsmVmUpdate *update, LsmTid first, LsmTid last)
 {
-	BlockNumber x = *(const BlockNumber *) a;
-	BlockNumber y = *(const BlockNumber *) b;
-
-	return x < y ? -1 : x > y;
+	return LSM_TID_LB(first) <= update->window.hi && LSM_TID_LB(last) >= update->window.lo;
 }
 
 static void
 lsm_vm_bar(LsmVmUpdate *update, LsmTid root)
 {
-	BlockNumber lb = LSM_TID_LB(root);
+	BlockNumber bit = LSM_TID_LB(root) - update->window.lo;
 
-	if (update->nbarred > 0 && update->barred[update->nbarred - 1] == lb)
-		return;
-	if (update->nbarred >= update->maxbarred)
-	{
-		update->maxbarred *= 2;
-		update->barred = repalloc_huge(update->barred, update->maxbarred * sizeof(BlockNumber));
-	}
-	update->barred[update->nbarred++] = lb;
+	if (lsm_vm_meets(update, root, root))
+		update->barred[bit / 64] |= UINT64CONST(1) << (bit % 64);
 }
 
 static bool
-lsm_vm_is_barred(LsmVmUpdate *update, BlockNumber lb)
+lsm_vm_is_barred(const LsmVmUpdate *update, BlockNumber lb)
 {
-	return bsearch(&lb, update->barred, update->nbarred, sizeof(BlockNumber), lsm_lb_cmp) != NULL;
+	BlockNumber bit = lb - update->window.lo;
+
+	return (update->barred[bit / 64] & (UINT64CONST(1) << (bit % 64))) != 0;
 }
 
 /* Bar the roots that end in an increment; false if the view is not the newest. */
 static bool
 lsm_vm_read_increment(LsmVmUpdate *update, const LsmManifestEntry *entry)
 {
+	LsmSegmentReader *reader = lsm_reader_get(update->rel, update->table, entry);
 	LsmSegmentFeed ahead = {0};
+	uint32		first;
 
-	for (uint32 blockno = 0; blockno < entry->blocks; blockno++)
+	if (reader == NULL)
+		return false;
+	first = lsm_segment_find_block(reader, LSM_TID(update->window.lo, 0));
+	for (uint32 blockno = first; blockno < entry->blocks; blockno++)
 	{
 		LsmCachedBlock *cached = lsm_block_pin_ahead(update->rel, update->table, entry, blockno,
 													 lsm_segment_feed(&ahead,
 																	  LSM_READER_COMPACTION,
 																	  entry, blockno,
 																	  entry->blocks));
+		bool		beyond;
 
 		if (cached == NULL)
 			return false;
@@ -121,7 +122,11 @@ lsm_vm_read_increment(LsmVmUpdate *update, const LsmManifestEntry *entry)
 			if (kind == LSM_REC_DELETE || kind == LSM_REC_MOVED)
 				lsm_vm_bar(update, head.root);
 		}
+		beyond = LSM_TID_LB(lsm_block_root(cached->block, lsm_block_rows(cached->block) - 1)) >
+			update->window.hi;
 		lsm_block_unpin_now(cached);
+		if (beyond)
+			break;
 	}
 	lsm_ahead_end(&ahead.feed);
 	return true;
@@ -157,7 +162,8 @@ lsm_vm_read_ended(LsmVmUpdate *update, LsmView *view)
 		bool		good;
 
 		if (entry->type != LSM_ENTRY_SEGMENT ||
-			(entry->kind != LSM_SEGKIND_INCREMENT && entry->kind != LSM_SEGKIND_DEAD))
+			(entry->kind != LSM_SEGKIND_INCREMENT && entry->kind != LSM_SEGKIND_DEAD) ||
+			!lsm_vm_meets(update, entry->first_tid, entry->last_tid))
 			continue;
 		for (int j = 0; j < update->nuids && !known; j++)
 			known = update->uids[j] == uid;
@@ -190,15 +196,19 @@ static void
 lsm_vm_find_runs(LsmVmUpdate *update, LsmView *view)
 {
 	update->nruns = 0;
+	if (update->runs != NULL)
+		pfree(update->runs);
 	update->runs = palloc(Max(view->nbase, 1) * sizeof(LsmVmRun));
 	for (int i = 0; i < view->nbase; i++)
 	{
 		LsmManifestEntry *entry = view->base[i];
 
+		if (!lsm_vm_meets(update, entry->first_tid, entry->last_tid))
+			continue;
 		if (entry->flags & LSM_SEGFLAG_ALL_VISIBLE)
 		{
-			update->runs[update->nruns].lo = LSM_TID_LB(entry->first_tid);
-			update->runs[update->nruns].hi = LSM_TID_LB(entry->last_tid);
+			update->runs[update->nruns].lo = Max(LSM_TID_LB(entry->first_tid), update->window.lo);
+			update->runs[update->nruns].hi = Min(LSM_TID_LB(entry->last_tid), update->window.hi);
 			update->nruns++;
 		}
 		else
@@ -226,7 +236,36 @@ lsm_vm_look(LsmVmUpdate *update)
 		lsm_vm_find_runs(update, view);
 		break;
 	}
-	qsort(update->barred, update->nbarred, sizeof(BlockNumber), lsm_lb_cmp);
+}
+
+/* Begin with the window whose first LB is the first from one on that may get a bit; false: none. */
+static bool
+lsm_vm_begin_window(LsmVmUpdate *update, uint64 from)
+{
+	LsmView    *view = lsm_view_get(update->rel, update->table);
+	LsmTid		first = LSM_INVALID_TID;
+	uint64		last = 0;
+
+	for (int i = 0; i < view->nbase; i++)
+	{
+		const LsmManifestEntry *entry = view->base[i];
+
+		if (!(entry->flags & LSM_SEGFLAG_ALL_VISIBLE) || LSM_TID_LB(entry->last_tid) < from)
+			continue;
+		if (first == LSM_INVALID_TID)
+			first = entry->first_tid;
+		last = LSM_TID_LB(entry->last_tid);
+	}
+	if (first == LSM_INVALID_TID)
+		return false;
+	update->window.lo = (BlockNumber) Max(LSM_TID_LB(first), from);
+	update->window.hi = (BlockNumber) Min(last, (uint64) update->window.lo + lsm_debug_vm_lbs - 1);
+	update->nuids = 0;
+	if (update->barred != NULL)
+		pfree(update->barred);
+	update->barred = palloc0(((Size) (update->window.hi - update->window.lo) / 64 + 1) *
+							 sizeof(uint64));
+	return true;
 }
 
 /* ---- setting them ---- */
@@ -326,25 +365,19 @@ lsm_vm_set_batch(LsmVmUpdate *update, Buffer buffer, BlockNumber lo, BlockNumber
 	return true;
 }
 
-/*
- * VACUUM's part: set the bits that may be set.  No lock is held before or after
- * but the table's; gen_lock is held for a batch at a time.  Gives up what is left
- * if flushes come faster than what they write can be read.
- */
-void
-lsm_vm_update(Relation rel, LsmTable *table)
+/* Set those of a window.  False: flushes come faster than what they write can be read. */
+static bool
+lsm_vm_update_window(LsmVmUpdate *update, Buffer *buffer)
 {
-	LsmVmUpdate update = {.rel = rel,.table = table,.maxbarred = 256};
-	Buffer		buffer = InvalidBuffer;
+	Relation	rel = update->rel;
+	LsmTable   *table = update->table;
 	int			attempts = 0;
 	uint64		next = 0;		/* LBs before it are done */
 
-	update.barred = palloc(update.maxbarred * sizeof(BlockNumber));
-	update.uids = palloc(sizeof(uint64));
-	lsm_vm_look(&update);
-	for (int i = 0; i < update.nruns;)
+	lsm_vm_look(update);
+	for (int i = 0; i < update->nruns;)
 	{
-		LsmVmRun   *run = &update.runs[i];
+		LsmVmRun   *run = &update->runs[i];
 		BlockNumber lo = (BlockNumber) Max(next, run->lo);
 		BlockNumber hi;
 		bool		ready;
@@ -356,9 +389,9 @@ lsm_vm_update(Relation rel, LsmTable *table)
 			i++;
 			continue;
 		}
-		visibilitymap_pin(rel, lo, &buffer);
+		visibilitymap_pin(rel, lo, buffer);
 		hi = Min(run->hi, lsm_vm_page_end(lo) - 1);
-		lo = lsm_vm_next_unset(BufferGetPage(buffer), lo, hi);
+		lo = lsm_vm_next_unset(BufferGetPage(*buffer), lo, hi);
 		if (lo > hi)
 		{
 			next = (uint64) hi + 1;
@@ -369,7 +402,7 @@ lsm_vm_update(Relation rel, LsmTable *table)
 		LWLockAcquire(&table->shared->gen_lock, LW_EXCLUSIVE);
 		ready = lsm_rowlog_ready(table->shared);
 		if (ready)
-			done = lsm_vm_set_batch(&update, buffer, lo, hi);
+			done = lsm_vm_set_batch(update, *buffer, lo, hi);
 		LWLockRelease(&table->shared->gen_lock);
 		if (done)
 		{
@@ -377,12 +410,34 @@ lsm_vm_update(Relation rel, LsmTable *table)
 			continue;
 		}
 		if (++attempts > 100)
-			break;
+			return false;
 		if (!ready)
 			lsm_rowlog_build_index(rel, table);
-		lsm_vm_look(&update);
+		lsm_vm_look(update);
 		i = 0;
 	}
+	return true;
+}
+
+/*
+ * VACUUM's part: set the bits that may be set, window by window, so that its memory does not
+ * grow with the table.  No lock is held before or after but the table's; gen_lock is held for a
+ * batch at a time.
+ */
+void
+lsm_vm_update(Relation rel, LsmTable *table)
+{
+	LsmVmUpdate update = {.rel = rel,.table = table,.uids = palloc(sizeof(uint64))};
+	Buffer		buffer = InvalidBuffer;
+	uint64		next = 0;
+
+	while (lsm_vm_begin_window(&update, next) && lsm_vm_update_window(&update, &buffer))
+		next = (uint64) update.window.hi + 1;
 	if (BufferIsValid(buffer))
 		ReleaseBuffer(buffer);
+	pfree(update.uids);
+	if (update.runs != NULL)
+		pfree(update.runs);
+	if (update.barred != NULL)
+		pfree(update.barred);
 }
