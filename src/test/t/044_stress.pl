@@ -26,6 +26,7 @@ max_parallel_workers = 4
 max_worker_processes = 8
 lsm.segment_size = '1MB'
 lsm.multiblock_read_size = '64kB'
+lsm.debug_vm_lbs = 5
 });
 $node->safe_psql(
 	'postgres', q{
