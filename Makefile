@@ -26,6 +26,9 @@ LSM_SOURCES = $(sort $(wildcard src/*.c src/*/*.c))
 ifneq ($(WITH_LIBS3),1)
 LSM_SOURCES := $(filter-out src/store/lsm_store_libs3.c,$(LSM_SOURCES))
 endif
+ifeq ($(LSM_SOURCES),)
+$(error lsm is built where its sources are: use make -C, not make -f or VPATH)
+endif
 LSM_HEADERS = $(sort $(wildcard src/*.h src/*/*.h))
 LSM_FOLDERS = $(sort $(patsubst %/,%,$(dir $(LSM_SOURCES) $(LSM_HEADERS))))
 OBJS = $(LSM_SOURCES:.c=.o)

@@ -75,7 +75,9 @@ lsm_funcs_open(Oid relid, LOCKMODE lockmode, bool maintain)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a table of access method \"lsm\"",
-						RelationGetRelationName(rel))));
+						RelationGetRelationName(rel)),
+				 relkind != RELKIND_PARTITIONED_TABLE ? 0 :
+				 errhint("It is partitioned: call the function for its leaf partitions.")));
 	if (RELATION_IS_OTHER_TEMP(rel))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -386,7 +386,7 @@ lsm_option_check_v2(List *defs)
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("signatures of version 2 are not supported by this build"),
-			 errhint("Build lsm with \"make WITH_LIBS3=1\", or use signature v4.")));
+			 errhint("Build and install lsm with \"make WITH_LIBS3=1\", or use signature v4.")));
 }
 #endif
 

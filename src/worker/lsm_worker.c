@@ -683,6 +683,7 @@ lsm_worker_init_settings(void)
 	for (size_t i = 0; i < lengthof(off); i++)
 		SetConfigOption(off[i], "0", PGC_SUSET, PGC_S_OVERRIDE);
 	SetConfigOption("search_path", "", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("role", "none", PGC_SUSET, PGC_S_OVERRIDE);
 	SetConfigOption("zero_damaged_pages", "false", PGC_SUSET, PGC_S_OVERRIDE);
 	SetConfigOption("default_transaction_isolation", "read committed", PGC_SUSET,
 					PGC_S_OVERRIDE);

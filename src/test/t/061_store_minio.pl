@@ -52,7 +52,7 @@ if (!$built)
 {
 	like(
 		$refusal,
-		qr/^0A000: signatures of version 2 are not supported by this build HINT:  Build lsm with "make WITH_LIBS3=1", or use signature v4\./,
+		qr/^0A000: signatures of version 2 are not supported by this build HINT:  Build and install lsm with "make WITH_LIBS3=1", or use signature v4\./,
 		'without libs3, signature v2 is refused');
 }
 else

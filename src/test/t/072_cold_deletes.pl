@@ -541,6 +541,20 @@ foreach my $sql ('CLUSTER s.d USING d_pkey', 'ALTER TABLE s.d ALTER v TYPE bigin
 }
 $node->check_ok('postgres', 'after DDL');
 
+# ---- a database whose sessions begin with another role: workers do not ----
+
+{
+	local $ENV{PGOPTIONS} = '-c role=none';
+
+	psql($_) foreach ('CREATE ROLE app', 'ALTER DATABASE postgres SET role = app');
+	@old = keys_of($node, 's.d');
+	psql('UPDATE s.d SET v = v');
+	compact($node, 's.d');
+	swept($node);
+	is(there(@old), 0, 'they delete what nothing needs');
+	psql($_) foreach ('ALTER DATABASE postgres RESET role', 'DROP ROLE app');
+}
+
 # ---- the extension ----
 
 @old = keys_of($node, 't', 's.d');
