@@ -272,7 +272,8 @@ PROVE_TESTS = \
 	src/test/t/077_wraparound.pl \
 	src/test/t/078_launcher.pl \
 	src/test/t/079_createsubscriber.pl \
-	src/test/t/080_ddl_stress.pl
+	src/test/t/080_ddl_stress.pl \
+	src/test/t/081_store_sockets.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm

@@ -737,16 +737,19 @@ lsm_ahead_take_cold(LsmAhead *ahead, LsmAheadRun *run, const LsmAheadPlace *plac
 {
 	LsmAheadRun *last = ahead->items[ahead->nitems - 1].run;
 	uint64		at = place->offset - (uint64) run->page * LSM_PAGE_PAYLOAD;
+
+	/* with the last block to the end of the answer, or the connection would have to be closed */
+	uint64		until = run->nitems > 1 ? at + place->len : run->read.len;
 	bool		good;
 
 	if (run->reads != NULL)
 	{
-		if (!run->waited && lsm_store_reads_pending(run->reads, &run->read, at + place->len))
+		if (!run->waited && lsm_store_reads_pending(run->reads, &run->read, until))
 		{
 			lsm_iostat_add(ahead->kind, LSM_METHOD_STORE, LSM_IO_WAITS, 1);
 			run->waited = true;
 		}
-		if (lsm_store_reads_wait(run->reads, &run->read, at + place->len))
+		if (lsm_store_reads_wait(run->reads, &run->read, until))
 			lsm_ahead_end_read(run);
 	}
 	good = !run->read.missing;

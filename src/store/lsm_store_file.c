@@ -98,6 +98,7 @@ lsm_file_raise(LsmStore *store, const char *action, const char *path)
 			 saved == ENOSPC ? errhint("Make room in the directory of the store.") : 0));
 }
 
+/* (Who opens a store counts the error.) */
 static void
 lsm_file_check(LsmStore *store, Oid userid)
 {
@@ -112,7 +113,9 @@ lsm_file_check(LsmStore *store, Oid userid)
 				 errmsg("permission denied to use store \"%s\"", store->name),
 				 errdetail("Stores of type file are for members of \"pg_read_server_files\" and \"pg_write_server_files\".")));
 	if (realpath(directory, real) == NULL)
-		lsm_file_raise(store, "find", directory);
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not find file \"%s\" of store \"%s\": %m", directory, store->name)));
 	if (realpath(DataDir, data) != NULL && path_is_prefix_of_path(data, real))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

@@ -45,6 +45,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/pg_prng.h"
@@ -135,6 +136,82 @@ lsm_http_start_curl(void)
 
 /* ---- what curl calls; no errors may be raised here ---- */
 
+/*
+ * The sockets that count as files of the server.  libcurl from 7.88.0 to 8.1.2 closes one that
+ * has not been connected yet without telling us: so each is known by its inode as well, and
+ * who wants one looks whether the others still are what they were.
+ */
+typedef struct LsmHttpSocket
+{
+	int			fd;
+	dev_t		device;
+	ino_t		inode;
+} LsmHttpSocket;
+
+static LsmHttpSocket *lsm_http_sockets;
+static int	lsm_http_nsockets;
+static int	lsm_http_maxsockets;
+
+static void
+lsm_http_forget_socket(int i)
+{
+	lsm_http_sockets[i] = lsm_http_sockets[--lsm_http_nsockets];
+	ReleaseExternalFD();
+}
+
+/* Those that have been closed do not count any more. */
+static void
+lsm_http_settle_sockets(void)
+{
+	for (int i = lsm_http_nsockets - 1; i >= 0; i--)
+	{
+		LsmHttpSocket *known = &lsm_http_sockets[i];
+		struct stat st;
+
+		if (fstat(known->fd, &st) != 0 || st.st_dev != known->device || st.st_ino != known->inode)
+			lsm_http_forget_socket(i);
+	}
+}
+
+/* Have one that counts; -1 and errno: there is none. */
+static int
+lsm_http_make_socket(const struct curl_sockaddr *address)
+{
+	LsmHttpSocket *known;
+	struct stat st;
+	int			fd;
+	int			error;
+
+	lsm_http_settle_sockets();
+	if (lsm_http_nsockets >= lsm_http_maxsockets)
+	{
+		int			most = Max(2 * lsm_http_maxsockets, 64);
+		LsmHttpSocket *sockets = realloc(lsm_http_sockets, most * sizeof(LsmHttpSocket));
+
+		if (sockets == NULL)
+			return -1;
+		lsm_http_sockets = sockets;
+		lsm_http_maxsockets = most;
+	}
+	if (!AcquireExternalFD())
+		return -1;
+	fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+	if (fd >= 0 && fstat(fd, &st) == 0)
+	{
+		known = &lsm_http_sockets[lsm_http_nsockets++];
+		known->fd = fd;
+		known->device = st.st_dev;
+		known->inode = st.st_ino;
+		return fd;
+	}
+	error = errno;
+	if (fd >= 0)
+		close(fd);
+	ReleaseExternalFD();
+	errno = error;
+	return -1;
+}
+
 static curl_socket_t
 lsm_http_open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
@@ -151,25 +228,24 @@ lsm_http_open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *addr
 			strlcpy(request->refused, "unknown", sizeof(request->refused));
 		return CURL_SOCKET_BAD;
 	}
-	if (!AcquireExternalFD())
-	{
-		request->socket_errno = errno;
-		return CURL_SOCKET_BAD;
-	}
-	fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-	if (fd < 0)
-	{
-		request->socket_errno = errno;
-		ReleaseExternalFD();
-		return CURL_SOCKET_BAD;
-	}
-	return fd;
+	fd = lsm_http_make_socket(address);
+	if (fd >= 0)
+		return fd;
+	request->socket_errno = errno;
+	return CURL_SOCKET_BAD;
 }
 
 static int
 lsm_http_close_socket(void *arg, curl_socket_t fd)
 {
-	ReleaseExternalFD();
+	for (int i = 0; i < lsm_http_nsockets; i++)
+	{
+		if (lsm_http_sockets[i].fd == fd)
+		{
+			lsm_http_forget_socket(i);
+			break;
+		}
+	}
 	return close(fd);
 }
 
@@ -425,7 +501,11 @@ lsm_http_set_store(CURL *easy, const LsmStoreOptions *options)
 	curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
 	curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long) CURL_SSLVERSION_TLSv1_2);
 	if (options->ca_file != NULL)
+	{
+		/* these, and not the system's as well */
 		curl_easy_setopt(easy, CURLOPT_CAINFO, options->ca_file);
+		curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+	}
 
 	/* An empty one keeps curl from looking into the environment. */
 	curl_easy_setopt(easy, CURLOPT_PROXY, options->proxy != NULL ? options->proxy : "");
@@ -1089,6 +1169,8 @@ lsm_http_end(LsmHttpBatch *batch)
 
 	dlist_foreach_modify(running, &batch->running)
 		lsm_http_remove(dlist_container(LsmHttpRequest, node, running.cur));
+	if (!dlist_is_empty(&batch->running))
+		lsm_http_settle_sockets();
 	dlist_delete(&batch->node);
 	batch->store->batches--;
 	MemoryContextDelete(batch->context);

@@ -13,6 +13,7 @@
 #	$store->heads;								# the same as they came, each a hash: method, target,
 #												# and headers by name; sha256 is that of the body
 #	$store->stop;
+#	$store->run;								# again, at the same port, with the same objects
 #
 # It is a proxy, too, of a store at http://s3.example.com or anywhere, which is itself.
 # Tunnels it refuses.
@@ -92,13 +93,22 @@ sub object_path
 sub start
 {
 	my ($class, $dir) = @_;
-	my $listener = IO::Socket::INET->new(
-		LocalAddr => '127.0.0.1',
-		LocalPort => 0,
-		Listen => 50) or die "could not listen: $!";
-	my $self = bless { dir => $dir, port => $listener->sockport }, $class;
+	my $self = bless { dir => $dir, port => 0 }, $class;
 
 	mkdir $_ or die "could not make $_: $!" foreach $dir, "$dir/objects", "$dir/parts";
+	return $self->run;
+}
+
+sub run
+{
+	my ($self) = @_;
+	my $listener = IO::Socket::INET->new(
+		LocalAddr => '127.0.0.1',
+		LocalPort => $self->{port},
+		ReuseAddr => 1,
+		Listen => 50) or die "could not listen: $!";
+
+	$self->{port} = $listener->sockport;
 	$self->{pid} = fork();
 	die "could not fork: $!" unless defined $self->{pid};
 	if ($self->{pid} == 0)
