@@ -154,7 +154,6 @@ restart:
 	for (int i = 0; i < view->nentries; i++)
 	{
 		LsmManifestEntry *entry = &view->entries[i];
-		LsmSegmentReader *reader;
 		uint64		n;
 		LsmTid	   *roots;
 		uint64	   *uid;
@@ -165,10 +164,8 @@ restart:
 			continue;
 		if (dead->limit > 0 && dead->n + entry->dead > dead->limit)
 			continue;			/* a list that is newer than the limit */
-		reader = lsm_reader_get(rel, table, entry);
-		if (reader == NULL)
+		if (!lsm_reader_dead_list(rel, table, entry, &roots, &n))
 			goto restart;
-		roots = lsm_segment_read_dead(reader, &n);
 		if (dead->roots == NULL)
 			dead->roots = MemoryContextAllocHuge(CurrentMemoryContext, Max(n, 1) * sizeof(LsmTid));
 		else

@@ -51,6 +51,16 @@ extern bool lsm_reader_has_root(Relation rel, LsmTable *table, const LsmManifest
 extern LsmTid *lsm_reader_roots(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
 								uint64 *n);
 
+/*
+ * The roots of a dead list, NULL if it has none.  False: the view is not the newest.  A flush may
+ * make one of several that have no more roots than that, at any time: so they are read with
+ * gen_lock held shared.
+ */
+#define LSM_DEAD_LIST_ROOTS		65536
+
+extern bool lsm_reader_dead_list(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
+								 LsmTid **roots, uint64 *n);
+
 /* Raise that a segment is damaged, where its reader did not find it. */
 pg_noreturn extern void lsm_segment_corrupt_entry(Relation rel, const LsmManifestEntry *entry,
 												  const char *what);

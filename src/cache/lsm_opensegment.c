@@ -632,6 +632,8 @@ lsm_roots_lock(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 	}
 	if (open->roots == NULL)
 	{
+		Size		before = MemoryContextMemAllocated(open->context, false);
+
 		caller = MemoryContextSwitchTo(open->context);
 		source = palloc0(sizeof(LsmSource));
 		source->source.read = lsm_source_read;
@@ -644,6 +646,9 @@ lsm_roots_lock(Relation rel, LsmTable *table, const LsmManifestEntry *entry)
 		open->roots_source = source;
 		open->roots = lsm_segment_reader_open(&source->source);
 		MemoryContextSwitchTo(caller);
+		before = MemoryContextMemAllocated(open->context, false) - before;
+		open->memory += before;
+		lsm_readers_bytes += before;
 	}
 	open->roots_source->rel = rel;
 	open->roots_source->entry = *entry;
@@ -676,6 +681,30 @@ lsm_reader_roots(Relation rel, LsmTable *table, const LsmManifestEntry *entry, u
 	tids = lsm_segment_read_dead(roots, n);
 	LWLockRelease(&table->shared->gen_lock);
 	return tids;
+}
+
+bool
+lsm_reader_dead_list(Relation rel, LsmTable *table, const LsmManifestEntry *entry, LsmTid **roots,
+					 uint64 *n)
+{
+	LsmSegmentReader *reader = lsm_reader_get(rel, table, entry);
+	bool		lock = entry->dead <= LSM_DEAD_LIST_ROOTS;
+
+	if (reader == NULL)
+		return false;
+	if (lock)
+	{
+		LWLockAcquire(&table->shared->gen_lock, LW_SHARED);
+		if (!lsm_view_current(table))
+		{
+			LWLockRelease(&table->shared->gen_lock);
+			return false;
+		}
+	}
+	*roots = lsm_segment_read_dead(reader, n);
+	if (lock)
+		LWLockRelease(&table->shared->gen_lock);
+	return true;
 }
 
 void

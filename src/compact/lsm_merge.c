@@ -37,12 +37,8 @@
 /* A segment that is ended for its dictionaries has this part of what ends it otherwise. */
 #define LSM_OUTPUT_PART_DIVISOR	4
 
-/*
- * So many dead lists with no more roots than that are merged into one, up to about so many roots
- * at a time.
- */
+/* So many small dead lists are merged into one, up to about so many roots at a time. */
 #define LSM_DEAD_LISTS			64
-#define LSM_DEAD_LIST_ROOTS		65536
 #define LSM_DEAD_MERGED_ROOTS	(1024 * 1024)
 
 /* Segments of large tables grow to that, and are objects of a store to that (bytes). */
@@ -631,17 +627,14 @@ lsm_merge_dead_lists(LsmMerge *merge)
 	n = 0;
 	for (int i = 0; i < view->nentries && nroots < LSM_DEAD_MERGED_ROOTS; i++)
 	{
-		LsmSegmentReader *reader;
 		LsmTid	   *its;
 		uint64		nits;
 
 		if (!lsm_dead_list_is_small(merge->table, &view->entries[i]))
 			continue;
 		lsm_job_check();
-		reader = lsm_reader_get(merge->rel, merge->table, &view->entries[i]);
-		if (reader == NULL)
+		if (!lsm_reader_dead_list(merge->rel, merge->table, &view->entries[i], &its, &nits))
 			return;				/* the view is old: the next flush may find it newer */
-		its = lsm_segment_read_dead(reader, &nits);
 		roots = roots == NULL ? palloc((nits + 1) * sizeof(LsmTid)) :
 			repalloc_huge(roots, (nroots + nits + 1) * sizeof(LsmTid));
 		if (nits > 0)

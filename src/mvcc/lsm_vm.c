@@ -136,13 +136,11 @@ lsm_vm_read_increment(LsmVmUpdate *update, const LsmManifestEntry *entry)
 static bool
 lsm_vm_read_dead(LsmVmUpdate *update, const LsmManifestEntry *entry)
 {
-	LsmSegmentReader *reader = lsm_reader_get(update->rel, update->table, entry);
 	uint64		n;
 	LsmTid	   *roots;
 
-	if (reader == NULL)
+	if (!lsm_reader_dead_list(update->rel, update->table, entry, &roots, &n))
 		return false;
-	roots = lsm_segment_read_dead(reader, &n);
 	for (uint64 i = 0; i < n; i++)
 		lsm_vm_bar(update, roots[i]);
 	if (roots != NULL)

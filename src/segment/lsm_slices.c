@@ -79,7 +79,11 @@ lsm_segment_part_bytes(uint64 uid, uint64 total_bytes, const void *tail, Size ta
 		begin = Min(begin, section.offset);
 		found++;
 	}
-	return found == 2 ? total_bytes - begin : 0;
+
+	/* it has what says so, too */
+	if (found != 2 || total_bytes - begin < sizeof(trailer) + trailer.sections * sizeof(LsmSectionEntry))
+		return 0;
+	return total_bytes - begin;
 }
 
 /* Have slices, and room for what they will bring. */
