@@ -724,6 +724,57 @@ lsm_minor_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStat
 
 /* ---- outcomes and flags ---- */
 
+/* Do entries have outcomes, or a flag, that may change?  Those are copied. */
+static int
+lsm_resolve_candidates(LsmView *view, LsmManifestEntry *entries)
+{
+	int			n = 0;
+
+	for (int i = 0; i < view->nentries; i++)
+		if (view->entries[i].type == LSM_ENTRY_SEGMENT &&
+			view->entries[i].kind != LSM_SEGKIND_DEAD &&
+			!(view->entries[i].flags & LSM_SEGFLAG_ALL_VISIBLE))
+			entries[n++] = view->entries[i];
+	return n;
+}
+
+/* Does the entry itself tell what has become of each of its transactions? */
+static bool
+lsm_resolve_is_known(const LsmManifestEntry *entry)
+{
+	if (entry->nunresolved > LSM_MAX_OUTCOMES)
+		return false;
+	for (uint32 i = 0; i < entry->nunresolved; i++)
+		if (lsm_entry_outcome(entry, i) == LSM_OUTCOME_UNKNOWN)
+			return false;
+	return true;
+}
+
+/*
+ * The unresolved xids of a segment; false: it has gone.  Edits of others, as each range of a load
+ * is one, may keep it from being opened for once: not from being looked at, or with many segments
+ * that are to be opened nobody would ever come to the last one.
+ */
+static bool
+lsm_resolve_xids(Relation rel, LsmTable *table, uint64 uid, uint64 **xids, uint32 *n)
+{
+	for (;;)
+	{
+		LsmView    *view = lsm_view_get(rel, table);
+		const LsmManifestEntry *entry = lsm_view_find_segment(view, uid);
+		LsmSegmentReader *reader;
+
+		lsm_job_check();
+		if (entry == NULL)
+			return false;
+		reader = lsm_reader_get(rel, table, entry);
+		if (reader == NULL)
+			continue;
+		*xids = lsm_segment_unresolved(reader, n);
+		return true;
+	}
+}
+
 /*
  * Give every segment's entry the outcomes of transactions that have ended by
  * now, and the flag of a segment whose rows everybody sees: it becomes baseline
@@ -735,39 +786,31 @@ lsm_resolve_segments(Relation rel)
 	LsmTable   *table = lsm_table_open(rel);
 	LsmHorizons horizons;
 	LsmView    *view;
+	LsmManifestEntry *candidates;
+	int			ncandidates;
 	LsmManifestEntry *changed;
 	int			nchanged = 0;
 	LsmEdit    *edit;
 	uint64		conflict = 0;
 
 	lsm_horizons(rel, &horizons);
-restart:
 	view = lsm_view_get(rel, table);
-	changed = palloc(Max(view->nentries, 1) * sizeof(LsmManifestEntry));
-	nchanged = 0;
-	for (int i = 0; i < view->nentries; i++)
+	candidates = MemoryContextAllocHuge(CurrentMemoryContext,
+										Max(view->nentries, 1) * sizeof(LsmManifestEntry));
+	ncandidates = lsm_resolve_candidates(view, candidates);
+	changed = candidates;		/* those that have been looked at are not needed any more */
+	for (int i = 0; i < ncandidates; i++)
 	{
-		LsmManifestEntry entry = view->entries[i];
+		LsmManifestEntry entry = candidates[i];
 		uint64	   *xids = NULL;
-		uint32		n = 0;
+		uint32		n = entry.nunresolved;
 		bool		dirty = false;
 		bool		aborted = false;
 		bool		unknown = false;
 
-		if (entry.type != LSM_ENTRY_SEGMENT || entry.kind == LSM_SEGKIND_DEAD ||
-			(entry.flags & LSM_SEGFLAG_ALL_VISIBLE))
+		if (!lsm_resolve_is_known(&entry) &&
+			!lsm_resolve_xids(rel, table, entry.uid, &xids, &n))
 			continue;
-		if (entry.nunresolved > 0)
-		{
-			LsmSegmentReader *reader = lsm_reader_get(rel, table, view->entries + i);
-
-			if (reader == NULL)
-			{
-				pfree(changed);
-				goto restart;
-			}
-			xids = lsm_segment_unresolved(reader, &n);
-		}
 		entry.min_unresolved = 0;
 		for (uint32 j = 0; j < n; j++)
 		{
@@ -806,7 +849,7 @@ restart:
 		}
 		if (xids != NULL)
 			pfree(xids);
-		if (entry.min_unresolved != view->entries[i].min_unresolved)
+		if (entry.min_unresolved != candidates[i].min_unresolved)
 			dirty = true;
 
 		/* under the flag nobody asks for outcomes, so that some may have no place */
@@ -832,7 +875,7 @@ restart:
 	}
 	if (nchanged == 0)
 	{
-		pfree(changed);
+		pfree(candidates);
 		return;
 	}
 
@@ -858,7 +901,7 @@ restart:
 				lsm_entry_set_outcome(entry, j, lsm_entry_outcome(&changed[i], j));
 	}
 	lsm_edit_commit(edit);
-	pfree(changed);
+	pfree(candidates);
 }
 
 /* ---- entry points ---- */

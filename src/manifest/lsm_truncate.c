@@ -473,6 +473,10 @@ lsm_truncate_reset(Relation rel, LsmTable *table)
 	lsm_vm_clear(rel);
 	LSM_STOP("truncate-map");
 	edit = lsm_edit_begin(rel, table, LSM_OP_TRUNCATE);
+
+	/* until the file is cut, a crash leaves its pages to those who begin anew */
+	for (uint32 i = 0; i < edit->meta.nranges; i++)
+		lsm_load_clean_range(edit, &edit->meta.ranges[i]);
 	memset(&edit->meta, 0, sizeof(LsmMeta));
 	edit->meta.magic = LSM_MAGIC;
 	edit->meta.version = LSM_FORMAT_VERSION;
