@@ -127,6 +127,14 @@ BEGIN
 	RAISE NOTICE 'taken: %', taken;
 END $$;
 
+-- nor does what is stored otherwise now stay as it is
+CREATE TABLE lr_other (id int PRIMARY KEY, c text COMPRESSION pglz, d text COMPRESSION pglz) USING lsm;
+INSERT INTO lr_other VALUES (1, repeat('x', 40000), repeat('y', 40000)), (2, repeat('x', 40000), repeat('y', 40000));
+ALTER TABLE lr_other ALTER c SET STORAGE EXTERNAL;
+UPDATE lr_other SET c = c || '', d = d || '' WHERE id = 1;
+SELECT id, pg_column_compression(c), pg_column_compression(d), length(c), length(d) FROM lr_other ORDER BY id;
+DROP TABLE lr_other;
+
 -- plain: stored with the row, whatever its size, up to a limit
 CREATE TABLE lr_plain (id int, v text) USING lsm;
 ALTER TABLE lr_plain ALTER v SET STORAGE plain;

@@ -108,3 +108,13 @@ SELECT * FROM scan_changes_differ();
 SELECT count(*) FROM lsm_check('scan_changes');
 DROP FUNCTION scan_changes_next, scan_changes_differ;
 DROP TABLE scan_changes;
+
+-- keys that C code gives to a scan
+CREATE FUNCTION lsm_test_scan_key(regclass, attnum int, value int) RETURNS int8 LANGUAGE C STRICT AS '$libdir/lsm';
+CREATE TABLE sk (a int, b int) USING lsm;
+INSERT INTO sk SELECT i, CASE WHEN i % 7 > 0 THEN i % 7 END FROM generate_series(1, 70) i;
+SELECT count(*) AS flush FROM lsm_flush('sk');
+UPDATE sk SET b = 3 WHERE a <= 5;
+SELECT lsm_test_scan_key('sk', 2, 2), count(*) FILTER (WHERE b = 2) + 1000 * count(*) FILTER (WHERE b = 3) AS same FROM sk;
+DROP TABLE sk;
+DROP FUNCTION lsm_test_scan_key(regclass, int, int);

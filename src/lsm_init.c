@@ -88,6 +88,7 @@ lsm_xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_PRE_COMMIT:
 		case XACT_EVENT_PRE_PREPARE:
 			lsm_load_before_commit();
+			lsm_table_before_commit();
 			lsm_relpages_before_commit();
 			break;
 		case XACT_EVENT_COMMIT:
@@ -125,6 +126,7 @@ lsm_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionI
 {
 	if (event == SUBXACT_EVENT_ABORT_SUB)
 	{
+		lsm_table_subxact_abort();
 		lsm_progress_subxact_abort(subid);
 		lsm_rowlog_subxact_abort(subid);
 	}

@@ -8,8 +8,8 @@
  * segments that have ended since (by DELETE, or because an update has given them
  * another root) are in increments or the memtable, which count their ends; without
  * these a table in which half of the rows were moved would seem to have half as many
- * again, until a major compaction.  Whether the transactions that ended them have
- * committed is not asked.
+ * again, until a major compaction.  They count when the transactions that ended them have
+ * committed (lsm_table_note_end()), but for a memtable index that was made from pages.
  *
  * A queue has far more INSERTs and DELETEs in a memtable than rows.  So INSERTs are
  * counted there, too.  A memtable index that was made from pages (after a restart)
@@ -213,6 +213,21 @@ lsm_estimate_blocks(Relation rel, double *all, double *cold)
 /* What an opened block takes in a session's cache besides what is stored of it, about. */
 #define LSM_OPENED_BLOCK_BYTES	2560
 
+/*
+ * Have all transactions with records in an increment committed, as far as the manifest tells?  A
+ * large DELETE that is running, or was rolled back, must not let others plan for an empty table.
+ */
+static bool
+lsm_estimate_has_ended(const LsmManifestEntry *entry)
+{
+	if (entry->nunresolved > LSM_MAX_OUTCOMES)
+		return false;
+	for (uint32 i = 0; i < entry->nunresolved; i++)
+		if (lsm_entry_outcome(entry, i) != LSM_OUTCOME_COMMITTED)
+			return false;
+	return true;
+}
+
 /* Blocks of all segments, and the memory that they take when all are opened. */
 void
 lsm_estimate_opened(Relation rel, double *blocks, double *bytes)
@@ -255,7 +270,8 @@ lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *
 	for (int i = 0; i < view->nincrements; i++)
 	{
 		npages += lsm_estimate_bytes(view->increments[i]) / BLCKSZ;
-		rows -= view->increments[i]->dead;
+		if (lsm_estimate_has_ended(view->increments[i]))
+			rows -= view->increments[i]->dead;
 	}
 	for (uint32 i = 0; i < view->meta.nranges; i++)
 	{

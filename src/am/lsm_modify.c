@@ -317,9 +317,10 @@ lsm_change_append(LsmChange *change, LsmNewRecord *insert, LsmNewRecord *version
 		lsm_change_share_touch(index, versions[0].record);
 		/* the new root's locks first: who follows MOVED must find them */
 		if (locks_follow)
-			lsm_memindex_publish(index, new_node, insert->tid, versions[nversions - 1].tid,
-								 LSM_REC_LOCK);
-		lsm_memindex_publish(index, node, root, versions[0].tid, kind);
+			lsm_memindex_publish(index, new_node, insert->tid, versions[nversions - 1].tid);
+		lsm_memindex_publish(index, node, root, versions[0].tid);
+		if (ends)
+			lsm_table_note_end(table);
 		done = true;
 	}
 
@@ -432,9 +433,26 @@ typedef struct LsmUpdatePlan
 	LockTupleMode mode;
 } LsmUpdatePlan;
 
+/* Is a value compressed as the column does not have it compressed any more? */
+static bool
+lsm_update_recompresses(struct varlena *value, Form_pg_attribute att)
+{
+	ToastCompressionId id = VARATT_IS_EXTENDED(value) ? toast_get_compression_id(value) :
+		TOAST_INVALID_COMPRESSION_ID;
+	char		method = CompressionMethodIsValid(att->attcompression) ? att->attcompression :
+		default_toast_compression;
+
+	if (id == TOAST_INVALID_COMPRESSION_ID)
+		return false;
+	return att->attstorage == TYPSTORAGE_EXTERNAL || att->attstorage == TYPSTORAGE_PLAIN ||
+		id != (method == TOAST_LZ4_COMPRESSION ? TOAST_LZ4_COMPRESSION_ID :
+			   TOAST_PGLZ_COMPRESSION_ID);
+}
+
 /*
- * Are two values of a column the same?  Two pointers to one value are, unread;
- * what two methods have compressed is not, so that an UPDATE can change that.
+ * Are two values of a column the same?  Two pointers to one value are, unread.
+ * What two methods have compressed is not, nor what is compressed as the column does not have
+ * it any more, beside one that is not: so that an UPDATE can change that.
  */
 static bool
 lsm_update_same(Datum old, Datum new, Form_pg_attribute att)
@@ -451,6 +469,8 @@ lsm_update_same(Datum old, Datum new, Form_pg_attribute att)
 			toast_get_compression_id(a) != TOAST_INVALID_COMPRESSION_ID &&
 			toast_get_compression_id(b) != TOAST_INVALID_COMPRESSION_ID &&
 			toast_get_compression_id(a) != toast_get_compression_id(b))
+			return false;
+		if (!VARATT_IS_EXTENDED(b) && lsm_update_recompresses(a, att))
 			return false;
 	}
 	return datum_image_eq(old, new, att->attbyval, att->attlen);

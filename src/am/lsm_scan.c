@@ -242,11 +242,23 @@ lsm_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData *k
 {
 	LsmScan		scan;
 
+	if (snapshot != NULL && snapshot->snapshot_type == SNAPSHOT_HISTORIC_MVCC)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("access method \"lsm\" cannot read table \"%s\" with this kind of snapshot",
+						RelationGetRelationName(rel)),
+				 errhint("Tables that output plugins of logical decoding read have to be heap tables.")));
 	RelationIncrementReferenceCount(rel);
 	scan = palloc0(sizeof(LsmScanData));
 	scan->base.rs_rd = rel;
 	scan->base.rs_snapshot = snapshot;
 	scan->base.rs_nkeys = nkeys;
+	if (nkeys > 0)
+	{
+		scan->base.rs_key = palloc(nkeys * sizeof(ScanKeyData));
+		if (key != NULL)
+			memcpy(scan->base.rs_key, key, nkeys * sizeof(ScanKeyData));
+	}
 	scan->base.rs_flags = flags;
 	scan->base.rs_parallel = pscan;
 	lsm_restore_prefetch();
@@ -334,6 +346,8 @@ lsm_scan_end(TableScanDesc sscan)
 		pfree(scan->queue);
 	if (scan->sample_queue != NULL)
 		pfree(scan->sample_queue);
+	if (sscan->rs_key != NULL)
+		pfree(sscan->rs_key);
 	if (sscan->rs_flags & SO_TEMP_SNAPSHOT)
 		UnregisterSnapshot(sscan->rs_snapshot);
 	pfree(scan);
@@ -345,6 +359,8 @@ lsm_scan_rescan(TableScanDesc sscan, struct ScanKeyData *key, bool set_params,
 {
 	LsmScan		scan = (LsmScan) sscan;
 
+	if (key != NULL && sscan->rs_nkeys > 0)
+		memcpy(sscan->rs_key, key, sscan->rs_nkeys * sizeof(ScanKeyData));
 	lsm_scan_drop_unit(scan);
 	lsm_scan_drop_place(scan);
 	scan->npicked = 0;
@@ -1075,6 +1091,26 @@ lsm_scan_deliver(LsmScan scan, const LsmScanRow *row, TupleTableSlot *slot)
 	return true;
 }
 
+/* Does a row meet the scan's keys?  The executor has none: they are for calls from C. */
+static bool
+lsm_scan_meets_keys(LsmScan scan, TupleTableSlot *slot)
+{
+	for (int i = 0; i < scan->base.rs_nkeys; i++)
+	{
+		ScanKey		key = &scan->base.rs_key[i];
+		bool		isnull;
+		Datum		value;
+
+		if (key->sk_flags & SK_ISNULL)
+			return false;
+		value = slot_getattr(slot, key->sk_attno, &isnull);
+		if (isnull || !DatumGetBool(FunctionCall2Coll(&key->sk_func, key->sk_collation, value,
+													  key->sk_argument)))
+			return false;
+	}
+	return true;
+}
+
 bool
 lsm_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlot *slot)
 {
@@ -1089,7 +1125,7 @@ lsm_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlo
 				continue;
 			break;
 		}
-		if (!lsm_scan_deliver(scan, &row, slot))
+		if (!lsm_scan_deliver(scan, &row, slot) || !lsm_scan_meets_keys(scan, slot))
 			continue;
 		pgstat_count_heap_getnext(sscan->rs_rd);
 		return true;

@@ -489,13 +489,12 @@ lsm_memindex_reserve(LsmMemIndex *index, LsmTid root)
 }
 
 /*
- * Make vtid, of that kind, the newest record of root.  node comes from lsm_memindex_reserve()
+ * Make vtid the newest record of root.  node comes from lsm_memindex_reserve()
  * for the same root, with no publication of that root in between: the caller has
  * held the row's stripe lock all the time.  Never fails.
  */
 void
-lsm_memindex_publish(LsmMemIndex *index, uint32 address, LsmTid root, LsmTid vtid,
-					 int kind)
+lsm_memindex_publish(LsmMemIndex *index, uint32 address, LsmTid root, LsmTid vtid)
 {
 	LsmNode    *node = lsm_node_ptr(address);
 	uint32		before[LSM_MAX_HEIGHT];
@@ -508,8 +507,6 @@ lsm_memindex_publish(LsmMemIndex *index, uint32 address, LsmTid root, LsmTid vti
 		node->root = root;		/* reserved before the root was known */
 	Assert(node->root == root);
 	pg_atomic_write_u64(&node->newest, vtid);
-	if (kind == LSM_REC_DELETE || kind == LSM_REC_MOVED)
-		pg_atomic_fetch_add_u32(&index->ends, 1);
 	if (linked)
 		return;
 

@@ -60,8 +60,15 @@ extern LsmTid lsm_memindex_find(LsmMemIndex *index, LsmTid root);
 extern bool lsm_memindex_lacks(LsmMemIndex *index, LsmTid root);
 extern void lsm_memindex_prefetch(LsmMemIndex *index, LsmTid root);
 extern uint32 lsm_memindex_reserve(LsmMemIndex *index, LsmTid root);
-extern void lsm_memindex_publish(LsmMemIndex *index, uint32 node, LsmTid root, LsmTid vtid,
-								 int kind);
+extern void lsm_memindex_publish(LsmMemIndex *index, uint32 address, LsmTid root, LsmTid vtid);
+
+/* Of a record that was found, whatever has become of its transaction: does it end a row? */
+static inline void
+lsm_memindex_count(LsmMemIndex *index, int kind)
+{
+	if (kind == LSM_REC_DELETE || kind == LSM_REC_MOVED)
+		pg_atomic_fetch_add_u32(&index->ends, 1);
+}
 extern bool lsm_memindex_any(LsmMemIndex *index, LsmTid lo, LsmTid hi);
 extern int	lsm_memindex_collect(LsmMemIndex *index, LsmTid lo, LsmTid hi,
 								 LsmTid *roots, LsmTid *heads, int max);

@@ -1119,7 +1119,8 @@ lsm_rowlog_build_index(Relation rel, LsmTable *table)
 								RelationGetRelationName(rel)),
 						 errhint("Increase lsm.memtable_size.")));
 			}
-			lsm_memindex_publish(index, node, row->root, row->newest, row->kind);
+			lsm_memindex_publish(index, node, row->root, row->newest);
+			lsm_memindex_count(index, row->kind);
 		}
 		hash_destroy(rows);
 		index->state = LSM_INDEX_READY;

@@ -623,6 +623,46 @@ lsm_table_unpin(LsmTable *table)
 
 /* Give up all pins; at the end of each top transaction. */
 void
+lsm_table_note_end(LsmTable *table)
+{
+	uint32		generation = table->shared->generation;
+
+	/* what was ended in one before is in an increment soon, which counts by itself */
+	if (table->ended_by != lsm_xact_number || table->ended_in != generation)
+		table->ended = 0;
+	table->ended_by = lsm_xact_number;
+	table->ended_in = generation;
+	table->ended++;
+}
+
+void
+lsm_table_before_commit(void)
+{
+	for (int i = 0; i < npinned; i++)
+	{
+		LsmTable   *table = pinned_tables[i];
+		LsmTableShared *shared = table->shared;
+
+		if (table->ended_by != lsm_xact_number || table->ended == 0)
+			continue;
+		LWLockAcquire(&shared->gen_lock, LW_SHARED);
+		if (shared->generation == table->ended_in || shared->flushing == table->ended_in)
+			pg_atomic_fetch_add_u32(&lsm_table_index(shared, table->ended_in)->ends, table->ended);
+		LWLockRelease(&shared->gen_lock);
+		table->ended = 0;
+	}
+}
+
+/* Which of them are the subtransaction's is not known: none counts, until the next flush. */
+void
+lsm_table_subxact_abort(void)
+{
+	for (int i = 0; i < npinned; i++)
+		if (pinned_tables[i]->ended_by == lsm_xact_number)
+			pinned_tables[i]->ended = 0;
+}
+
+void
 lsm_table_xact_end(void)
 {
 	for (int i = 0; i < npinned; i++)

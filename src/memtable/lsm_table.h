@@ -167,6 +167,9 @@ typedef struct LsmTable
 	uint32		asked_flush;	/* generation for which a worker was asked */
 	LsmView    *view;
 	dlist_node	viewed;			/* if it has one */
+	uint64		ended_by;		/* lsm_xact_number of who has ended rows, */
+	uint32		ended_in;		/* of which there are so many in this generation, */
+	uint32		ended;			/* that do not count yet */
 	struct LsmLoad *load;		/* rows that this transaction has inserted */
 	uint64		frozen_by;		/* lsm_xact_number of who has inserted rows without xid */
 	LsmStatLocal stat;
@@ -226,6 +229,15 @@ extern bool lsm_table_in_use(Relation rel);
 extern void lsm_table_unpin(LsmTable *table);
 extern void lsm_table_give_counts(void);
 extern void lsm_table_xact_end(void);
+
+/*
+ * For estimates: this transaction has ended a row; gen_lock is held.  What it has ended counts
+ * from its commit on (lsm_table_before_commit()), as for all others the rows are there until then,
+ * and stay if it is rolled back.
+ */
+extern void lsm_table_note_end(LsmTable *table);
+extern void lsm_table_before_commit(void);
+extern void lsm_table_subxact_abort(void);
 
 extern LWLock *lsm_stripe_lock(LsmTable *table, LsmTid root);
 

@@ -185,8 +185,8 @@ lsm_redo_append_index(XLogReaderState *record, int block_id, LsmTableShared *sha
 		lsm_touch_clear(&touch);
 		lsm_touch_add_record(&touch, row);
 		lsm_touch_share(&index->touched, &touch);
-		lsm_memindex_publish(index, node, row->root, LSM_TID(appended->lb, appended->first + i),
-							 LSM_REC_KIND(row->info));
+		lsm_memindex_publish(index, node, row->root, LSM_TID(appended->lb, appended->first + i));
+		lsm_memindex_count(index, LSM_REC_KIND(row->info));
 	}
 }
 
