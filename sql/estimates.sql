@@ -127,6 +127,17 @@ SELECT count(*) AS flush FROM lsm_flush('es_end');
 SELECT es_rows('SELECT * FROM es_end') AS committed;
 DELETE FROM es_end;
 SELECT es_rows('SELECT * FROM es_end') AS committed;
+-- rows that have moved count once
+TRUNCATE es_end;
+INSERT INTO es_end SELECT generate_series(1, 10000);
+VACUUM ANALYZE es_end;
+BEGIN;
+UPDATE es_end SET id = id + 100000;
+SELECT es_rows('SELECT * FROM es_end') AS running;
+SELECT count(*) AS flush FROM lsm_flush('es_end');
+SELECT es_rows('SELECT * FROM es_end') AS running;
+ROLLBACK;
+SELECT es_rows('SELECT * FROM es_end') AS rolled_back;
 DROP TABLE es_end;
 DROP TABLE es_queue;
 DROP TABLE es;

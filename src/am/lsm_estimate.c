@@ -8,7 +8,7 @@
  * segments that have ended since (by DELETE, or because an update has given them
  * another root) are in increments or the memtable, which count their ends; without
  * these a table in which half of the rows were moved would seem to have half as many
- * again, until a major compaction.  They count when the transactions that ended them have
+ * again, until a major compaction.  Rows that were deleted count when that has been
  * committed (lsm_table_note_end()), but for a memtable index that was made from pages.
  *
  * A queue has far more INSERTs and DELETEs in a memtable than rows.  So INSERTs are
@@ -213,12 +213,9 @@ lsm_estimate_blocks(Relation rel, double *all, double *cold)
 /* What an opened block takes in a session's cache besides what is stored of it, about. */
 #define LSM_OPENED_BLOCK_BYTES	2560
 
-/*
- * Have all transactions with records in an increment committed, as far as the manifest tells?  A
- * large DELETE that is running, or was rolled back, must not let others plan for an empty table.
- */
+/* Have all transactions with records in an increment committed, as far as the manifest tells? */
 static bool
-lsm_estimate_has_ended(const LsmManifestEntry *entry)
+lsm_estimate_has_committed(const LsmManifestEntry *entry)
 {
 	if (entry->nunresolved > LSM_MAX_OUTCOMES)
 		return false;
@@ -226,6 +223,24 @@ lsm_estimate_has_ended(const LsmManifestEntry *entry)
 		if (lsm_entry_outcome(entry, i) != LSM_OUTCOME_COMMITTED)
 			return false;
 	return true;
+}
+
+/*
+ * Rows that an increment ends.  A large DELETE that is running, or was rolled back, must not let
+ * others plan for an empty table: so where that may be, no more than were inserted in the same
+ * generations, which are as many as have moved.
+ */
+static double
+lsm_estimate_ended(const LsmView *view, const LsmManifestEntry *entry)
+{
+	double		inserted = 0;
+
+	if (entry->dead == 0 || lsm_estimate_has_committed(entry))
+		return entry->dead;
+	for (int i = 0; i < view->nbase && inserted < entry->dead; i++)
+		if (view->base[i]->gen_lo >= entry->gen_lo && view->base[i]->gen_hi <= entry->gen_hi)
+			inserted += view->base[i]->rows;
+	return Min(inserted, entry->dead);
 }
 
 /* Blocks of all segments, and the memory that they take when all are opened. */
@@ -270,8 +285,7 @@ lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *
 	for (int i = 0; i < view->nincrements; i++)
 	{
 		npages += lsm_estimate_bytes(view->increments[i]) / BLCKSZ;
-		if (lsm_estimate_has_ended(view->increments[i]))
-			rows -= view->increments[i]->dead;
+		rows -= lsm_estimate_ended(view, view->increments[i]);
 	}
 	for (uint32 i = 0; i < view->meta.nranges; i++)
 	{

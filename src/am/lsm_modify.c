@@ -319,8 +319,12 @@ lsm_change_append(LsmChange *change, LsmNewRecord *insert, LsmNewRecord *version
 		if (locks_follow)
 			lsm_memindex_publish(index, new_node, insert->tid, versions[nversions - 1].tid);
 		lsm_memindex_publish(index, node, root, versions[0].tid);
-		if (ends)
+
+		/* a row that has moved counts once, where it is now: its INSERT counts at once, too */
+		if (kind == LSM_REC_DELETE)
 			lsm_table_note_end(table);
+		else
+			lsm_memindex_count(index, kind);
 		done = true;
 	}
 

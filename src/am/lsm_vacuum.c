@@ -138,34 +138,56 @@ lsm_dead_is_known(const LsmDeadRoots *dead, uint64 uid)
 }
 
 /*
+ * Read a dead list, however often edits of others, which loads make all the time, come between.
+ * False: it has gone, as a flush has made it part of another one.
+ */
+static bool
+lsm_dead_read(Relation rel, LsmTable *table, uint64 uid, LsmTid **roots, uint64 *n)
+{
+	const LsmManifestEntry *entry;
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		entry = lsm_view_find_segment(lsm_view_get(rel, table), uid);
+		if (entry == NULL)
+			return false;
+	} while (!lsm_reader_dead_list(rel, table, entry, roots, n));
+	return true;
+}
+
+/*
  * Read dead lists until there are enough roots for one pass; those that are
  * left come with the next.  A list is taken whole.
  */
 static void
 lsm_dead_collect(Relation rel, LsmTable *table, LsmDeadRoots *dead)
 {
-	LsmView    *view;
+	LsmView    *view = lsm_view_get(rel, table);
+	LsmManifestEntry *lists = MemoryContextAllocHuge(CurrentMemoryContext,
+													 Max(dead->nlists, 1) * sizeof(LsmManifestEntry));
+	int			nlists = 0;
 
-restart:
 	dead->n = 0;
 	list_free_deep(dead->uids);
 	dead->uids = NIL;
-	view = lsm_view_get(rel, table);
-	for (int i = 0; i < view->nentries; i++)
+	for (int i = 0; i < view->nentries && nlists < dead->nlists; i++)
+		if (lsm_entry_is_dead_list(&view->entries[i]) &&
+			lsm_dead_is_known(dead, view->entries[i].uid))
+			lists[nlists++] = view->entries[i];
+	for (int i = 0; i < nlists; i++)
 	{
-		LsmManifestEntry *entry = &view->entries[i];
+		const LsmManifestEntry *entry = &lists[i];
 		uint64		n;
 		LsmTid	   *roots;
 		uint64	   *uid;
 
-		if (!lsm_entry_is_dead_list(entry) || !lsm_dead_is_known(dead, entry->uid))
-			continue;
 		if (dead->n > 0 && dead->n + entry->dead > dead->max)
 			continue;
 		if (dead->limit > 0 && dead->n + entry->dead > dead->limit)
 			continue;			/* a list that is newer than the limit */
-		if (!lsm_reader_dead_list(rel, table, entry, &roots, &n))
-			goto restart;
+		if (!lsm_dead_read(rel, table, entry->uid, &roots, &n))
+			continue;
 		if (dead->roots == NULL)
 			dead->roots = MemoryContextAllocHuge(CurrentMemoryContext, Max(n, 1) * sizeof(LsmTid));
 		else
@@ -180,6 +202,7 @@ restart:
 	}
 	if (dead->n > 1)
 		qsort(dead->roots, dead->n, sizeof(LsmTid), lsm_dead_cmp);
+	pfree(lists);
 }
 
 /*
@@ -726,7 +749,6 @@ lsm_vacuum_indexes(LsmVacuum *vacuum)
 		LSM_STOP("vacuum-before-forget");
 		lsm_dead_forget(vacuum->rel, vacuum->table, &vacuum->dead);
 	}
-	pg_atomic_write_u64(&vacuum->table->shared->vacuum_lists, 0);
 }
 
 /* Let the indexes clean up after themselves, and keep what they count. */
@@ -957,6 +979,8 @@ lsm_vacuum_run(Relation rel, VacuumParams *params, BufferAccessStrategy strategy
 void
 lsm_vacuum_rel(Relation rel, VacuumParams *params, BufferAccessStrategy strategy)
 {
+	LsmTable   *table = lsm_table_open(rel);
+
 	lsm_segpages_set_ring(strategy);
 	PG_TRY();
 	{
@@ -964,6 +988,7 @@ lsm_vacuum_rel(Relation rel, VacuumParams *params, BufferAccessStrategy strategy
 	}
 	PG_FINALLY();
 	{
+		pg_atomic_write_u64(&table->shared->vacuum_lists, 0);
 		lsm_segpages_set_ring(NULL);
 	}
 	PG_END_TRY();

@@ -106,7 +106,7 @@ extern void lsm_job_ask(Relation rel);
  */
 extern volatile sig_atomic_t lsm_job_poll_due;
 
-extern void lsm_job_watch(Relation rel, bool paced);
+extern void lsm_job_watch(Relation rel);
 extern void lsm_job_unwatch(void);
 extern bool lsm_job_is_watched(void);
 extern bool lsm_job_gave_way(void);

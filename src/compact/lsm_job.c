@@ -45,8 +45,6 @@ volatile sig_atomic_t lsm_job_poll_due = false;
 static bool watched = false;	/* a background job runs */
 static bool gave_way = false;
 static LOCKTAG watched_tag;		/* of its table */
-static bool watched_paced;		/* it keeps to lsm.compaction_rate_limit */
-static uint64 bytes_before;		/* to be charged yet, when it began */
 
 static void
 lsm_job_tag(Relation rel, uint16 owner, LOCKTAG *tag)
@@ -235,10 +233,8 @@ lsm_job_is_watched(void)
 }
 
 void
-lsm_job_watch(Relation rel, bool paced)
+lsm_job_watch(Relation rel)
 {
-	watched_paced = paced;
-	bytes_before = lsm_bytes_to_pace;
 	SET_LOCKTAG_RELATION(watched_tag, rel->rd_lockInfo.lockRelId.dbId,
 						 rel->rd_lockInfo.lockRelId.relId);
 	watched = true;
@@ -248,9 +244,7 @@ lsm_job_watch(Relation rel, bool paced)
 void
 lsm_job_unwatch(void)
 {
-	/* what is left is charged to the next job: many small ones are to keep to the pace, too */
-	if (watched && !watched_paced)
-		lsm_bytes_to_pace = bytes_before;
+	/* lsm_bytes_to_pace stays: what is left of it is charged to the next job */
 	watched = false;
 }
 
@@ -321,5 +315,5 @@ lsm_job_poll(void)
 	gave_way = true;
 	ereport(ERROR,
 			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-			 errmsg("job is given up because somebody waits for the lock on the table")));
+			 errmsg("job is given up because somebody waits for the table, or for the job to end")));
 }

@@ -596,13 +596,12 @@ lsm_merge_dead(LsmMerge *merge, LsmTid root)
 
 /* ---- dead lists ---- */
 
-/* Is it a list that may become part of another one?  Not if VACUUM is at it. */
+/* Is it a list that may become part of another one?  Those before that segment are VACUUM's. */
 static bool
-lsm_dead_list_is_small(const LsmTable *table, const LsmManifestEntry *entry)
+lsm_dead_list_is_small(const LsmManifestEntry *entry, uint64 first_id)
 {
 	return entry->type == LSM_ENTRY_SEGMENT && entry->kind == LSM_SEGKIND_DEAD &&
-		entry->dead <= LSM_DEAD_LIST_ROOTS &&
-		entry->segment_id >= pg_atomic_read_u64(&table->shared->vacuum_lists);
+		entry->dead <= LSM_DEAD_LIST_ROOTS && entry->segment_id >= first_id;
 }
 
 /*
@@ -614,12 +613,13 @@ void
 lsm_merge_dead_lists(LsmMerge *merge)
 {
 	LsmView    *view = lsm_view_get(merge->rel, merge->table);
+	uint64		first_id = pg_atomic_read_u64(&merge->table->shared->vacuum_lists);
 	LsmTid	   *roots = NULL;
 	uint64		nroots = 0;
 	int			n = 0;
 
 	for (int i = 0; i < view->nentries; i++)
-		if (lsm_dead_list_is_small(merge->table, &view->entries[i]))
+		if (lsm_dead_list_is_small(&view->entries[i], first_id))
 			n++;
 	if (n < LSM_DEAD_LISTS)
 		return;
@@ -630,7 +630,7 @@ lsm_merge_dead_lists(LsmMerge *merge)
 		LsmTid	   *its;
 		uint64		nits;
 
-		if (!lsm_dead_list_is_small(merge->table, &view->entries[i]))
+		if (!lsm_dead_list_is_small(&view->entries[i], first_id))
 			continue;
 		lsm_job_check();
 		if (!lsm_reader_dead_list(merge->rel, merge->table, &view->entries[i], &its, &nits))

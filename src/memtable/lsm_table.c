@@ -552,6 +552,8 @@ lsm_table_open(Relation rel)
 		table->view = NULL;
 		table->load = NULL;
 		table->frozen_by = 0;
+		table->ended_by = 0;
+		table->ended_in = table->ended_since = table->ended = 0;
 		memset(&table->stat, 0, sizeof(table->stat));
 	}
 	table->relid = RelationGetRelid(rel);
@@ -621,17 +623,29 @@ lsm_table_unpin(LsmTable *table)
 	lsm_stat_pend(&table->stat);
 }
 
-/* Give up all pins; at the end of each top transaction. */
+/* ---- rows that transactions end, for estimates ---- */
+
+/*
+ * What was ended in another generation is in an increment soon, which counts by itself; what was
+ * before an index was built from pages has been counted there.
+ */
+static bool
+lsm_table_ended_there(const LsmTable *table, uint32 generation)
+{
+	return table->ended_in == generation &&
+		table->ended_since == lsm_table_index(table->shared, generation)->resets;
+}
+
 void
 lsm_table_note_end(LsmTable *table)
 {
 	uint32		generation = table->shared->generation;
 
-	/* what was ended in one before is in an increment soon, which counts by itself */
-	if (table->ended_by != lsm_xact_number || table->ended_in != generation)
+	if (table->ended_by != lsm_xact_number || !lsm_table_ended_there(table, generation))
 		table->ended = 0;
 	table->ended_by = lsm_xact_number;
 	table->ended_in = generation;
+	table->ended_since = lsm_table_index(table->shared, generation)->resets;
 	table->ended++;
 }
 
@@ -646,7 +660,8 @@ lsm_table_before_commit(void)
 		if (table->ended_by != lsm_xact_number || table->ended == 0)
 			continue;
 		LWLockAcquire(&shared->gen_lock, LW_SHARED);
-		if (shared->generation == table->ended_in || shared->flushing == table->ended_in)
+		if ((shared->generation == table->ended_in || shared->flushing == table->ended_in) &&
+			lsm_table_ended_there(table, table->ended_in))
 			pg_atomic_fetch_add_u32(&lsm_table_index(shared, table->ended_in)->ends, table->ended);
 		LWLockRelease(&shared->gen_lock);
 		table->ended = 0;
@@ -662,6 +677,7 @@ lsm_table_subxact_abort(void)
 			pinned_tables[i]->ended = 0;
 }
 
+/* Give up all pins; at the end of each top transaction. */
 void
 lsm_table_xact_end(void)
 {

@@ -102,7 +102,7 @@ typedef struct LsmTableShared
 	/* undecided speculative insertions by LB (lsm_rowlog.c); 0 after restart */
 	pg_atomic_uint32 speculative[LSM_SPECULATIVE_BUCKETS];
 
-	/* dead lists of segments with lower ids are VACUUM's, which has noted them; or was, if it failed */
+	/* dead lists with lower segment ids are VACUUM's, which has noted them; 0: none runs */
 	pg_atomic_uint64 vacuum_lists;
 
 	LsmColdRest cold_moves;		/* moving segments to a store, and back */
@@ -169,6 +169,7 @@ typedef struct LsmTable
 	dlist_node	viewed;			/* if it has one */
 	uint64		ended_by;		/* lsm_xact_number of who has ended rows, */
 	uint32		ended_in;		/* of which there are so many in this generation, */
+	uint32		ended_since;	/* and this state of its index (LsmMemIndex.resets), */
 	uint32		ended;			/* that do not count yet */
 	struct LsmLoad *load;		/* rows that this transaction has inserted */
 	uint64		frozen_by;		/* lsm_xact_number of who has inserted rows without xid */
@@ -231,9 +232,9 @@ extern void lsm_table_give_counts(void);
 extern void lsm_table_xact_end(void);
 
 /*
- * For estimates: this transaction has ended a row; gen_lock is held.  What it has ended counts
- * from its commit on (lsm_table_before_commit()), as for all others the rows are there until then,
- * and stay if it is rolled back.
+ * For estimates: this transaction has deleted a row; gen_lock is held.  That counts from its commit
+ * on (lsm_table_before_commit()), as for all others the row is there until then, and stays if it is
+ * rolled back.
  */
 extern void lsm_table_note_end(LsmTable *table);
 extern void lsm_table_before_commit(void);

@@ -291,22 +291,42 @@ lsm_worker_take_time(int rate, int64 us)
 
 /* ---- serving ---- */
 
-/* A table of the database that is due, the longest first; InvalidOid: none. */
+/*
+ * The request of a database that is due, the longest first.  turns: of those that want a turn, the
+ * one that has wanted it longest, however often others have come before it.
+ */
+static LsmRequest *
+lsm_request_first(Oid dbid, TimestampTz now, bool turns)
+{
+	HASH_SEQ_STATUS scan;
+	LsmRequest *request;
+	LsmRequest *first = NULL;
+
+	hash_seq_init(&scan, lsm_requests);
+	while ((request = hash_seq_search(&scan)) != NULL)
+	{
+		if (request->key.dbid != dbid || !request->status.waiting || request->status.due > now ||
+			(turns && request->turn_since == 0))
+			continue;
+		if (first == NULL || (turns ? request->turn_since < first->turn_since :
+							  request->status.due < first->status.due))
+			first = request;
+	}
+	return first;
+}
+
+/* A table of the database that is due; InvalidOid: none. */
 Oid
 lsm_request_take(Oid dbid, uint32 *resting)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	HASH_SEQ_STATUS scan;
-	LsmRequest *request;
-	LsmRequest *first = NULL;
+	LsmRequest *first;
 	Oid			relid = InvalidOid;
 
 	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
-	hash_seq_init(&scan, lsm_requests);
-	while ((request = hash_seq_search(&scan)) != NULL)
-		if (request->key.dbid == dbid && request->status.waiting && request->status.due <= now &&
-			(first == NULL || request->status.due < first->status.due))
-			first = request;
+	first = lsm_request_first(dbid, now, false);
+	if (first != NULL && first->turn_since != 0)
+		first = lsm_request_first(dbid, now, true);
 	if (first != NULL)
 	{
 		first->asked = first->no_turn = first->status.waiting = false;
@@ -438,7 +458,6 @@ lsm_request_end(Oid dbid, Oid relid, LsmAttempt outcome, const ErrorData *error)
 			lsm_request_set(request, true, 0);
 			if (request->turn_since == 0)
 				request->turn_since = status->due;
-			status->due = request->turn_since;
 			if (!lsm_slots_have_turn())
 			{
 				request->no_turn = true;
@@ -593,9 +612,8 @@ lsm_slot_attach(int n, LsmWorkerSlot *slot)
 }
 
 /*
- * Those that wait for a turn may try: as the one that is due for the longest time comes first,
- * the one that has waited longest, however often others came before it.  True: some are of other
- * databases than that one.  The lock is held exclusively.
+ * Those that wait for a turn may try.  True: some are of other databases than that one.  The
+ * lock is held exclusively.
  */
 static bool
 lsm_request_retry_turns(Oid dbid)
@@ -609,7 +627,6 @@ lsm_request_retry_turns(Oid dbid)
 		if (request->no_turn)
 		{
 			lsm_request_set(request, true, 0);
-			request->status.due = Min(request->status.due, request->turn_since);
 			others |= request->key.dbid != dbid;
 		}
 	lsm_launcher_wake();

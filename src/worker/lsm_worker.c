@@ -263,7 +263,7 @@ lsm_worker_run(Relation rel, const LsmPickDecision *decision)
 	SetUserIdAndSecContext(rel->rd_rel->relowner,
 						   save_sec_context | SECURITY_RESTRICTED_OPERATION);
 	lsm_worker_keep_cancels_off();
-	lsm_job_watch(rel, decision->kind != LSM_JOB_FLUSH);
+	lsm_job_watch(rel);
 	done = lsm_worker_call(rel, decision, &stats);
 	lsm_job_unwatch();
 	SetUserIdAndSecContext(save_userid, save_sec_context);

@@ -101,20 +101,20 @@ my $megabytes = ($node->safe_psql('postgres', $written) - $before) / 1048576;
 cmp_ok($megabytes, '>', 5, 'two workers write something');
 cmp_ok($took, '>=', $megabytes - 3, 'and take their time');
 
-# many small ones keep to it, too, though none writes a megabyte
-set_workers(2, '1kB');
-my @small = map { "small$_" } (1 .. 12);
-
-foreach my $table (@small)
+# many small ones keep to it, too, though none writes a megabyte: one worker finds them all
+set_workers(0, 0);
+$node->wait_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'lsm worker'});
+foreach my $table (map { "small$_" } (1 .. 12))
 {
 	$node->safe_psql('postgres', qq{
-		CREATE TABLE $table (id int PRIMARY KEY, v int, pad text) USING lsm WITH (lsm.auto_compact = off);
+		CREATE TABLE $table (id int PRIMARY KEY, v int, pad text) USING lsm;
 		INSERT INTO $table SELECT id, v, pad FROM t WHERE id <= 4000;
 		SELECT lsm_flush('$table');
 		UPDATE $table SET v = 1, pad = reverse(pad);
 		SELECT lsm_flush('$table')});
 }
-$node->safe_psql('postgres', "ALTER TABLE $_ RESET (lsm.auto_compact); UPDATE $_ SET v = 2 WHERE id = 1; SELECT lsm_flush('$_')") foreach @small;
+$node->safe_psql('postgres', q{ALTER SYSTEM SET lsm.compaction_naptime = 1});
+set_workers(1, '1kB');
 $node->wait_until('postgres', q{SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'lsm worker'
 	AND query LIKE 'lsm: % compaction of public.small%' AND wait_event IN ('LsmCompactionRateLimit', 'Extension')});
 pass('small compactions wait for their time');
