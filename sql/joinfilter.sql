@@ -126,6 +126,20 @@ CREATE SEQUENCE joinfilter_calls;
 SELECT count(*) FROM joinfilter_fact f JOIN joinfilter_dim d ON k4 = d4 WHERE nextval('joinfilter_calls') + f.id > 0 AND f.id % 2 = 0;
 SELECT last_value FROM joinfilter_calls;
 
+SELECT count(*) FROM joinfilter_fact f JOIN joinfilter_dim d ON k4 = d4 WHERE (SELECT nextval('joinfilter_calls') + v.x - v.x FROM (VALUES (f.id)) v (x)) > 0 AND f.id % 2 = 0;
+SELECT last_value FROM joinfilter_calls;
+
+-- xid8 has no sign
+CREATE TABLE joinfilter_xid8 (x xid8) USING lsm;
+INSERT INTO joinfilter_xid8 SELECT (CASE WHEN i % 50 = 0 THEN '18446744073709551615' ELSE i::text END)::xid8 FROM generate_series(1, 50000) i;
+SELECT count(*) FROM lsm_flush('joinfilter_xid8');
+SELECT count(*) FROM lsm_major_compact('joinfilter_xid8');
+CREATE TEMP TABLE joinfilter_xids (x xid8);
+INSERT INTO joinfilter_xids VALUES ('40001'), ('49999');
+ANALYZE joinfilter_xids;
+SELECT count(*) FROM joinfilter_xid8 JOIN joinfilter_xids USING (x);
+DROP TABLE joinfilter_xid8, joinfilter_xids;
+
 -- hash tables without rows, and with more than are in memory
 SELECT * FROM joinfilter_check('SELECT f.v, d.w FROM joinfilter_fact f JOIN joinfilter_dim d ON k4 = d4 WHERE d.w = ''no such''');
 SET work_mem = '64kB';

@@ -350,16 +350,22 @@ static void
 lsm_aggnode_add_block_by_row(LsmAggState *node)
 {
 	LsmColumnScan *cscan = &node->cscan;
+	ExprContext *econtext = node->css.ss.ps.ps_ExprContext;
 
 	for (int i = 0; i < cscan->nselected; i++)
 	{
 		int			row = cscan->selected[i];
 		LsmTid		root;
 
+		/* what a row takes, its large values among it, is not kept for the next one */
 		while (lsm_columnscan_fetch(cscan, node->row, row, &root))
+		{
 			lsm_aggnode_add_row(node, NULL, NULL);
+			ResetExprContext(econtext);
+		}
 		if (lsm_columnscan_store(cscan, row, lsm_block_root(cscan->batch.block, row), node->row))
 			lsm_aggnode_add_row(node, NULL, NULL);
+		ResetExprContext(econtext);
 	}
 }
 
@@ -375,7 +381,10 @@ lsm_aggnode_add_unit(LsmAggState *node)
 	else if (cscan->nselected > 0)
 		lsm_aggnode_add_block_by_row(node);
 	while (lsm_columnscan_fetch(cscan, node->row, -1, &root))
+	{
 		lsm_aggnode_add_row(node, NULL, NULL);
+		ResetExprContext(node->css.ss.ps.ps_ExprContext);
+	}
 }
 
 /* ---- passes ---- */

@@ -46,6 +46,8 @@
 #include "lsm_exec.h"
 #include "lsm_joinfilter.h"
 #include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "port/pg_bitutils.h"
 #include "utils/fmgroids.h"
@@ -127,10 +129,15 @@ struct LsmJoinFilter
 
 /* ---- hash values ---- */
 
-/* What is hashed with that function of the server. */
+/*
+ * What a value of that type is that is hashed with that function of the server.  (xid8 has that of
+ * bigint before 18, and another order.)
+ */
 static LsmJoinNumber
-lsm_join_number_of(Oid function)
+lsm_join_number_of(Oid function, Oid type)
 {
+	if (type == XID8OID)
+		return LSM_JOIN_NO_NUMBER;
 	switch (function)
 	{
 		case F_HASHINT2:
@@ -530,21 +537,28 @@ lsm_joinfilter_has_keys(const LsmJoinFilter *filters)
 
 /* ---- finding scans ---- */
 
+/* Does an expression call what is volatile, or what may: plans of subqueries are not looked into? */
+static bool
+lsm_joinfilter_is_volatile(const void *expr)
+{
+	return contain_volatile_functions(unconstify(void *, expr)) ||
+		contain_subplans(unconstify(void *, expr));
+}
+
 /* What of a join's outer side comes through it, if it has a match or not? */
 static bool
 lsm_joinfilter_passes_join(const Join *join)
 {
 	return (join->jointype == JOIN_INNER || join->jointype == JOIN_LEFT ||
 			join->jointype == JOIN_SEMI || join->jointype == JOIN_ANTI) &&
-		!contain_volatile_functions((Node *) join->joinqual);
+		!lsm_joinfilter_is_volatile(join->joinqual);
 }
 
 /* The columns of the rows below that a node's are; false: one of them is none. */
 static bool
 lsm_joinfilter_below(const Plan *plan, int varno, const LsmJoinFilter *filter, LsmJoinKey *keys)
 {
-	if (contain_volatile_functions((Node *) plan->qual) ||
-		contain_volatile_functions((Node *) plan->targetlist))
+	if (lsm_joinfilter_is_volatile(plan->qual) || lsm_joinfilter_is_volatile(plan->targetlist))
 		return false;
 	for (int i = 0; i < filter->nkeys; i++)
 	{
@@ -652,8 +666,8 @@ lsm_joinfilter_keys(const HashJoin *plan, LsmJoinFilter *filter)
 		if (!lsm_joinfilter_is_column(lfirst(outer)) ||
 			!get_op_hash_functions(lfirst_oid(operator), &outer_function, &inner_function))
 			return false;
-		key->number = lsm_join_number_of(outer_function);
-		key->inner_number = lsm_join_number_of(inner_function);
+		key->number = lsm_join_number_of(outer_function, exprType(lfirst(outer)));
+		key->inner_number = lsm_join_number_of(inner_function, exprType(lfirst(inner)));
 		if (key->number == LSM_JOIN_NO_NUMBER)
 			return false;
 		key->column = ((const Var *) lfirst(outer))->varattno;

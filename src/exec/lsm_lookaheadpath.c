@@ -318,6 +318,26 @@ lsm_lookahead_acts_walker(Node *node, void *context)
 	return expression_tree_walker(node, lsm_lookahead_acts_walker, context);
 }
 
+/* Does a query, or what it has become, have a subquery that calls what is volatile? */
+static bool
+lsm_lookahead_subplans_walker(Node *node, PlannerGlobal *glob)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, SubPlan))
+	{
+		PlannerInfo *subroot = list_nth(glob->subroots, ((SubPlan *) node)->plan_id - 1);
+
+		/* what it has had for its own subqueries is the same by now */
+		if (contain_volatile_functions((Node *) subroot->parse) ||
+			lsm_lookahead_subplans_walker((Node *) subroot->parse, glob))
+			return true;
+	}
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, lsm_lookahead_subplans_walker, glob, 0);
+	return expression_tree_walker(node, lsm_lookahead_subplans_walker, glob);
+}
+
 /*
  * May rows of the outer side be computed that nobody comes to, as a LIMIT is reached before?  Not if
  * that would lock rows, or call what is volatile.
@@ -328,7 +348,9 @@ lsm_lookahead_may_go_ahead(PlannerInfo *root, const RelOptInfo *outerrel)
 	int			relid = -1;
 
 	if (contain_volatile_functions((Node *) root->parse->jointree) ||
-		contain_volatile_functions((Node *) outerrel->reltarget->exprs))
+		contain_volatile_functions((Node *) outerrel->reltarget->exprs) ||
+		lsm_lookahead_subplans_walker((Node *) root->parse->jointree, root->glob) ||
+		lsm_lookahead_subplans_walker((Node *) outerrel->reltarget->exprs, root->glob))
 		return false;
 	while ((relid = bms_next_member(outerrel->relids, relid)) >= 0)
 	{
