@@ -167,7 +167,6 @@ lsm_memindex_init(LsmMemIndex *index, void *owner)
 	pg_atomic_init_u32(&index->entries, 0);
 	pg_atomic_init_u32(&index->inserts, 0);
 	pg_atomic_init_u32(&index->ends, 0);
-	index->resets = 0;
 	lsm_touch_share_init(&index->touched);
 }
 
@@ -186,7 +185,6 @@ lsm_memindex_reset(LsmMemIndex *index, uint32 state, uint32 generation)
 		arena->nfree += index->nchunks;
 		SpinLockRelease(&arena->mutex);
 	}
-	index->resets++;
 	index->first_chunk = index->last_chunk = 0;
 	index->used = index->nchunks = 0;
 	index->head = index->filter = 0;

@@ -43,7 +43,6 @@ typedef struct LsmMemIndex
 	bool		counts_inserts; /* has been there since the generation began */
 	pg_atomic_uint32 inserts;
 	pg_atomic_uint32 ends;
-	uint32		resets;			/* how often it has begun anew */
 	LsmSharedTouch touched;		/* by all its records */
 } LsmMemIndex;
 

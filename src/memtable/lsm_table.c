@@ -553,7 +553,8 @@ lsm_table_open(Relation rel)
 		table->load = NULL;
 		table->frozen_by = 0;
 		table->ended_by = 0;
-		table->ended_in = table->ended_since = table->ended = 0;
+		table->ended_in = table->ended = 0;
+		table->ended_known = false;
 		memset(&table->stat, 0, sizeof(table->stat));
 	}
 	table->relid = RelationGetRelid(rel);
@@ -633,7 +634,7 @@ static bool
 lsm_table_ended_there(const LsmTable *table, uint32 generation)
 {
 	return table->ended_in == generation &&
-		table->ended_since == lsm_table_index(table->shared, generation)->resets;
+		table->ended_known == lsm_table_index(table->shared, generation)->counts_inserts;
 }
 
 void
@@ -645,7 +646,7 @@ lsm_table_note_end(LsmTable *table)
 		table->ended = 0;
 	table->ended_by = lsm_xact_number;
 	table->ended_in = generation;
-	table->ended_since = lsm_table_index(table->shared, generation)->resets;
+	table->ended_known = lsm_table_index(table->shared, generation)->counts_inserts;
 	table->ended++;
 }
 

@@ -169,7 +169,7 @@ typedef struct LsmTable
 	dlist_node	viewed;			/* if it has one */
 	uint64		ended_by;		/* lsm_xact_number of who has ended rows, */
 	uint32		ended_in;		/* of which there are so many in this generation, */
-	uint32		ended_since;	/* and this state of its index (LsmMemIndex.resets), */
+	bool		ended_known;	/* and this state of its index (LsmMemIndex.counts_inserts), */
 	uint32		ended;			/* that do not count yet */
 	struct LsmLoad *load;		/* rows that this transaction has inserted */
 	uint64		frozen_by;		/* lsm_xact_number of who has inserted rows without xid */
