@@ -103,7 +103,9 @@ SELECT q, r.* FROM (VALUES
     ('SELECT s.o, w FROM (SELECT o, id FROM ahead_outer OFFSET 0) s JOIN ahead_%s t USING (id)'),
     ('SELECT s.o, w FROM (SELECT o, id FROM ahead_outer FOR UPDATE SKIP LOCKED) s JOIN ahead_%s t USING (id)'),
     ('SELECT s.o, w FROM (SELECT o, id, random() < 2 AS r FROM ahead_outer OFFSET 0) s JOIN ahead_%s t USING (id) WHERE r'),
-    ('SELECT o, w FROM ahead_outer o JOIN ahead_%s t USING (id) WHERE random() < 2')) s (q), ahead_same(q) r;
+    ('SELECT o, w FROM ahead_outer o JOIN ahead_%s t USING (id) WHERE random() < 2'),
+    ('SELECT o, w FROM ahead_outer o JOIN ahead_%s t USING (id) WHERE (SELECT v.x > 0 FROM (VALUES (o.o)) v (x) OFFSET 0)'),
+    ('SELECT o, w FROM ahead_outer o JOIN ahead_%s t USING (id) WHERE (SELECT v.x + random() > 0 FROM (VALUES (o.o)) v (x) OFFSET 0)')) s (q), ahead_same(q) r;
 
 -- rows that have changed, deleted ones, new ones
 UPDATE ahead_heap SET w = 'new ' || id WHERE id % 3 = 0;

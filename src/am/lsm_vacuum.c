@@ -138,25 +138,6 @@ lsm_dead_is_known(const LsmDeadRoots *dead, uint64 uid)
 }
 
 /*
- * Read a dead list, however often edits of others, which loads make all the time, come between.
- * False: it has gone, as a flush has made it part of another one.
- */
-static bool
-lsm_dead_read(Relation rel, LsmTable *table, uint64 uid, LsmTid **roots, uint64 *n)
-{
-	const LsmManifestEntry *entry;
-
-	do
-	{
-		CHECK_FOR_INTERRUPTS();
-		entry = lsm_view_find_segment(lsm_view_get(rel, table), uid);
-		if (entry == NULL)
-			return false;
-	} while (!lsm_reader_dead_list(rel, table, entry, roots, n));
-	return true;
-}
-
-/*
  * Read dead lists until there are enough roots for one pass; those that are
  * left come with the next.  A list is taken whole.
  */
@@ -186,7 +167,7 @@ lsm_dead_collect(Relation rel, LsmTable *table, LsmDeadRoots *dead)
 			continue;
 		if (dead->limit > 0 && dead->n + entry->dead > dead->limit)
 			continue;			/* a list that is newer than the limit */
-		if (!lsm_dead_read(rel, table, entry->uid, &roots, &n))
+		if (!lsm_reader_dead_list_of(rel, table, entry->uid, &roots, &n))
 			continue;
 		if (dead->roots == NULL)
 			dead->roots = MemoryContextAllocHuge(CurrentMemoryContext, Max(n, 1) * sizeof(LsmTid));

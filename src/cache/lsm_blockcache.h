@@ -61,6 +61,13 @@ extern LsmTid *lsm_reader_roots(Relation rel, LsmTable *table, const LsmManifest
 extern bool lsm_reader_dead_list(Relation rel, LsmTable *table, const LsmManifestEntry *entry,
 								 LsmTid **roots, uint64 *n);
 
+/*
+ * The same of the list with that uid, however often edits of others, which loads make all the time,
+ * come between.  False: it has gone.
+ */
+extern bool lsm_reader_dead_list_of(Relation rel, LsmTable *table, uint64 uid, LsmTid **roots,
+									uint64 *n);
+
 /* Raise that a segment is damaged, where its reader did not find it. */
 pg_noreturn extern void lsm_segment_corrupt_entry(Relation rel, const LsmManifestEntry *entry,
 												  const char *what);

@@ -707,6 +707,21 @@ lsm_reader_dead_list(Relation rel, LsmTable *table, const LsmManifestEntry *entr
 	return true;
 }
 
+bool
+lsm_reader_dead_list_of(Relation rel, LsmTable *table, uint64 uid, LsmTid **roots, uint64 *n)
+{
+	const LsmManifestEntry *entry;
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		entry = lsm_view_find_segment(lsm_view_get(rel, table), uid);
+		if (entry == NULL)
+			return false;
+	} while (!lsm_reader_dead_list(rel, table, entry, roots, n));
+	return true;
+}
+
 void
 lsm_segment_make_met(LsmOpenSegment *open)
 {

@@ -614,40 +614,29 @@ lsm_merge_dead_lists(LsmMerge *merge)
 {
 	LsmView    *view = lsm_view_get(merge->rel, merge->table);
 	uint64		first_id = pg_atomic_read_u64(&merge->table->shared->vacuum_lists);
-	LsmTid	   *roots = NULL;
+	uint64	   *uids = palloc(Max(view->nentries, 1) * sizeof(uint64));
 	uint64		nroots = 0;
 	int			n = 0;
 
 	for (int i = 0; i < view->nentries; i++)
 		if (lsm_dead_list_is_small(&view->entries[i], first_id))
-			n++;
-	if (n < LSM_DEAD_LISTS)
-		return;
-	merge->merged = palloc(n * sizeof(uint64));
-	n = 0;
-	for (int i = 0; i < view->nentries && nroots < LSM_DEAD_MERGED_ROOTS; i++)
+			uids[n++] = view->entries[i].uid;
+	merge->merged = uids;
+	for (int i = 0; n >= LSM_DEAD_LISTS && i < n && nroots < LSM_DEAD_MERGED_ROOTS; i++)
 	{
-		LsmTid	   *its;
+		LsmTid	   *roots;
 		uint64		nits;
 
-		if (!lsm_dead_list_is_small(&view->entries[i], first_id))
-			continue;
 		lsm_job_check();
-		if (!lsm_reader_dead_list(merge->rel, merge->table, &view->entries[i], &its, &nits))
-			return;				/* the view is old: the next flush may find it newer */
-		roots = roots == NULL ? palloc((nits + 1) * sizeof(LsmTid)) :
-			repalloc_huge(roots, (nroots + nits + 1) * sizeof(LsmTid));
-		if (nits > 0)
-			memcpy(roots + nroots, its, nits * sizeof(LsmTid));
+		if (!lsm_reader_dead_list_of(merge->rel, merge->table, uids[i], &roots, &nits))
+			continue;
+		for (uint64 j = 0; j < nits; j++)
+			lsm_output_add_dead(&merge->lists, roots[j]);
+		if (roots != NULL)
+			pfree(roots);
 		nroots += nits;
-		if (its != NULL)
-			pfree(its);
-		merge->merged[n++] = view->entries[i].uid;
+		merge->merged[merge->nmerged++] = uids[i];
 	}
-	for (uint64 i = 0; i < nroots; i++)
-		lsm_output_add_dead(&merge->lists, roots[i]);
-	merge->nmerged = n;
-	pfree(roots);
 }
 
 /*

@@ -134,6 +134,20 @@ foreach my $query (
 }
 is($node->safe_psql('postgres', 'SELECT count(*), sum(v) FROM t'), '120000|132000', 'rows');
 
+# ---- of an aggregation over large values ----
+
+$node->safe_psql('postgres', q{
+	CREATE TABLE w (id int, body text) USING lsm;
+	ALTER TABLE w ALTER body SET STORAGE EXTERNAL;
+	INSERT INTO w SELECT i, repeat(md5(i::text), 32768) FROM generate_series(1, 200) i;
+	SELECT lsm_flush('w')});
+like($node->safe_psql('postgres', 'EXPLAIN SELECT max(body) FROM w'), qr/LsmAgg/, 'an aggregation in the scan');
+$session = bounded_session(80);
+is($session->query('SELECT left(max(body), 4) = (SELECT left(max(md5(i::text)), 4) FROM generate_series(1, 200) i) FROM w'),
+	't', 'has one row of its block in memory at a time');
+$session->quit;
+$node->safe_psql('postgres', 'DROP TABLE w');
+
 # ---- of an index build ----
 
 # bytes that a build with that maintenance_work_mem sorted on disk, by so many processes besides the session

@@ -555,6 +555,22 @@ $node->check_ok('postgres', 'after DDL');
 	psql($_) foreach ('ALTER DATABASE postgres RESET role', 'DROP ROLE app');
 }
 
+# ---- a table that was detached, and has nothing there any more ----
+
+psql($_) foreach (
+	"CREATE TABLE away (id int) USING lsm WITH (lsm.cold_store = 'cold')",
+	'INSERT INTO away SELECT generate_series(1, 1000)');
+compact($node, 'away');
+my @away = keys_of($node, 'away');
+is(scalar @away, 1, 'a table is in the store');
+psql($_) foreach ('ALTER TABLE away RESET (lsm.cold_store)', 'TRUNCATE away');
+$node->set_workers(1);
+$node->wait_until('postgres',
+	q{SELECT count(*) = 0 FROM pg_depend WHERE objid = 'away'::regclass AND refclassid = 'pg_foreign_server'::regclass});
+pass('workers free what has nothing there from its server');
+$node->set_workers(0);
+psql('DROP TABLE away');
+
 # ---- the extension ----
 
 @old = keys_of($node, 't', 's.d');
