@@ -137,13 +137,14 @@ is($node->safe_psql('postgres', 'SELECT count(*), sum(v) FROM t'), '120000|13200
 # ---- of an aggregation over large values ----
 
 $node->safe_psql('postgres', q{
-	CREATE TABLE w (id int, body text) USING lsm;
+	SET lsm.segment_size = '1GB';
+	CREATE TABLE w (id int, body text) USING lsm WITH (lsm.block_size = '1MB');
 	ALTER TABLE w ALTER body SET STORAGE EXTERNAL;
-	INSERT INTO w SELECT i, repeat(md5(i::text), 32768) FROM generate_series(1, 200) i;
+	INSERT INTO w SELECT i, repeat(md5(i::text), 320) FROM generate_series(1, 20000) i;
 	SELECT lsm_flush('w')});
 like($node->safe_psql('postgres', 'EXPLAIN SELECT max(body) FROM w'), qr/LsmAgg/, 'an aggregation in the scan');
-$session = bounded_session(80);
-is($session->query('SELECT left(max(body), 4) = (SELECT left(max(md5(i::text)), 4) FROM generate_series(1, 200) i) FROM w'),
+$session = bounded_session(30);
+is($session->query('SELECT left(max(body), 4) = (SELECT left(max(md5(i::text)), 4) FROM generate_series(1, 20000) i) FROM w'),
 	't', 'has one row of its block in memory at a time');
 $session->quit;
 $node->safe_psql('postgres', 'DROP TABLE w');
