@@ -11,8 +11,8 @@
  * together.  (A row that is not opened yet is not helped: most of its time is copying.)
  *
  * A scan may end at any row, so few are foreseen: at first as many as it fetched when it
- * was run the last time, as the inner side of a join is run again and again; later as many
- * as it has fetched so far.  Rows that follow each other in the table need no
+ * was run the last time, as the inner side of a join is run again and again; later up to three
+ * times as many as it has fetched so far.  Rows that follow each other in the table need no
  * help, nor do small tables.
  *
  * Where rows lie in a store, the blocks of some are brought together (lsm_prefetch.c): each
@@ -36,6 +36,9 @@
 
 /* Blocks of tables that are small: the processor's caches keep what is used of them. */
 #define LSM_FORESEE_BLOCKS		256
+
+/* Rows that are foreseen for each one that was fetched. */
+#define LSM_FORESEE_TIMES		3
 
 /* A root in the LB of the one before, or in the next one, is most likely in its block. */
 #define LSM_FORESEE_LBS			1
@@ -142,7 +145,8 @@ lsm_foresee_rows(LsmForesight *foresight, LsmTable *table, const IndexFetchTable
 	const int16 *asked;
 	const IndexScanState *scan;
 	BTScanPos	position;
-	uint32		most = foresight->fetched > 1 ? foresight->fetched : Max(foresight->usual, 1) - 1;
+	uint32		most = foresight->fetched > 1 ? foresight->fetched * LSM_FORESEE_TIMES :
+	Max(foresight->usual, 1) - 1;
 	int			n = 0;
 	int			nasked;
 	int			step;
@@ -160,7 +164,8 @@ lsm_foresee_rows(LsmForesight *foresight, LsmTable *table, const IndexFetchTable
 	position = lsm_foresee_position(scan);
 	step = lsm_foresee_step(scan);
 	if (lsm_prefetch_pays(table) && foresight->fetched > foresight->prefetched)
-		lsm_foresee_blocks_far(foresight, table, fetch->rel, position, step, most);
+		lsm_foresee_blocks_far(foresight, table, fetch->rel, position, step,
+							   foresight->fetched > 1 ? foresight->fetched : most);
 	left = lsm_foresee_left(position, step, Min(most, LSM_FORESEEN));
 	foresight->foreseen = foresight->fetched + left;
 	for (int i = 1; i <= left; i++)

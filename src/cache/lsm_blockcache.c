@@ -561,9 +561,11 @@ lsm_foresee_blocks(LsmForeseen *rows, int nrows, LsmRowsForeseen *inrows, int *n
 	int			n = 0;
 
 	for (int i = 0; i < nrows; i++)
+		lsm_segment_foresee_entry(rows[i].reader, rows[i].root);
+	for (int i = 0; i < nrows; i++)
 	{
 		rows[i].blockno = lsm_segment_find_block(rows[i].reader, rows[i].root);
-		inrows[i].uid = rows[i].uid;
+		inrows[i].segment = rows[i].uid;
 		inrows[i].blockno = rows[i].blockno;
 		inrows[i].root = rows[i].root;
 	}

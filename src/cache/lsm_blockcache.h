@@ -132,7 +132,7 @@ extern LsmCachedBlock *lsm_block_repin(LsmCachedBlock *cached);
  * will be asked for (from 0): have the processor fetch the memory for all of them at a time.
  * Returns those that seem to be in row blocks, of which no more than the beginning is fetched.
  */
-#define LSM_FORESEEN			8
+#define LSM_FORESEEN			32
 extern int	lsm_blocks_foresee(LsmTable *table, const LsmTid *roots, int nroots,
 							   const int16 *asked, int n, struct LsmRowsForeseen *inrows);
 

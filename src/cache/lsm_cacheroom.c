@@ -227,6 +227,8 @@ lsm_cache_drop(const LsmCachePart *part, uint32 at)
 		frame = next;
 	}
 
+	/* who remembers where it was (LsmCachePlace) has to see that it is not there */
+	entry->first_frame = LSM_CACHE_NONE;
 	entry->next_in_bucket = partition->free_entry;
 	partition->free_entry = at;
 	partition->nentries--;

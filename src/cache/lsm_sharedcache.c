@@ -685,13 +685,34 @@ lsm_cache_rows_uid(uint64 uid)
 }
 
 /*
- * The entry of a row block, and how much memory there is behind its first frame.
+ * Is that the entry of a row block?  Then where it lies, and how much memory there is behind its
+ * first frame.
  *
  * Race: without the lock, entries may be anything; but they are numbers of entries and frames
- * that there are, or LSM_CACHE_NONE.  A chain that seems to have no end is given up: at worst a
- * row block is not found, and its block is read.
+ * that there are, or LSM_CACHE_NONE.
  */
-static LsmCacheEntry *
+static inline bool
+lsm_cache_is_rows(const LsmCachePart *part, uint32 at, uint64 uid, uint32 number,
+				  const char **rows, uint32 *len)
+{
+	volatile LsmCacheEntry *entry = &part->entries[at];
+	uint32		frame = entry->first_frame;
+	uint32		bytes = entry->len;
+
+	if (entry->uid != uid || entry->blockno != number || frame >= lsm_cache_part_frames)
+		return false;
+	*rows = part->frames + (Size) frame * LSM_FRAME_BYTES;
+	*len = (uint32) Min((Size) bytes, (Size) (lsm_cache_part_frames - frame) * LSM_FRAME_BYTES);
+	return true;
+}
+
+/*
+ * The entry of a row block, LSM_CACHE_NONE: it is not there.
+ *
+ * Race: a chain that seems to have no end is given up: at worst a row block is not found, and
+ * its block is read.
+ */
+static uint32
 lsm_cache_find_rows(const LsmCachePart *part, uint32 bucket, uint64 uid, uint32 number,
 					const char **rows, uint32 *len)
 {
@@ -699,36 +720,31 @@ lsm_cache_find_rows(const LsmCachePart *part, uint32 bucket, uint64 uid, uint32 
 
 	for (int i = 0; i < LSM_CACHE_CHAIN && at != LSM_CACHE_NONE; i++)
 	{
-		volatile LsmCacheEntry *entry = &part->entries[at];
-		uint32		frame = entry->first_frame;
-		uint32		bytes = entry->len;
-
-		if (entry->uid == uid && entry->blockno == number && frame < lsm_cache_part_frames)
-		{
-			*rows = part->frames + (Size) frame * LSM_FRAME_BYTES;
-			*len = (uint32) Min((Size) bytes,
-								(Size) (lsm_cache_part_frames - frame) * LSM_FRAME_BYTES);
-			return &part->entries[at];
-		}
-		at = entry->next_in_bucket;
+		if (lsm_cache_is_rows(part, at, uid, number, rows, len))
+			return at;
+		at = part->entries[at].next_in_bucket;
 	}
-	return NULL;
+	return LSM_CACHE_NONE;
 }
 
 const void *
-lsm_sharedcache_hold_rows(uint64 uid, uint32 blockno, LsmCacheHeld *held)
+lsm_sharedcache_hold_rows(uint64 uid, uint32 blockno, LsmCachePlace *place, LsmCacheHeld *held)
 {
 	LsmCachePart part;
 	LsmCacheEntry *entry;
 	const char *rows;
 	uint32		number = blockno | LSM_CACHE_ROWS;
 	uint32		bucket;
+	bool		placed = place->entry < lsm_cache_part_frames;
 
 	if (lsm_cache_shared == NULL)
 		return NULL;
 	uid = lsm_cache_rows_uid(uid);
-	part = lsm_cache_find_part(uid, number, &bucket);
-	held->part = part.partition - lsm_cache_shared->partitions;
+	if (placed)
+		part = lsm_cache_part(place->part);
+	else
+		part = lsm_cache_find_part(uid, number, &bucket);
+	place->part = held->part = part.partition - lsm_cache_shared->partitions;
 	for (;;)
 	{
 		held->changes = pg_atomic_read_u32(&part.partition->changes);
@@ -739,12 +755,20 @@ lsm_sharedcache_hold_rows(uint64 uid, uint32 blockno, LsmCacheHeld *held)
 		}
 		else
 			pg_read_barrier();
-		entry = lsm_cache_find_rows(&part, bucket, uid, number, &rows, &held->len);
-		if (entry != NULL)
+		if (!placed || !lsm_cache_is_rows(&part, place->entry, uid, number, &rows, &held->len))
+		{
+			if (placed)
+				part = lsm_cache_find_part(uid, number, &bucket);
+			Assert(part.partition == &lsm_cache_shared->partitions[held->part]);
+			placed = false;
+			place->entry = lsm_cache_find_rows(&part, bucket, uid, number, &rows, &held->len);
+		}
+		if (place->entry != LSM_CACHE_NONE)
 			break;
 		if (lsm_sharedcache_let_go(held))
 			return NULL;
 	}
+	entry = &part.entries[place->entry];
 	if (!entry->marked)
 		entry->marked = 1;
 	lsm_cache_hits++;
@@ -778,7 +802,7 @@ lsm_sharedcache_foresee_rows(LsmRowsForeseen *foreseen, int n)
 
 	for (int i = 0; i < n; i++)
 	{
-		foreseen[i].uid = lsm_cache_rows_uid(foreseen[i].uid);
+		foreseen[i].uid = lsm_cache_rows_uid(foreseen[i].segment);
 		foreseen[i].rows = NULL;
 	}
 	if (lsm_cache_shared == NULL)
@@ -787,7 +811,7 @@ lsm_sharedcache_foresee_rows(LsmRowsForeseen *foreseen, int n)
 	{
 		part = lsm_cache_find_part(foreseen[i].uid, foreseen[i].blockno | LSM_CACHE_ROWS,
 								   &foreseen[i].bucket);
-		foreseen[i].part = part.partition - lsm_cache_shared->partitions;
+		foreseen[i].place.part = part.partition - lsm_cache_shared->partitions;
 		lsm_prefetch(&part.buckets[foreseen[i].bucket]);
 		lsm_prefetch(&part.partition->changes);
 	}
@@ -795,7 +819,7 @@ lsm_sharedcache_foresee_rows(LsmRowsForeseen *foreseen, int n)
 	{
 		uint32		at;
 
-		part = lsm_cache_part(foreseen[i].part);
+		part = lsm_cache_part(foreseen[i].place.part);
 		at = part.buckets[foreseen[i].bucket];
 		if (at != LSM_CACHE_NONE)
 			lsm_prefetch(&part.entries[at]);
@@ -804,14 +828,14 @@ lsm_sharedcache_foresee_rows(LsmRowsForeseen *foreseen, int n)
 	{
 		const char *rows;
 
-		part = lsm_cache_part(foreseen[i].part);
-		if (lsm_cache_find_rows(&part, foreseen[i].bucket, foreseen[i].uid,
-								foreseen[i].blockno | LSM_CACHE_ROWS, &rows,
-								&foreseen[i].len) == NULL)
+		part = lsm_cache_part(foreseen[i].place.part);
+		foreseen[i].place.entry = lsm_cache_find_rows(&part, foreseen[i].bucket, foreseen[i].uid,
+													  foreseen[i].blockno | LSM_CACHE_ROWS,
+													  &rows, &foreseen[i].len);
+		if (foreseen[i].place.entry == LSM_CACHE_NONE)
 			continue;
 		foreseen[i].rows = rows;
 		lsm_prefetch(rows);
-		lsm_prefetch(rows + LSM_CACHE_LINE);
 	}
 }
 

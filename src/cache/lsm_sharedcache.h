@@ -138,8 +138,18 @@ typedef struct LsmCacheHeld
 
 #define LSM_CACHE_HELD_NOT	{NULL, 0, 0, 0, false}
 
+/* Where a row block was: that is looked at first, and told anew. */
+typedef struct LsmCachePlace
+{
+	uint32		part;
+	uint32		entry;
+} LsmCachePlace;
+
+#define LSM_CACHE_PLACE_NONE	{PG_UINT32_MAX, PG_UINT32_MAX}
+
 extern void lsm_sharedcache_set_database(uint64 database);
-extern const void *lsm_sharedcache_hold_rows(uint64 uid, uint32 blockno, LsmCacheHeld *held);
+extern const void *lsm_sharedcache_hold_rows(uint64 uid, uint32 blockno, LsmCachePlace *place,
+											 LsmCacheHeld *held);
 extern bool lsm_sharedcache_let_go(LsmCacheHeld *held);
 
 /*
@@ -149,10 +159,11 @@ extern bool lsm_sharedcache_let_go(LsmCacheHeld *held);
  */
 typedef struct LsmRowsForeseen
 {
-	uint64		uid;
+	uint64		segment;
+	uint64		uid;			/* that its row blocks go by */
 	uint32		blockno;
-	uint32		part;
 	uint32		bucket;
+	LsmCachePlace place;
 	uint32		len;
 	const void *rows;
 	LsmTid		root;			/* the caller's */

@@ -8,10 +8,14 @@
  * and how they are encoded.  Where rows are wanted from all over a table that is larger than
  * the processor's caches, nearly each of these places is a wait, and each of many sessions
  * needs memory to know every block.  So a block that is read row by row is kept in the block
- * cache as records, as the row log has them: the search of a row is one in a hash table
- * and one among a few runs of roots, its columns follow each other, and no session keeps
+ * cache as records, as the row log has them: the search of a row is one in the hash table of
+ * blocks and one in the block's own, its columns follow each other, and no session keeps
  * anything.  (OceanBase and others keep a cache of rows beside that of blocks; to keep whole
  * blocks needs no entry for each row, and neighbours come along.)
+ *
+ * Where a row has been found, or foreseen, is remembered for a few rows (LsmRowHint): which
+ * row of which block it is never changes, so that whoever comes to it next need not search.
+ * The row behind the one that was found last is tried without any search.
  *
  * Blocks whose rows have large values, or are long, are left as they are: what is asked of
  * those is mostly a small part.
@@ -28,6 +32,7 @@
 #include "access/htup_details.h"
 #include "access/parallel.h"
 #include "access/xact.h"
+#include "common/hashfn.h"
 #include "lsm_cold.h"
 #include "lsm_rowblock.h"
 #include "lsm_sharedcache.h"
@@ -37,106 +42,193 @@
 /* Records that are longer than this on average are not worth being copied for a column or two. */
 #define LSM_ROWBLOCK_RECORD		2048
 
+/* A block of more rows is left as it is: their numbers have 16 bits. */
+#define LSM_ROWBLOCK_ROWS		32768
+
 /* Of a record, so many lines of the processor's caches are prefetched at most. */
 #define LSM_ROWBLOCK_LINES		4
 
-/* A run of roots without a gap. */
-typedef struct LsmRowRun
-{
-	uint32		distance;		/* of its first root from that of the block */
-	uint32		row;			/* which it is, from 0 */
-} LsmRowRun;
+/* Slots of a block's hash table: two thirds of them are used at most, a third at least. */
+#define LSM_ROWBLOCK_SLOTS(rows)	pg_nextpower2_32((rows) + (rows) / 2 + 1)
 
-/* Then come the runs, the places of the records, one more for the end, and the records. */
+/* Rows that are remembered; a power of two. */
+#define LSM_ROW_HINTS			64
+#define LSM_ROW_LAST			16
+
+/* A row: how far its root is from that of the block, and where its record begins. */
+typedef struct LsmRowPlace
+{
+	uint32		distance;
+	uint32		record;
+} LsmRowPlace;
+
+/*
+ * Then come the places of the rows and that of the end, the slots of a hash table of distances
+ * (the number of a row, from 1; 0: empty), searched one after the other, and the records.
+ */
 typedef struct LsmRowBlock
 {
 	LsmTid		first_root;
 	uint32		npages;			/* what reading the block counts for */
 	uint16		rows;
-	uint16		nruns;
+	uint16		slots;			/* less one */
 } LsmRowBlock;
 
-static const LsmRowRun *
-lsm_rowblock_runs(const LsmRowBlock *block)
+/* Which row a root is, of which block, and where that was in the cache. */
+typedef struct LsmRowHint
 {
-	return (const LsmRowRun *) (block + 1);
+	LsmTid		root;
+	uint64		uid;
+	uint32		blockno;
+	uint32		row;
+	LsmCachePlace place;
+} LsmRowHint;
+
+static LsmRowHint lsm_row_hints[LSM_ROW_HINTS];
+
+/* The row found last in an LB, by LB: index scans go from a row to the one behind it and back from others. */
+static LsmRowHint lsm_row_last[LSM_ROW_LAST];
+
+static inline LsmRowHint *
+lsm_row_hint(LsmTid root)
+{
+	return &lsm_row_hints[murmurhash32((uint32) (root ^ root >> 16)) % LSM_ROW_HINTS];
 }
 
-static const uint32 *
-lsm_rowblock_places(const LsmRowBlock *block, int nruns)
+static inline LsmRowHint *
+lsm_row_last_of(LsmTid root)
 {
-	return (const uint32 *) (lsm_rowblock_runs(block) + nruns);
+	return &lsm_row_last[LSM_TID_LB(root) % LSM_ROW_LAST];
 }
 
-/* Which row has that root, by the runs of a block with that head; -1: none. */
-static int
-lsm_rowblock_find(const LsmRowBlock *head, const LsmRowRun *runs, LsmTid root)
+static inline const LsmRowPlace *
+lsm_rowblock_places(const LsmRowBlock *block)
 {
-	int			low = 0;
-	int			high = head->nruns;
-	uint64		distance = root - head->first_root;
-	uint64		row;
-
-	if (root < head->first_root || distance > PG_UINT32_MAX)
-		return -1;
-	while (high - low > 1)
-	{
-		int			middle = (low + high) / 2;
-
-		if (runs[middle].distance <= distance)
-			low = middle;
-		else
-			high = middle;
-	}
-	row = runs[low].row + (distance - runs[low].distance);
-	return row < (high < head->nruns ? runs[high].row : head->rows) ? (int) row : -1;
+	return (const LsmRowPlace *) (block + 1);
 }
 
-/*
- * Where the place of a row's record is, and that of the next one; NULL: the block does not have
- * the row, or is none.
- */
-static const uint32 *
-lsm_rowblock_place(const LsmRowBlock *block, Size len, LsmTid root)
+static inline Size
+lsm_rowblock_slots_at(uint32 rows)
 {
-	LsmRowBlock head;
-	int			row;
+	return sizeof(LsmRowBlock) + (rows + 1) * sizeof(LsmRowPlace);
+}
 
-	if (len < sizeof(head))
-		return NULL;
-	memcpy(&head, block, sizeof(head));
-	pg_compiler_barrier();
-	if (head.nruns == 0 || sizeof(head) + head.nruns * sizeof(LsmRowRun) +
-		(head.rows + 1) * sizeof(uint32) > len)
-		return NULL;
-	row = lsm_rowblock_find(&head, lsm_rowblock_runs(block), root);
-	return row >= 0 && row < head.rows ? lsm_rowblock_places(block, head.nruns) + row : NULL;
+static inline uint32
+lsm_rowblock_slot(uint32 distance, uint32 mask)
+{
+	return murmurhash32(distance) & mask;
 }
 
 /*
- * Copy the record of a row; its length, 0: the block does not have it.
+ * The head of a row block that seems to lie there, and how far a root is from its first one;
+ * false: it does not have the root, or is none.
  *
- * Race: what is read may be anything (lsm_sharedcache_hold_rows()), so nothing is believed that
- * leads out of the block, or out of the caller's page.
+ * Race: what is read of a row block may be anything, at any time (lsm_sharedcache_hold_rows()),
+ * so nothing is believed that leads out of it, or out of the caller's page.
  */
-static Size
-lsm_rowblock_copy(const LsmRowBlock *block, Size blocklen, LsmTid root, LsmRecord *record,
-				  uint32 *npages)
+static inline bool
+lsm_rowblock_head(const LsmRowBlock *block, Size len, LsmTid root, LsmRowBlock *head,
+				  uint32 *distance)
 {
-	const uint32 *place = lsm_rowblock_place(block, blocklen, root);
-	uint32		from;
-	uint32		to;
-
-	*npages = block->npages;
-	if (place == NULL)
-		return 0;
-	from = place[0];
-	to = place[1];
+	if (len < sizeof(*head))
+		return false;
+	memcpy(head, block, sizeof(*head));
 	pg_compiler_barrier();
+	if (lsm_rowblock_slots_at(head->rows) + (head->slots + 1) * sizeof(uint16) > len ||
+		root < head->first_root || root - head->first_root > PG_UINT32_MAX)
+		return false;
+	*distance = (uint32) (root - head->first_root);
+	return true;
+}
+
+/* Does the block have the root as that row? */
+static inline bool
+lsm_rowblock_is(const LsmRowBlock *block, const LsmRowBlock *head, uint32 distance, uint32 row)
+{
+	return row < head->rows && lsm_rowblock_places(block)[row].distance == distance;
+}
+
+/* Which row has the root at that distance?  -1: none. */
+static int
+lsm_rowblock_find(const LsmRowBlock *block, const LsmRowBlock *head, uint32 distance)
+{
+	const volatile uint16 *slots = (const uint16 *) ((const char *) block +
+													 lsm_rowblock_slots_at(head->rows));
+	uint32		at = lsm_rowblock_slot(distance, head->slots);
+
+	for (int i = 0; i <= head->slots; i++)
+	{
+		uint16		slot = slots[at];
+
+		if (slot == 0)
+			break;
+		if (lsm_rowblock_is(block, head, distance, slot - 1))
+			return slot - 1;
+		at = (at + 1) & head->slots;
+	}
+	return -1;
+}
+
+/* Copy the record of a row that the block has; its length, 0: it seems to be none. */
+static Size
+lsm_rowblock_copy(const LsmRowBlock *block, Size blocklen, uint32 row, LsmRecord *record)
+{
+	const volatile LsmRowPlace *place = lsm_rowblock_places(block) + row;
+	uint32		from = place[0].record;
+	uint32		to = place[1].record;
+
 	if (from >= to || to > blocklen || to - from > BLCKSZ)
 		return 0;
 	memcpy(record, (const char *) block + from, to - from);
 	return to - from;
+}
+
+static void
+lsm_rowblock_count(Relation rel, LsmTable *table, uint32 npages)
+{
+	lsm_stat_tick(&table->stat);
+	lsm_stat_count(&table->stat, LSM_STAT_DATA_HIT);
+	lsm_compat_count_hits(rel, npages);
+}
+
+bool
+lsm_rowblock_get_hinted(Relation rel, LsmTable *table, uint64 uid, LsmTid root,
+						LsmRecord *record, Size *len)
+{
+	LsmCacheHeld held = LSM_CACHE_HELD_NOT;
+	LsmRowHint *hint = lsm_row_hint(root);
+	LsmRowHint	next;
+	LsmRowBlock head;
+
+	if (hint->root != root || hint->uid != uid)
+	{
+		/* perhaps it is the one behind the last one */
+		next = *lsm_row_last_of(root);
+		if (next.uid != uid || next.root >= root || LSM_TID_LB(next.root) != LSM_TID_LB(root))
+			return false;
+		next.root = root;
+		next.row++;
+		hint = &next;
+	}
+	do
+	{
+		const LsmRowBlock *block = lsm_sharedcache_hold_rows(uid, hint->blockno, &hint->place,
+															 &held);
+		uint32		distance;
+
+		if (block == NULL)
+			return false;
+		if (lsm_rowblock_head(block, held.len, root, &head, &distance) &&
+			lsm_rowblock_is(block, &head, distance, hint->row))
+			*len = lsm_rowblock_copy(block, held.len, hint->row, record);
+		else
+			*len = 0;
+	} while (!lsm_sharedcache_let_go(&held));
+	if (*len == 0)
+		return false;
+	*lsm_row_last_of(root) = *hint;
+	lsm_rowblock_count(rel, table, head.npages);
+	return true;
 }
 
 LsmRowFound
@@ -144,42 +236,97 @@ lsm_rowblock_get(Relation rel, LsmTable *table, uint64 uid, uint32 blockno, LsmT
 				 LsmRecord *record, Size *len)
 {
 	LsmCacheHeld held = LSM_CACHE_HELD_NOT;
-	uint32		npages;
+	LsmRowHint	hint = {root, uid, blockno, 0, LSM_CACHE_PLACE_NONE};
+	LsmRowBlock head;
 
 	do
 	{
-		const LsmRowBlock *block = lsm_sharedcache_hold_rows(uid, blockno, &held);
+		const LsmRowBlock *block = lsm_sharedcache_hold_rows(uid, blockno, &hint.place, &held);
+		uint32		distance;
+		int			row;
 
 		if (block == NULL)
 			return LSM_ROW_UNKNOWN;
-		*len = lsm_rowblock_copy(block, held.len, root, record, &npages);
+		*len = 0;
+		if (!lsm_rowblock_head(block, held.len, root, &head, &distance))
+			continue;
+		row = lsm_rowblock_find(block, &head, distance);
+		if (row < 0)
+			continue;
+		hint.row = row;
+		*len = lsm_rowblock_copy(block, held.len, row, record);
 	} while (!lsm_sharedcache_let_go(&held));
-
-	lsm_stat_tick(&table->stat);
-	lsm_stat_count(&table->stat, LSM_STAT_DATA_HIT);
-	lsm_compat_count_hits(rel, npages);
-	return *len > 0 ? LSM_ROW_FOUND : LSM_ROW_ABSENT;
+	lsm_rowblock_count(rel, table, head.npages);
+	if (*len == 0)
+		return LSM_ROW_ABSENT;
+	*lsm_row_last_of(root) = hint;
+	*lsm_row_hint(root) = hint;
+	return LSM_ROW_FOUND;
 }
 
-/* Race: what is read may be anything by now; so nothing is believed that leads out of it. */
+/* What is foreseen of a row. */
+typedef struct LsmRowForeseen
+{
+	const LsmRowBlock *block;	/* NULL: it does not have the row */
+	LsmRowBlock head;
+	uint32		distance;
+} LsmRowForeseen;
+
+/* In steps, each of which waits for what the one before has asked for. */
 void
 lsm_rowblocks_foresee(const LsmRowsForeseen *foreseen, int n)
 {
-	const uint32 *places[LSM_FORESEEN];
+	LsmRowForeseen rows[LSM_FORESEEN];
 
 	for (int i = 0; i < n; i++)
 	{
-		places[i] = lsm_rowblock_place(foreseen[i].rows, foreseen[i].len, foreseen[i].root);
-		if (places[i] != NULL)
-			lsm_prefetch(places[i]);
+		const LsmRowBlock *block = foreseen[i].rows;
+		LsmRowForeseen *row = &rows[i];
+
+		row->block = NULL;
+		if (!lsm_rowblock_head(block, foreseen[i].len, foreseen[i].root, &row->head,
+							   &row->distance))
+			continue;
+		row->block = block;
+		lsm_prefetch((const uint16 *) ((const char *) block +
+									   lsm_rowblock_slots_at(row->head.rows)) +
+					 lsm_rowblock_slot(row->distance, row->head.slots));
 	}
 	for (int i = 0; i < n; i++)
 	{
-		uint32		from = places[i] != NULL ? *places[i] : foreseen[i].len;
+		const uint16 *slots;
+		uint32		slot;
 
+		if (rows[i].block == NULL)
+			continue;
+		slots = (const uint16 *) ((const char *) rows[i].block +
+								  lsm_rowblock_slots_at(rows[i].head.rows));
+		slot = slots[lsm_rowblock_slot(rows[i].distance, rows[i].head.slots)];
+		if (slot > 0 && slot <= rows[i].head.rows)
+			lsm_prefetch(lsm_rowblock_places(rows[i].block) + slot - 1);
+		else
+			rows[i].block = NULL;
+	}
+	for (int i = 0; i < n; i++)
+	{
+		LsmRowHint *hint = lsm_row_hint(foreseen[i].root);
+		int			row;
+		uint32		from;
+
+		if (rows[i].block == NULL)
+			continue;
+		row = lsm_rowblock_find(rows[i].block, &rows[i].head, rows[i].distance);
+		if (row < 0)
+			continue;
+		hint->root = foreseen[i].root;
+		hint->uid = foreseen[i].segment;
+		hint->blockno = foreseen[i].blockno;
+		hint->row = row;
+		hint->place = foreseen[i].place;
+		from = lsm_rowblock_places(rows[i].block)[row].record;
 		for (int line = 0; line < LSM_ROWBLOCK_LINES && from < foreseen[i].len; line++)
 		{
-			lsm_prefetch((const char *) foreseen[i].rows + from);
+			lsm_prefetch((const char *) rows[i].block + from);
 			from += LSM_CACHE_LINE;
 		}
 	}
@@ -196,9 +343,7 @@ typedef struct LsmRowBuilder
 	Datum	   *values;
 	bool	   *isnull;
 	char	   *room;			/* for values that are built */
-	LsmRowRun  *runs;
-	int			nruns;
-	uint32	   *places;
+	LsmRowPlace *places;
 	StringInfoData records;
 } LsmRowBuilder;
 
@@ -297,26 +442,21 @@ lsm_rowblock_build(LsmRowBuilder *builder)
 {
 	int			rows = lsm_block_rows(builder->block);
 	LsmTid		first = lsm_block_root(builder->block, 0);
-	LsmTid		expected = LSM_INVALID_TID;
 	int			most = rows * LSM_ROWBLOCK_RECORD;
 
 	for (int row = 0; row < rows; row++)
 	{
 		LsmTid		root = lsm_block_root(builder->block, row);
 
-		if (root != expected)
-		{
-			if (root < first || root - first > PG_UINT32_MAX)
-				return false;
-			builder->runs[builder->nruns].distance = (uint32) (root - first);
-			builder->runs[builder->nruns++].row = row;
-		}
-		expected = root + 1;
-		builder->places[row] = builder->records.len;
+		if (root < first || root - first > PG_UINT32_MAX)
+			return false;
+		builder->places[row].distance = (uint32) (root - first);
+		builder->places[row].record = builder->records.len;
 		if (!lsm_rowblock_add(builder, row) || builder->records.len > most)
 			return false;
 	}
-	builder->places[rows] = builder->records.len;
+	builder->places[rows].distance = PG_UINT32_MAX;
+	builder->places[rows].record = builder->records.len;
 	return true;
 }
 
@@ -324,22 +464,28 @@ lsm_rowblock_build(LsmRowBuilder *builder)
 static void
 lsm_rowblock_put(LsmRowBuilder *builder, const LsmCachedBlock *cached)
 {
-	int			rows = lsm_block_rows(builder->block);
-	Size		head = MAXALIGN(sizeof(LsmRowBlock) + builder->nruns * sizeof(LsmRowRun) +
-								(rows + 1) * sizeof(uint32));
+	uint32		rows = lsm_block_rows(builder->block);
+	uint32		nslots = LSM_ROWBLOCK_SLOTS(rows);
+	Size		head = MAXALIGN(lsm_rowblock_slots_at(rows) + nslots * sizeof(uint16));
 	Size		len = head + builder->records.len;
 	LsmRowBlock *block = palloc0(len);
-	char	   *at = (char *) (block + 1);
+	uint16	   *slots = (uint16 *) ((char *) block + lsm_rowblock_slots_at(rows));
 
 	block->first_root = lsm_block_root(builder->block, 0);
 	block->npages = cached->npages;
 	block->rows = rows;
-	block->nruns = builder->nruns;
-	memcpy(at, builder->runs, builder->nruns * sizeof(LsmRowRun));
-	at += builder->nruns * sizeof(LsmRowRun);
-	for (int row = 0; row <= rows; row++)
-		builder->places[row] += head;
-	memcpy(at, builder->places, (rows + 1) * sizeof(uint32));
+	block->slots = nslots - 1;
+	for (uint32 row = 0; row < rows; row++)
+	{
+		uint32		at = lsm_rowblock_slot(builder->places[row].distance, nslots - 1);
+
+		while (slots[at] != 0)
+			at = (at + 1) & (nslots - 1);
+		slots[at] = row + 1;
+	}
+	for (uint32 row = 0; row <= rows; row++)
+		builder->places[row].record += head;
+	memcpy(block + 1, builder->places, (rows + 1) * sizeof(LsmRowPlace));
 	memcpy((char *) block + head, builder->records.data, builder->records.len);
 	lsm_sharedcache_put_rows(cached->uid, cached->blockno, len, (const char *) block);
 }
@@ -367,7 +513,8 @@ lsm_rowblock_keep(Relation rel, LsmCachedBlock *cached)
 	int			natts = lsm_block_natts(cached->block);
 
 	/* nor with the page of an index locked: there will be another time */
-	if (likely(!cached->expands) || cached->no_rows || lsm_cold_held_off() || natts > RelationGetDescr(rel)->natts ||
+	if (likely(!cached->expands) || cached->no_rows || lsm_cold_held_off() ||
+		natts > RelationGetDescr(rel)->natts || rows > LSM_ROWBLOCK_ROWS ||
 		lsm_block_raw_bytes(cached->block) > (uint32) rows * LSM_ROWBLOCK_RECORD)
 		return;
 	if (lsm_rowblock_may_undo(rel) ||
@@ -385,8 +532,7 @@ lsm_rowblock_keep(Relation rel, LsmCachedBlock *cached)
 	builder.values = palloc(Max(natts, 1) * sizeof(Datum));
 	builder.isnull = palloc(Max(natts, 1) * sizeof(bool));
 	builder.room = palloc(Max(natts, 1) * LSM_BLOCK_VALUE_BYTES);
-	builder.runs = palloc(rows * sizeof(LsmRowRun));
-	builder.places = palloc((rows + 1) * sizeof(uint32));
+	builder.places = palloc((rows + 1) * sizeof(LsmRowPlace));
 	initStringInfo(&builder.records);
 	enlargeStringInfo(&builder.records, lsm_block_raw_bytes(cached->block) +
 					  rows * (SizeOfLsmInsertRecord + 2 * MAXIMUM_ALIGNOF));

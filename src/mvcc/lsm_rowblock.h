@@ -26,7 +26,14 @@ typedef enum LsmRowFound
 extern LsmRowFound lsm_rowblock_get(Relation rel, LsmTable *table, uint64 uid, uint32 blockno,
 									LsmTid root, LsmRecord *record, Size *len);
 
-/* Have the processor fetch the records of rows in row blocks that were foreseen. */
+/*
+ * The same of a row that was found or foreseen not long ago, or is the one behind the row found
+ * last, in whatever block of the segment.  False: it has to be searched for.
+ */
+extern bool lsm_rowblock_get_hinted(Relation rel, LsmTable *table, uint64 uid, LsmTid root,
+									LsmRecord *record, Size *len);
+
+/* Have the processor fetch the records of rows in row blocks that were foreseen, and remember where they are. */
 extern void lsm_rowblocks_foresee(const struct LsmRowsForeseen *foreseen, int n);
 
 /*

@@ -384,6 +384,19 @@ lsm_versions_seek(LsmVersionIter *iter, const LsmManifestEntry *entry, bool filt
 		lsm_versions_seek_in_block(iter, entry);
 }
 
+/* The record of a row block that has been copied. */
+static LsmVersion *
+lsm_versions_from_rows(LsmVersionIter *iter)
+{
+	LsmVersion *version = &iter->version;
+
+	version->record = (LsmRecord *) iter->copy.data;
+	version->cached = NULL;
+	lsm_record_head(version->record, iter->root, &version->head);
+	version->head.xid = 0;
+	return version;
+}
+
 /*
  * The bottom of a row in a segment that is visible to all: from a row block, if there is one,
  * else from its block, of which a row block may be made.  NULL: there is none, or stale.
@@ -394,22 +407,21 @@ lsm_versions_visible_bottom(LsmVersionIter *iter, const LsmManifestEntry *entry)
 	LsmVersion *version = &iter->version;
 	LsmRecord  *record = (LsmRecord *) iter->copy.data;
 
-	if (!lsm_versions_find_block(iter, entry, false))
-		return NULL;
-	lsm_block_foresee_pin(entry->uid, iter->blockno);
 	version->seq = 0;
 	version->prev = LSM_INVALID_TID;
 	version->memtable = false;
 	version->bottom = true;
+	if (lsm_rowblock_get_hinted(iter->rel, iter->table, entry->uid, iter->root, record,
+								&version->record_len))
+		return lsm_versions_from_rows(iter);
+	if (!lsm_versions_find_block(iter, entry, false))
+		return NULL;
+	lsm_block_foresee_pin(entry->uid, iter->blockno);
 	switch (lsm_rowblock_get(iter->rel, iter->table, entry->uid, iter->blockno, iter->root,
 							 record, &version->record_len))
 	{
 		case LSM_ROW_FOUND:
-			lsm_record_head(record, iter->root, &version->head);
-			version->head.xid = 0;
-			version->record = record;
-			version->cached = NULL;
-			return version;
+			return lsm_versions_from_rows(iter);
 		case LSM_ROW_ABSENT:
 			return NULL;
 		case LSM_ROW_UNKNOWN:

@@ -343,8 +343,18 @@ extern bool lsm_block_builder_finish(LsmBlockBuilder *builder, LsmEncoder *encod
 
 /* lsm_segment_reader.c */
 /* A slice of the block index, as a part of a segment has it. */
+/*
+ * The LBs that a slice has, by runs of 2 ^ shift: which block is the first that may have roots
+ * of the run, or of a later one.  Blocks have about as many LBs each, so hardly anything is
+ * left to search.  Behind the last run comes the last block.
+ */
+#define LSM_SLICE_RUNS			256
+
 typedef struct LsmSlice
 {
+	uint32		first_lb;
+	uint8		shift;
+	uint8		runs[LSM_SLICE_RUNS + 1];
 	LsmBlockEntry index[LSM_SLICE_BLOCKS];
 	uint64		offsets[LSM_SLICE_BLOCKS];
 } LsmSlice;
@@ -395,8 +405,8 @@ extern void lsm_reader_check_bounds(LsmSegmentReader *reader);
 /* lsm_slices.c */
 extern void lsm_slices_put(uint64 uid, const LsmBlockEntry *index, uint32 blocks, StringInfo out);
 extern void lsm_reader_slices(LsmSegmentReader *reader);
-extern const LsmBlockEntry *lsm_slices_index(const LsmSegmentReader *reader, LsmTid root,
-											 uint32 *from, uint32 *n);
+extern uint32 lsm_slices_find_block(const LsmSegmentReader *reader, LsmTid tid);
+extern void lsm_slices_foresee(const LsmSegmentReader *reader, LsmTid tid, bool entry);
 
 /* What the block index says of a block; of a part, its slice has to be there. */
 static inline const LsmBlockEntry *

@@ -686,8 +686,19 @@ lsm_segment_likely_block(const LsmSegmentReader *reader, LsmTid root)
 void
 lsm_segment_foresee(const LsmSegmentReader *reader, LsmTid root)
 {
-	if (reader->index != NULL && root > reader->props.first_tid && root <= reader->props.last_tid)
+	if (root < reader->props.first_tid || root > reader->props.last_tid)
+		return;
+	if (reader->index == NULL)
+		lsm_slices_foresee(reader, root, false);
+	else
 		lsm_prefetch(&reader->index[lsm_segment_likely_block(reader, root)]);
+}
+
+void
+lsm_segment_foresee_entry(const LsmSegmentReader *reader, LsmTid root)
+{
+	if (reader->index == NULL && root >= reader->props.first_tid)
+		lsm_slices_foresee(reader, root, true);
 }
 
 /*
@@ -698,20 +709,24 @@ uint32
 lsm_segment_find_block(LsmSegmentReader *reader, LsmTid tid)
 {
 	const LsmBlockEntry *index = reader->index;
-	uint32		from = 0;
 	uint32		n = reader->props.blocks;
 	uint32		low = 0;
-	uint32		high;
-	uint32		at;
-
-	if (unlikely(index == NULL))
-		index = lsm_slices_index(reader, tid, &from, &n);
-	high = n;
+	uint32		high = n;
+	uint32		at = reader->found;
 
 	/* often it is the block found last */
-	at = reader->found - from;
-	if (at < n && index[at].first < tid && tid <= index[at].last)
+	if (at < n && (index != NULL || reader->sliced[at / LSM_SLICE_BLOCKS] != NULL))
+	{
+		const LsmBlockEntry *entry = lsm_reader_entry(reader, at);
+
+		if (entry->first < tid && tid <= entry->last)
+			return at;
+	}
+	if (index == NULL)
+	{
+		reader->found = lsm_slices_find_block(reader, tid);
 		return reader->found;
+	}
 
 	/* else near the place that it would have if all blocks were alike */
 	if (n > 4 && tid > reader->props.first_tid && tid <= reader->props.last_tid)
@@ -719,7 +734,6 @@ lsm_segment_find_block(LsmSegmentReader *reader, LsmTid tid)
 		uint32		step = 1;
 
 		at = lsm_segment_likely_block(reader, tid);
-		at = at < from ? 0 : Min(at - from, n - 1);
 		if (index[at].last < tid)
 		{
 			low = at + 1;
@@ -750,7 +764,7 @@ lsm_segment_find_block(LsmSegmentReader *reader, LsmTid tid)
 		else
 			high = middle;
 	}
-	reader->found = from + low;
+	reader->found = low;
 	return reader->found;
 }
 

@@ -22,6 +22,11 @@
 
 #include "segment/lsm_segment_format.h"
 
+StaticAssertDecl(LSM_SLICE_BLOCKS <= PG_UINT8_MAX + 1, "numbers of a slice's blocks have 8 bits");
+
+/* So many slices are looked at one after the other. */
+#define LSM_SLICES_FEW			8
+
 /* ---- writing ---- */
 
 void
@@ -134,6 +139,15 @@ lsm_slices_find(const LsmSegmentReader *reader, LsmTid root)
 	uint32		low = 1;
 	uint32		high = reader->nslices;
 
+	/* few are counted sooner than searched */
+	if (high <= LSM_SLICES_FEW)
+	{
+		uint32		before = 0;
+
+		for (uint32 i = 1; i < high; i++)
+			before += reader->slices[i].first <= root;
+		return before;
+	}
 	while (low < high)
 	{
 		uint32		middle = low + (high - low) / 2;
@@ -177,16 +191,74 @@ lsm_segment_missing_for_root(const LsmSegmentReader *reader, LsmTid root)
 	return -1;
 }
 
-/* The part of the block index where a root has to be looked for. */
-const LsmBlockEntry *
-lsm_slices_index(const LsmSegmentReader *reader, LsmTid root, uint32 *from, uint32 *n)
+/* The run of a slice that an LB is in, as far as there are any. */
+static inline uint32
+lsm_slice_run(const LsmSlice *slice, BlockNumber lb)
 {
-	uint32		slice = lsm_slices_find(reader, root);
+	return lb <= slice->first_lb ? 0 :
+		Min((lb - slice->first_lb) >> slice->shift, LSM_SLICE_RUNS - 1);
+}
 
-	Assert(reader->sliced[slice] != NULL);
-	*from = slice * LSM_SLICE_BLOCKS;
-	*n = lsm_slice_end(reader, slice) - *from;
-	return reader->sliced[slice]->index;
+/* Find out which block each run begins in. */
+static void
+lsm_slice_set_runs(LsmSlice *slice, uint32 n)
+{
+	uint32		last_lb = LSM_TID_LB(slice->index[n - 1].last);
+	uint32		block = 0;
+
+	slice->first_lb = LSM_TID_LB(slice->index[0].first);
+	while ((last_lb - slice->first_lb) >> slice->shift >= LSM_SLICE_RUNS)
+		slice->shift++;
+	for (uint32 run = 0; run <= LSM_SLICE_RUNS; run++)
+	{
+		uint64		lb = slice->first_lb + ((uint64) run << slice->shift);
+
+		while (block < n - 1 && LSM_TID_LB(slice->index[block].last) < lb)
+			block++;
+		slice->runs[run] = block;
+	}
+}
+
+/* As lsm_segment_find_block(), of a reader that has slices. */
+uint32
+lsm_slices_find_block(const LsmSegmentReader *reader, LsmTid tid)
+{
+	uint32		at = lsm_slices_find(reader, tid);
+	const LsmSlice *slice = reader->sliced[at];
+	uint32		from = at * LSM_SLICE_BLOCKS;
+	uint32		n = lsm_slice_end(reader, at) - from;
+	uint32		run;
+	uint32		low;
+	uint32		high;
+
+	Assert(slice != NULL);
+	if (tid > slice->index[n - 1].last)
+		return from + n;
+	run = lsm_slice_run(slice, LSM_TID_LB(tid));
+	low = slice->runs[run];
+	high = slice->runs[run + 1];
+	while (low < high)
+	{
+		uint32		middle = low + (high - low) / 2;
+
+		if (slice->index[middle].last < tid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return from + low;
+}
+
+void
+lsm_slices_foresee(const LsmSegmentReader *reader, LsmTid tid, bool entry)
+{
+	const LsmSlice *slice = reader->sliced[lsm_slices_find(reader, tid)];
+	const uint8 *run;
+
+	if (slice == NULL)
+		return;
+	run = &slice->runs[lsm_slice_run(slice, LSM_TID_LB(tid))];
+	lsm_prefetch(entry ? (const void *) &slice->index[*run] : run);
 }
 
 void
@@ -237,6 +309,7 @@ lsm_segment_slice_add(LsmSegmentReader *reader, uint32 slice, const void *bytes)
 	if (!lsm_slice_fits(reader, slice, added->index, n, offset))
 		lsm_segment_corrupt(reader->source, -1,
 							"Slice %u of the block index does not agree with its neighbours.", slice);
+	lsm_slice_set_runs(added, n);
 	reader->sliced[slice] = added;
 	return true;
 }

@@ -51,7 +51,9 @@ lsm_test_cache_full(PG_FUNCTION_ARGS)
 		rows = 0;
 		for (int j = 0; j < CACHE_ROWS; j++)
 		{
-			if (lsm_sharedcache_hold_rows(CACHE_UID, j, &held) != NULL)
+			LsmCachePlace place = LSM_CACHE_PLACE_NONE;
+
+			if (lsm_sharedcache_hold_rows(CACHE_UID, j, &place, &held) != NULL)
 			{
 				(void) lsm_sharedcache_let_go(&held);
 				rows++;

@@ -25,23 +25,50 @@ sub psql
 
 # Rows of l that differ from those of h, each looked up by its key; keys that only one has.
 # In no order, as blocks that are walked through are not kept for single rows.
+sub differing_sql
+{
+	my ($how, $which) = @_;
+
+	return "$how SELECT count(*) FROM (SELECT key FROM generate_series(-1, 3300) key ORDER BY md5(key::text)) k "
+	  . 'LEFT JOIN LATERAL (SELECT h FROM h WHERE id = key OFFSET 0) a ON true '
+	  . 'LEFT JOIN LATERAL (SELECT l FROM l WHERE id = key OFFSET 0) b ON true '
+	  . 'WHERE a.h::text IS DISTINCT FROM b.l::text AND ' . ($which // 'true');
+}
+
 sub differing
 {
 	my ($how, $db) = @_;
 
-	return $node->safe_psql($db // 'postgres', "$how SELECT count(*) FROM (SELECT key FROM generate_series(-1, 3300) key ORDER BY md5(key::text)) k "
-		  . 'LEFT JOIN LATERAL (SELECT h FROM h WHERE id = key OFFSET 0) a ON true '
-		  . 'LEFT JOIN LATERAL (SELECT l FROM l WHERE id = key OFFSET 0) b ON true '
-		  . 'WHERE a.h::text IS DISTINCT FROM b.l::text');
+	return $node->safe_psql($db // 'postgres', differing_sql($how));
 }
 
-# Three sessions: who reads the blocks, who makes row blocks of them, who finds these.
+# Four sessions: who reads the blocks, who makes row blocks of them, who finds these; and one
+# that goes on, and remembers where it has found rows.
+my $lasting;
+
 sub same
 {
 	my ($what) = @_;
 
 	is(differing($by_index), 0, "$what: look-ups, time $_") foreach (1 .. 3);
 	is(differing($by_bitmap), 0, "$what: bitmaps");
+	$lasting = $node->background_psql('postgres') unless defined $lasting;
+	is($lasting->query_safe(differing_sql($by_index)), 0, "$what: look-ups by a session that goes on");
+	is($lasting->query_safe(differing_sql($by_index, 'k.key IN (7, 8, 1234)')), 0, "$what: the same rows once more") foreach (1 .. 2);
+	return;
+}
+
+sub leave
+{
+	$lasting->quit if defined $lasting;
+	undef $lasting;
+	return;
+}
+
+sub again
+{
+	leave();
+	$node->restart;
 	return;
 }
 
@@ -73,7 +100,7 @@ psql($_)
 	both('CREATE INDEX ON TWIN (k)'));
 same('row log');
 psql("SELECT lsm_flush('l'), lsm_major_compact('l'); CHECKPOINT; VACUUM ANALYZE h, l");
-$node->restart;
+again();
 
 # ---- one row: from the file, from its block, from the row block
 my $one = "$by_index SELECT l, xmin, cmin, ctid, tableoid FROM l WHERE id = 1234";
@@ -136,7 +163,7 @@ same('some rows have a column, others miss it');
 psql("SELECT lsm_major_compact('l')");
 
 # ---- columns that are not added after all
-$node->restart;
+again();
 is(differing($by_index), 0, 'blocks are in the block cache');
 my $all = "SELECT count(l::text) FROM (SELECT id FROM h ORDER BY md5(id::text)) k JOIN l USING (id)";
 psql("BEGIN; ALTER TABLE l ADD COLUMN z text DEFAULT 'rolled back'; $by_index $all; ROLLBACK");
@@ -156,7 +183,7 @@ my %who = (
 psql("SELECT lsm_flush('l'), lsm_major_compact('l'); VACUUM l");
 foreach my $who (sort keys %who)
 {
-	$node->restart;
+	again();
 	is(differing($by_index), 0, 'blocks are in the block cache');
 	my $plan = $node->safe_psql('postgres',
 		"$by_index BEGIN; $who{$who}; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) $all; ROLLBACK");
@@ -167,8 +194,9 @@ foreach my $who (sort keys %who)
 }
 
 # ---- nor are those of a copy of the database, which has the same segments, for others
-$node->restart;
+again();
 is(differing($by_index), 0, 'blocks are in the block cache');
+leave();
 psql('CREATE DATABASE copy TEMPLATE postgres');
 $node->safe_psql('copy', 'ALTER TABLE l DROP COLUMN k, DROP COLUMN t');
 $node->safe_psql('copy', "$by_index $all") foreach (1 .. 2);
@@ -177,6 +205,7 @@ same('columns dropped in a copy of the database');
 # ---- nor of one that had the same number before
 my $oid = psql(q{SELECT oid FROM pg_database WHERE datname = 'copy'});
 psql('DROP DATABASE copy');
+leave();
 psql("CREATE DATABASE copy TEMPLATE postgres OID = $oid");
 is(differing($by_index, 'copy'), 0, "another database under the number of a copy: look-ups, time $_") foreach (1, 2);
 
@@ -185,7 +214,7 @@ my $named = join(', ', map { "ADD COLUMN a_column_with_a_name_of_its_own_$_ int 
 psql('CREATE TABLE fewer (id int PRIMARY KEY, a_first_column_with_a_long_name text, second int) USING lsm;'
 	  . "INSERT INTO fewer SELECT i, 'text ' || i, i FROM generate_series(1, 500) i;"
 	  . "SELECT lsm_flush('fewer'), lsm_major_compact('fewer'); ALTER TABLE fewer $named");
-$node->restart;
+again();
 my $fewer = "$by_index SELECT count(*) FROM generate_series(1, 500) i, LATERAL (SELECT f::text t FROM fewer f WHERE id = i OFFSET 0) x WHERE t = format('(%s,\"text %s\",%s,1,2,3,4,5,6,7)', i, i, i)";
 is(psql($fewer), 500, "seven columns fewer, time $_") foreach (1 .. 3);
 is(psql("$fewer; $decoded"), 0, 'from row blocks');
@@ -196,7 +225,7 @@ psql("CREATE TABLE $_->[0] (id int PRIMARY KEY, t text) USING lsm;"
 	  . "INSERT INTO $_->[0] SELECT i, repeat(md5(i::text), $_->[1]) FROM generate_series(1, 300) i;"
 	  . "SELECT lsm_flush('$_->[0]'), lsm_major_compact('$_->[0]')")
   foreach (['long', 100, 'PLAIN'], ['large', 400, 'EXTERNAL']);
-$node->restart;
+again();
 foreach my $table ('long', 'large')
 {
 	my $times = $table eq 'long' ? 100 : 400;
@@ -211,7 +240,7 @@ psql("CREATE TABLE wide (id int PRIMARY KEY, t text) USING lsm WITH (lsm.block_s
 	  . "INSERT INTO wide SELECT i, repeat(md5(i::text), 2) FROM generate_series(1, 8000) i;"
 	  . "SELECT lsm_flush('wide'), lsm_major_compact('wide')");
 $node->adjust_conf('postgresql.conf', 'lsm.block_cache_size', '1MB');
-$node->restart;
+again();
 $one = "$by_index SELECT t = repeat(md5(id::text), 2) FROM wide WHERE id = 77";
 is(psql($one), 't', 'a row of a large block');
 my $warm = psql('SELECT warm_bytes FROM lsm_stat_cache');
@@ -220,12 +249,12 @@ is(psql($one), 't', 'the same row');
 is(psql('SELECT warm_bytes FROM lsm_stat_cache'), $warm, 'and stays there, as warm as it was');
 
 # ---- who has found a row block finds out that the cache was changed, then reads under a lock
-$node->restart;
-psql("CREATE FUNCTION lsm_test_held_rows(OUT kept bool, OUT found bool, OUT unchanged bool, OUT changed bool, OUT locked bool, OUT same bool) LANGUAGE c AS 'lsm'");
-is(psql('SELECT * FROM lsm_test_held_rows()'), 't|t|t|f|t|t', 'a change of the cache is noticed');
+again();
+psql("CREATE FUNCTION lsm_test_held_rows(OUT kept bool, OUT found bool, OUT unchanged bool, OUT changed bool, OUT locked bool, OUT same bool, OUT gone bool, OUT back bool) LANGUAGE c AS 'lsm'");
+is(psql('SELECT * FROM lsm_test_held_rows()'), 't|t|t|f|t|t|t|t', 'a change of the cache is noticed');
 
 # ---- room is made, or not, whatever is pinned
-$node->restart;
+again();
 psql("CREATE FUNCTION lsm_test_cache_full() RETURNS bool LANGUAGE c AS 'lsm'");
 is($node->psql('postgres', 'SELECT lsm_test_cache_full()', stdout => \my $there, timeout => 120), 0, 'room is made beside pinned blocks');
 is($there, 't', 'and the block that wants it is there');
@@ -234,13 +263,13 @@ is($there, 't', 'and the block that wants it is there');
 psql("CREATE FUNCTION lsm_test_cache_idle(scanned bool) RETURNS int LANGUAGE c AS 'lsm'");
 foreach my $scanned ('false', 'true')
 {
-	$node->restart;
+	again();
 	is(psql("SELECT lsm_test_cache_idle($scanned)"), $scanned eq 'true' ? 0 : 12, "idle blocks, scanned: $scanned");
 }
 
 # ---- blocks of a segment are spread over all of the cache; what opens a segment finds room
 $node->adjust_conf('postgresql.conf', 'lsm.block_cache_size', '128MB');
-$node->restart;
+again();
 psql("CREATE FUNCTION lsm_test_cache_chain(int) RETURNS int LANGUAGE c AS 'lsm'");
 psql("CREATE FUNCTION lsm_test_cache_holds(int) RETURNS bool LANGUAGE c AS 'lsm'");
 cmp_ok(psql('SELECT lsm_test_cache_chain(4000)'), '<', 10, 'few blocks are looked for in one place');
@@ -254,9 +283,10 @@ is(psql('SELECT lsm_test_cache_holds(1500000)'), 't', 'metadata of a segment of 
 foreach my $size ('1MB', '0')
 {
 	$node->adjust_conf('postgresql.conf', 'lsm.block_cache_size', $size);
-	$node->restart;
+	again();
 	same("block cache of $size");
 }
+leave();
 $node->check_ok('postgres', 'soundness');
 $node->stop;
 done_testing();
