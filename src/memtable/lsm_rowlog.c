@@ -390,6 +390,7 @@ lsm_rowlog_write(Relation rel, LsmTable *table, LsmPageBatch *batches, int nbatc
 	END_CRIT_SECTION();
 	if (clears)
 		LockBuffer(vm, BUFFER_LOCK_UNLOCK);
+	lsm_stat_count(&table->stat, LSM_STAT_APPENDS);
 	if (LSM_REC_KIND(batches[0].records[0].record->info) == LSM_REC_INSERT)
 		pg_atomic_fetch_add_u32(&lsm_table_index(shared, shared->generation)->inserts,
 								batches[0].nrecords);

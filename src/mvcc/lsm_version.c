@@ -160,6 +160,8 @@ lsm_versions_begin(LsmVersionIter *iter, Relation rel, LsmTable *table, LsmTid r
 		iter->heads[1] = shared->flushing == 0 ? LSM_INVALID_TID :
 			lsm_memindex_find(lsm_table_index(shared, shared->flushing), root);
 		LWLockRelease(&shared->gen_lock);
+		if (iter->heads[0] == LSM_INVALID_TID && iter->heads[1] == LSM_INVALID_TID)
+			lsm_stat_count(&table->stat, LSM_STAT_MISSES_MEMTABLE);
 		break;
 	}
 	iter->chain = iter->heads[0];
@@ -544,6 +546,7 @@ lsm_versions_settled(LsmVersionIter *iter)
 	LsmView    *view = iter->table->view;
 	LsmVersion *version;
 	const LsmManifestEntry *entry;
+	uint32		probes = 0;
 	int			i;
 
 	if (iter->stage < LSM_STAGE_INCREMENTS)
@@ -558,7 +561,10 @@ lsm_versions_settled(LsmVersionIter *iter)
 		reader = lsm_reader_get(iter->rel, iter->table, entry);
 		if (reader == NULL || lsm_segment_may_contain(reader, iter->root))
 			return NULL;
+		probes++;
 	}
+	if (probes > 0)
+		lsm_stat_probes(&iter->table->stat, iter->root, probes);
 	i = lsm_view_find_base(view, iter->root);
 	if (i >= view->nbase || !(view->base[i]->flags & LSM_SEGFLAG_ALL_VISIBLE))
 		return NULL;

@@ -46,6 +46,9 @@
 
 #define LSM_STAT_FLUSHES_A_SECOND 20
 
+/* So many rows found in a quiet memtable cost a record more than they would in a segment. */
+#define LSM_STAT_QUIET_ROWS		4
+
 typedef struct LsmStatKey
 {
 	Oid			dboid;
@@ -61,6 +64,7 @@ typedef struct LsmStatEntry
 	pg_atomic_uint64 longest_stall_us;
 	pg_atomic_uint64 flushed_waste; /* waste in the memtable up to its last
 									 * flush */
+	pg_atomic_uint64 busy_quiet;	/* lsm_stat_quiet() at its last change */
 	TimestampTz reset_time;		/* guarded by the lock */
 	int			shift;			/* guarded by the lock */
 	pg_atomic_uint64 bucket_records[LSM_STAT_BUCKETS];
@@ -134,6 +138,7 @@ lsm_stat_entry_init(LsmStatEntry *entry, TimestampTz reset_time)
 		pg_atomic_init_u64(&entry->counts[i], 0);
 	pg_atomic_init_u64(&entry->longest_stall_us, 0);
 	pg_atomic_init_u64(&entry->flushed_waste, 0);
+	pg_atomic_init_u64(&entry->busy_quiet, 0);
 	entry->reset_time = reset_time;
 	entry->shift = 0;
 	for (int i = 0; i < LSM_STAT_BUCKETS; i++)
@@ -290,12 +295,28 @@ lsm_stat_waste(LsmStatEntry *entry)
 	return records > rows ? records - rows : 0;
 }
 
+/*
+ * What it has cost to look for rows in the memtable, in records: those that it does not have,
+ * though its filter could not tell, and a part of those that it has, as they would be found
+ * sooner in a segment.  This is waste only if nobody changes the table any more: else
+ * there will be a memtable as soon as this one is flushed, and many small segments.
+ */
+static uint64
+lsm_stat_quiet(LsmStatEntry *entry)
+{
+	return pg_atomic_read_u64(&entry->counts[LSM_STAT_MISSES_MEMTABLE]) +
+		pg_atomic_read_u64(&entry->counts[LSM_STAT_ROWS_MEMTABLE]) / LSM_STAT_QUIET_ROWS;
+}
+
+/* Waste since the last flush, and in a table that is quiet since the last change. */
 static uint64
 lsm_stat_waste_since_flush(LsmStatEntry *entry)
 {
 	uint64		waste = lsm_stat_waste(entry);
+	uint64		quiet = lsm_stat_quiet(entry);
 
-	return waste - Min(waste, pg_atomic_read_u64(&entry->flushed_waste));
+	return waste - Min(waste, pg_atomic_read_u64(&entry->flushed_waste)) +
+		quiet - Min(quiet, pg_atomic_read_u64(&entry->busy_quiet));
 }
 
 static void
@@ -318,6 +339,8 @@ lsm_stat_give(LsmStatLocal *stat)
 		lsm_stat_add(&entry->bucket_records[at], stat->buckets[i].records);
 		lsm_stat_add(&entry->bucket_rows[at], stat->buckets[i].rows);
 	}
+	if (stat->counts[LSM_STAT_APPENDS] > 0)
+		pg_atomic_write_u64(&entry->busy_quiet, lsm_stat_quiet(entry));
 	stat->memtable_waste = lsm_stat_waste_since_flush(entry);
 	lsm_stat_unlock();
 	memset(stat->counts, 0, sizeof(stat->counts));
@@ -442,7 +465,10 @@ lsm_stat_report_job(Oid relid, LsmJobKind kind, uint64 bytes_read, uint64 bytes_
 	lsm_stat_add(&entry->counts[counter + 1], bytes_read);
 	lsm_stat_add(&entry->counts[counter + 2], bytes_written);
 	if (kind == LSM_JOB_FLUSH)
+	{
 		pg_atomic_write_u64(&entry->flushed_waste, lsm_stat_waste(entry));
+		pg_atomic_write_u64(&entry->busy_quiet, lsm_stat_quiet(entry));
+	}
 	else if (kind == LSM_JOB_MAJOR)
 		lsm_stat_clear_range(entry, first_root, last_root);
 	lsm_stat_unlock();

@@ -50,6 +50,9 @@ typedef enum LsmStatCounter
 	/* ranges of objects that were asked for, to read blocks of cold segments */
 	LSM_STAT_STORE_REQUESTS,
 	LSM_STAT_STORE_BYTES_READ,
+	/* appends to the memtable, and rows that were looked for there under a lock, in vain */
+	LSM_STAT_APPENDS,
+	LSM_STAT_MISSES_MEMTABLE,
 	LSM_STAT_COUNTERS			/* how many there are */
 } LsmStatCounter;
 
@@ -75,6 +78,8 @@ typedef struct LsmStatLocal
 	uint64		counts[LSM_STAT_COUNTERS];
 	int			shift;
 	LsmStatBucket buckets[LSM_STAT_BUCKETS];
+
+	uint32		probes;			/* of increments, that make no record yet */
 
 	/*
 	 * of all backends, since the last flush, when counts were given last;
@@ -104,6 +109,23 @@ lsm_stat_record(LsmStatLocal *stat, LsmTid root, bool memtable)
 	{
 		stat->counts[LSM_STAT_RECORDS_SEGMENTS]++;
 		lsm_stat_bucket(stat, root)->records++;
+	}
+}
+
+/*
+ * So many increments were asked for a row, and said that they do not have it.  What that costs,
+ * a wait for memory, is counted as a record for every few of them.
+ */
+#define LSM_STAT_PROBES			4
+
+static inline void
+lsm_stat_probes(LsmStatLocal *stat, LsmTid root, uint32 n)
+{
+	stat->probes += n;
+	if (stat->probes >= LSM_STAT_PROBES)
+	{
+		lsm_stat_bucket(stat, root)->records += stat->probes / LSM_STAT_PROBES;
+		stat->probes %= LSM_STAT_PROBES;
 	}
 }
 
@@ -163,7 +185,7 @@ typedef struct LsmStatCopy
 
 	/*
 	 * records examined in the memtable, less rows found there, since its last
-	 * flush
+	 * flush, and what looking there has cost since anybody has changed it
 	 */
 	uint64		memtable_waste;
 	TimestampTz reset_time;		/* 0: since the server's start */
