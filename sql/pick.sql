@@ -330,6 +330,7 @@ BEGIN
 END $$;
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
+SET lsm.debug_quiet_time = 0;
 INSERT INTO pl SELECT i, i FROM generate_series(1, 20000) i;
 SELECT rows_out FROM lsm_flush('pl');
 SELECT segments_out FROM lsm_minor_compact('pl');
@@ -341,6 +342,23 @@ UPDATE pl SET v = v + 1 WHERE id = 2;
 CALL look_up(3);
 SELECT lsm_test_pick_table('pl');
 CALL look_up(5);
+SELECT lsm_test_pick_table('pl') LIKE 'flush: reads examine too many records, %';
+-- not where nobody would merge what such flushes leave
+ALTER TABLE pl SET (lsm.auto_compact = off);
+SELECT lsm_test_pick_table('pl');
+ALTER TABLE pl RESET (lsm.auto_compact);
+-- nor as long as the last change is not old
+UPDATE pl SET v = v + 1 WHERE id = 2;
+SET lsm.debug_quiet_time = '1d';
+CALL look_up(8);
+SELECT lsm_test_pick_table('pl');
+-- scans do not count
+SET lsm.debug_quiet_time = 0;
+RESET enable_seqscan;
+DO $$ BEGIN FOR i IN 1 .. 8 LOOP PERFORM count(v) FROM pl; END LOOP; END $$;
+SELECT lsm_test_pick_table('pl');
+SET enable_seqscan = off;
+CALL look_up(8);
 SELECT lsm_test_pick_table('pl') LIKE 'flush: reads examine too many records, %';
 SELECT rows_out FROM lsm_flush('pl');
 SELECT segments_out FROM lsm_major_compact('pl');
@@ -357,6 +375,7 @@ CALL look_up(10);
 SELECT lsm_test_pick_table('pl');
 RESET enable_seqscan;
 RESET enable_bitmapscan;
+RESET lsm.debug_quiet_time;
 -- rows of a transaction that was running at the flush, and was rolled back then
 BEGIN;
 INSERT INTO pq SELECT i, i FROM generate_series(1, 1000) i;

@@ -278,6 +278,11 @@ lsm_init_settings(void)
 							NULL,
 							&lsm_debug_bounds_from, 64, 0, 1024 * 1024,
 							PGC_SUSET, GUC_NOT_IN_SAMPLE | GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.debug_quiet_time",
+							"Sets for how long nobody has changed a table that is taken to be quiet (for tests).",
+							NULL,
+							&lsm_debug_quiet_time, 60 * 1000, 0, INT_MAX,
+							PGC_SUSET, GUC_NOT_IN_SAMPLE | GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.debug_segment_rows",
 							"Sets the number of rows that end a segment (for tests).",
 							NULL,

@@ -722,7 +722,7 @@ lsm_cache_find_rows(const LsmCachePart *part, uint32 bucket, uint64 uid, uint32 
 	{
 		if (lsm_cache_is_rows(part, at, uid, number, rows, len))
 			return at;
-		at = part->entries[at].next_in_bucket;
+		at = ((volatile LsmCacheEntry *) &part->entries[at])->next_in_bucket;
 	}
 	return LSM_CACHE_NONE;
 }
@@ -735,16 +735,15 @@ lsm_sharedcache_hold_rows(uint64 uid, uint32 blockno, LsmCachePlace *place, LsmC
 	const char *rows;
 	uint32		number = blockno | LSM_CACHE_ROWS;
 	uint32		bucket;
-	bool		placed = place->entry < lsm_cache_part_frames;
+	bool		placed;
 
 	if (lsm_cache_shared == NULL)
 		return NULL;
 	uid = lsm_cache_rows_uid(uid);
-	if (placed)
-		part = lsm_cache_part(place->part);
-	else
-		part = lsm_cache_find_part(uid, number, &bucket);
-	place->part = held->part = part.partition - lsm_cache_shared->partitions;
+	part = lsm_cache_find_part(uid, number, &bucket);
+	held->part = part.partition - lsm_cache_shared->partitions;
+	placed = place->part == held->part && place->entry < lsm_cache_part_frames;
+	place->part = held->part;
 	for (;;)
 	{
 		held->changes = pg_atomic_read_u32(&part.partition->changes);
@@ -756,13 +755,7 @@ lsm_sharedcache_hold_rows(uint64 uid, uint32 blockno, LsmCachePlace *place, LsmC
 		else
 			pg_read_barrier();
 		if (!placed || !lsm_cache_is_rows(&part, place->entry, uid, number, &rows, &held->len))
-		{
-			if (placed)
-				part = lsm_cache_find_part(uid, number, &bucket);
-			Assert(part.partition == &lsm_cache_shared->partitions[held->part]);
-			placed = false;
 			place->entry = lsm_cache_find_rows(&part, bucket, uid, number, &rows, &held->len);
-		}
 		if (place->entry != LSM_CACHE_NONE)
 			break;
 		if (lsm_sharedcache_let_go(held))
@@ -771,8 +764,13 @@ lsm_sharedcache_hold_rows(uint64 uid, uint32 blockno, LsmCachePlace *place, LsmC
 	entry = &part.entries[place->entry];
 	if (!entry->marked)
 		entry->marked = 1;
-	lsm_cache_hits++;
 	return rows;
+}
+
+void
+lsm_sharedcache_count_rows(void)
+{
+	lsm_cache_hits++;
 }
 
 bool

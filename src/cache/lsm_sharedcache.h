@@ -122,7 +122,7 @@ extern bool lsm_sharedcache_expands(uint64 uid, uint32 blockno);
  * The same of row blocks (lsm_rowblock.c) of this database, which share that room.  What the
  * database is known by, which no other one ever was, is set before anything is asked.
  *
- * hold_rows() tells where one lies; NULL: it is not there (which is not counted).  What is read
+ * hold_rows() tells where one lies; NULL: it is not there (which is not counted, nor is a hit).  What is read
  * there is believed when let_go() has said so, which must follow soon.  Until then it may be
  * anything, but so many bytes can be read.  If let_go() says no, begin anew with the same
  * *held: then an LWLock is held in between.  At first: LSM_CACHE_HELD_NOT.
@@ -151,6 +151,9 @@ extern void lsm_sharedcache_set_database(uint64 database);
 extern const void *lsm_sharedcache_hold_rows(uint64 uid, uint32 blockno, LsmCachePlace *place,
 											 LsmCacheHeld *held);
 extern bool lsm_sharedcache_let_go(LsmCacheHeld *held);
+
+/* What one was held for was there, or is not in its block: that counts as a hit. */
+extern void lsm_sharedcache_count_rows(void);
 
 /*
  * Have the processor fetch what finding n row blocks will want, and tell where they seem to

@@ -165,7 +165,9 @@ lsm_gather_counters(Relation rel, LsmPickFacts *facts)
 
 	lsm_table_give_counts();
 	(void) lsm_stat_read(RelationGetRelid(rel), &copy);
-	facts->memtable_waste = copy.memtable_waste;
+
+	/* small increments that nobody would merge are dearer than the memtable */
+	facts->memtable_waste = copy.memtable_waste + (facts->compact ? copy.memtable_quiet : 0);
 	facts->shift = copy.shift;
 	for (int i = 0; i < LSM_STAT_BUCKETS; i++)
 		if (copy.buckets[i].records > copy.buckets[i].rows)

@@ -10,7 +10,7 @@
  *
  *	flush	the memtable is nearly full (its own bound, or that of all tables); its
  *			xids are old; reading has examined more records there for nothing than
- *			the flush would work through
+ *			the flush would work through, or paid as much for look-ups, in a quiet table
  *			But nothing is flushed while the manifest has no room for what that writes.
  *	minor	minor_trigger increments lie over each other at some key, of like size:
  *			each record is written again once in a tier.  Or the manifest is half full, and

@@ -72,7 +72,8 @@ typedef struct LsmPickFacts
 	double		memtable_fill;	/* share of what a generation may have */
 	uint64		memtable_pages; /* 0: it is empty */
 	uint64		memtable_xid;	/* no record in it is older */
-	uint64		memtable_waste; /* records examined there for nothing */
+	uint64		memtable_waste; /* records examined there for nothing, or as many
+								 * as look-ups have paid for it */
 	bool		generation_waits;	/* a switched generation has not been
 									 * flushed */
 	double		arena_fill;		/* share of the memory for all tables' indexes

@@ -25,6 +25,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "access/xloginsert.h"
+#include "lsm_options.h"
 #include "lsm_pace.h"
 #include "lsm_request.h"
 #include "lsm_rowlog.h"
@@ -79,7 +80,8 @@ lsm_rowlog_fill(LsmTable *table)
 }
 
 /*
- * Reads have examined records of the memtable in vain: ask a worker to flush it, if
+ * Reads have examined records of the memtable in vain, or look-ups have gone by it for nothing
+ * since the table is quiet: ask a worker to flush it, if
  * they are more than the flush would work through.  A queue is small, and its memtable
  * would be half full only after very many entries, most of which are gone.  Counts come
  * seldom, and while a flush runs they are those of the generation before.
@@ -90,8 +92,13 @@ lsm_rowlog_ask_for_reads(Relation rel, LsmTable *table)
 	uint64		waste = table->stat.memtable_waste;
 	TimestampTz now;
 
+	/* as lsm_pick_gather() does */
+	if (table->stat.memtable_quiet > 0 && lsm_options_auto_compact(rel))
+		waste += table->stat.memtable_quiet;
 	table->stat.memtable_waste = 0;
-	if (waste < lsm_stat_waste_bound(table->shared->gen_pages) ||
+	table->stat.memtable_quiet = 0;
+	if (table->shared->gen_pages == 0 ||
+		waste < lsm_stat_waste_bound(table->shared->gen_pages) ||
 		table->shared->flushing != 0 || RecoveryInProgress())
 		return;
 	now = GetCurrentStatementStartTimestamp();

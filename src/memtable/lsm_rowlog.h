@@ -88,7 +88,7 @@ extern void lsm_rowlog_ask_for_reads(Relation rel, LsmTable *table);
 static inline void
 lsm_rowlog_heed_waste(Relation rel, LsmTable *table)
 {
-	if (unlikely(table->stat.memtable_waste != 0))
+	if (unlikely((table->stat.memtable_waste | table->stat.memtable_quiet) != 0))
 		lsm_rowlog_ask_for_reads(rel, table);
 }
 

@@ -65,6 +65,7 @@ typedef struct LsmVersionIter
 	bool		stale;			/* out: start again */
 	LsmStatLocal *stat;			/* where records are counted, NULL: nowhere */
 	bool		presence;		/* columns of a cold bottom will not be asked for */
+	bool		missed;			/* out: the memtable was searched in vain */
 	/* private */
 	int			stage;
 	int			increment;

@@ -239,6 +239,8 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 		}
 		live = false;
 		lsm_versions_begin(&iter, rel, table, root);
+		if (iter.missed)
+			lsm_stat_looked(&table->stat, false);
 		if (slot != NULL && snapshot->snapshot_type == SNAPSHOT_MVCC &&
 			!IsolationIsSerializable() && (version = lsm_versions_settled(&iter)) != NULL)
 		{
@@ -302,6 +304,8 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 			lsm_check_conflict_out(rel, snapshot, replacer);
 			if (!lsm_row_read(&iter, head, snapshot, &locked))
 				break;
+			if (version->memtable)
+				lsm_stat_looked(&table->stat, true);
 			if (lsm_row_store(&iter, version, slot, lsm_version_name(head), xmax, cmax))
 				return true;
 			break;

@@ -51,8 +51,8 @@
 /* Slots of a block's hash table: two thirds of them are used at most, a third at least. */
 #define LSM_ROWBLOCK_SLOTS(rows)	pg_nextpower2_32((rows) + (rows) / 2 + 1)
 
-/* Rows that are remembered; a power of two. */
-#define LSM_ROW_HINTS			64
+/* Places where rows are remembered, by hash of their roots; and by LB.  Powers of two. */
+#define LSM_ROW_HINTS			128
 #define LSM_ROW_LAST			16
 
 /* A row: how far its root is from that of the block, and where its record begins. */
@@ -188,6 +188,7 @@ lsm_rowblock_count(Relation rel, LsmTable *table, uint32 npages)
 {
 	lsm_stat_tick(&table->stat);
 	lsm_stat_count(&table->stat, LSM_STAT_DATA_HIT);
+	lsm_sharedcache_count_rows();
 	lsm_compat_count_hits(rel, npages);
 }
 
@@ -197,17 +198,19 @@ lsm_rowblock_get_hinted(Relation rel, LsmTable *table, uint64 uid, LsmTid root,
 {
 	LsmCacheHeld held = LSM_CACHE_HELD_NOT;
 	LsmRowHint *hint = lsm_row_hint(root);
+	LsmRowHint *last = hint;
 	LsmRowHint	next;
-	LsmRowBlock head;
+	LsmRowBlock head = {0};
 
 	if (hint->root != root || hint->uid != uid)
 	{
-		/* perhaps it is the one behind the last one */
-		next = *lsm_row_last_of(root);
-		if (next.uid != uid || next.root >= root || LSM_TID_LB(next.root) != LSM_TID_LB(root))
+		/* perhaps it is the one behind the last one, or that one again */
+		last = lsm_row_last_of(root);
+		next = *last;
+		if (next.uid != uid || next.root > root || LSM_TID_LB(next.root) != LSM_TID_LB(root))
 			return false;
+		next.row += next.root < root;
 		next.root = root;
-		next.row++;
 		hint = &next;
 	}
 	do
@@ -217,7 +220,10 @@ lsm_rowblock_get_hinted(Relation rel, LsmTable *table, uint64 uid, LsmTid root,
 		uint32		distance;
 
 		if (block == NULL)
+		{
+			last->uid = 0;		/* it has left the cache */
 			return false;
+		}
 		if (lsm_rowblock_head(block, held.len, root, &head, &distance) &&
 			lsm_rowblock_is(block, &head, distance, hint->row))
 			*len = lsm_rowblock_copy(block, held.len, hint->row, record);
@@ -237,7 +243,7 @@ lsm_rowblock_get(Relation rel, LsmTable *table, uint64 uid, uint32 blockno, LsmT
 {
 	LsmCacheHeld held = LSM_CACHE_HELD_NOT;
 	LsmRowHint	hint = {root, uid, blockno, 0, LSM_CACHE_PLACE_NONE};
-	LsmRowBlock head;
+	LsmRowBlock head = {0};
 
 	do
 	{

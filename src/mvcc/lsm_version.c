@@ -128,6 +128,7 @@ lsm_versions_begin(LsmVersionIter *iter, Relation rel, LsmTable *table, LsmTid r
 	iter->stale = false;
 	iter->stat = NULL;
 	iter->presence = false;
+	iter->missed = false;
 	iter->increment = 0;
 	for (;;)
 	{
@@ -160,8 +161,7 @@ lsm_versions_begin(LsmVersionIter *iter, Relation rel, LsmTable *table, LsmTid r
 		iter->heads[1] = shared->flushing == 0 ? LSM_INVALID_TID :
 			lsm_memindex_find(lsm_table_index(shared, shared->flushing), root);
 		LWLockRelease(&shared->gen_lock);
-		if (iter->heads[0] == LSM_INVALID_TID && iter->heads[1] == LSM_INVALID_TID)
-			lsm_stat_count(&table->stat, LSM_STAT_MISSES_MEMTABLE);
+		iter->missed = iter->heads[0] == LSM_INVALID_TID && iter->heads[1] == LSM_INVALID_TID;
 		break;
 	}
 	iter->chain = iter->heads[0];

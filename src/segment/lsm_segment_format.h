@@ -342,9 +342,9 @@ extern bool lsm_block_builder_finish(LsmBlockBuilder *builder, LsmEncoder *encod
 									 StringInfo head, StringInfo body);
 
 /* lsm_segment_reader.c */
-/* A slice of the block index, as a part of a segment has it. */
 /*
- * The LBs that a slice has, by runs of 2 ^ shift: which block is the first that may have roots
+ * A slice of the block index, as a part of a segment has it; and the LBs that it has, by runs of
+ * 2 ^ shift: which block is the first that may have roots
  * of the run, or of a later one.  Blocks have about as many LBs each, so hardly anything is
  * left to search.  Behind the last run comes the last block.
  */

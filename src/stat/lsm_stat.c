@@ -28,6 +28,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "lsm_stat.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -46,9 +47,6 @@
 
 #define LSM_STAT_FLUSHES_A_SECOND 20
 
-/* So many rows found in a quiet memtable cost a record more than they would in a segment. */
-#define LSM_STAT_QUIET_ROWS		4
-
 typedef struct LsmStatKey
 {
 	Oid			dboid;
@@ -64,7 +62,9 @@ typedef struct LsmStatEntry
 	pg_atomic_uint64 longest_stall_us;
 	pg_atomic_uint64 flushed_waste; /* waste in the memtable up to its last
 									 * flush */
-	pg_atomic_uint64 busy_quiet;	/* lsm_stat_quiet() at its last change */
+	pg_atomic_uint64 changed_at;	/* its last change that is known, a
+									 * TimestampTz */
+	pg_atomic_uint64 busy_looks;	/* of counts, as long as it is not quiet */
 	TimestampTz reset_time;		/* guarded by the lock */
 	int			shift;			/* guarded by the lock */
 	pg_atomic_uint64 bucket_records[LSM_STAT_BUCKETS];
@@ -81,6 +81,8 @@ typedef struct LsmStatShared
 	LWLock		lock;
 	pg_atomic_uint64 clock;		/* goes up with every write to some entry */
 } LsmStatShared;
+
+int			lsm_debug_quiet_time = 60 * 1000;
 
 static LsmStatShared *lsm_stat_shared;
 static HTAB *lsm_stat_entries;
@@ -138,7 +140,8 @@ lsm_stat_entry_init(LsmStatEntry *entry, TimestampTz reset_time)
 		pg_atomic_init_u64(&entry->counts[i], 0);
 	pg_atomic_init_u64(&entry->longest_stall_us, 0);
 	pg_atomic_init_u64(&entry->flushed_waste, 0);
-	pg_atomic_init_u64(&entry->busy_quiet, 0);
+	pg_atomic_init_u64(&entry->changed_at, 0);
+	pg_atomic_init_u64(&entry->busy_looks, 0);
 	entry->reset_time = reset_time;
 	entry->shift = 0;
 	for (int i = 0; i < LSM_STAT_BUCKETS; i++)
@@ -295,28 +298,50 @@ lsm_stat_waste(LsmStatEntry *entry)
 	return records > rows ? records - rows : 0;
 }
 
-/*
- * What it has cost to look for rows in the memtable, in records: those that it does not have,
- * though its filter could not tell, and a part of those that it has, as they would be found
- * sooner in a segment.  This is waste only if nobody changes the table any more: else
- * there will be a memtable as soon as this one is flushed, and many small segments.
- */
-static uint64
-lsm_stat_quiet(LsmStatEntry *entry)
-{
-	return pg_atomic_read_u64(&entry->counts[LSM_STAT_MISSES_MEMTABLE]) +
-		pg_atomic_read_u64(&entry->counts[LSM_STAT_ROWS_MEMTABLE]) / LSM_STAT_QUIET_ROWS;
-}
-
-/* Waste since the last flush, and in a table that is quiet since the last change. */
 static uint64
 lsm_stat_waste_since_flush(LsmStatEntry *entry)
 {
 	uint64		waste = lsm_stat_waste(entry);
-	uint64		quiet = lsm_stat_quiet(entry);
 
-	return waste - Min(waste, pg_atomic_read_u64(&entry->flushed_waste)) +
-		quiet - Min(quiet, pg_atomic_read_u64(&entry->busy_quiet));
+	return waste - Min(waste, pg_atomic_read_u64(&entry->flushed_waste));
+}
+
+/*
+ * What look-ups have paid for the memtable, in records, since the table is quiet.  Only then
+ * would a flush spare it: as long as somebody changes the table, there is a memtable again at
+ * once, and each flush leaves a small segment.
+ */
+static uint64
+lsm_stat_quiet(LsmStatEntry *entry)
+{
+	uint64		looks = pg_atomic_read_u64(&entry->counts[LSM_STAT_LOOKS_MEMTABLE]);
+
+	return (looks - Min(looks, pg_atomic_read_u64(&entry->busy_looks))) / LSM_STAT_LOOK_QUARTERS;
+}
+
+/* What look-ups have paid so far is not counted. */
+static void
+lsm_stat_is_busy(LsmStatEntry *entry)
+{
+	pg_atomic_write_u64(&entry->busy_looks,
+						pg_atomic_read_u64(&entry->counts[LSM_STAT_LOOKS_MEMTABLE]));
+}
+
+/*
+ * Counts are given late, by a second and more, those of a change as those of look-ups: so a
+ * table is quiet a good while after the last change only.
+ */
+static void
+lsm_stat_heed_changes(LsmStatEntry *entry, bool changed)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (changed)
+		pg_atomic_write_u64(&entry->changed_at, (uint64) now);
+	if (changed || RecoveryInProgress() ||
+		!TimestampDifferenceExceeds((TimestampTz) pg_atomic_read_u64(&entry->changed_at),
+									now, lsm_debug_quiet_time))
+		lsm_stat_is_busy(entry);
 }
 
 static void
@@ -339,9 +364,9 @@ lsm_stat_give(LsmStatLocal *stat)
 		lsm_stat_add(&entry->bucket_records[at], stat->buckets[i].records);
 		lsm_stat_add(&entry->bucket_rows[at], stat->buckets[i].rows);
 	}
-	if (stat->counts[LSM_STAT_APPENDS] > 0)
-		pg_atomic_write_u64(&entry->busy_quiet, lsm_stat_quiet(entry));
+	lsm_stat_heed_changes(entry, stat->counts[LSM_STAT_APPENDS] > 0);
 	stat->memtable_waste = lsm_stat_waste_since_flush(entry);
+	stat->memtable_quiet = lsm_stat_quiet(entry);
 	lsm_stat_unlock();
 	memset(stat->counts, 0, sizeof(stat->counts));
 	memset(stat->buckets, 0, sizeof(stat->buckets));
@@ -467,7 +492,7 @@ lsm_stat_report_job(Oid relid, LsmJobKind kind, uint64 bytes_read, uint64 bytes_
 	if (kind == LSM_JOB_FLUSH)
 	{
 		pg_atomic_write_u64(&entry->flushed_waste, lsm_stat_waste(entry));
-		pg_atomic_write_u64(&entry->busy_quiet, lsm_stat_quiet(entry));
+		lsm_stat_is_busy(entry);
 	}
 	else if (kind == LSM_JOB_MAJOR)
 		lsm_stat_clear_range(entry, first_root, last_root);
@@ -535,6 +560,7 @@ lsm_stat_read(Oid relid, LsmStatCopy *copy)
 		copy->buckets[i].rows = pg_atomic_read_u64(&entry->bucket_rows[i]);
 	}
 	copy->memtable_waste = lsm_stat_waste_since_flush(entry);
+	copy->memtable_quiet = lsm_stat_quiet(entry);
 	copy->reset_time = entry->reset_time;
 	SpinLockAcquire(&entry->mutex);
 	copy->error_time = entry->error_time;

@@ -50,9 +50,9 @@ typedef enum LsmStatCounter
 	/* ranges of objects that were asked for, to read blocks of cold segments */
 	LSM_STAT_STORE_REQUESTS,
 	LSM_STAT_STORE_BYTES_READ,
-	/* appends to the memtable, and rows that were looked for there under a lock, in vain */
+	/* appends to the memtable, and what look-ups of rows have paid for it (lsm_stat_looked()) */
 	LSM_STAT_APPENDS,
-	LSM_STAT_MISSES_MEMTABLE,
+	LSM_STAT_LOOKS_MEMTABLE,
 	LSM_STAT_COUNTERS			/* how many there are */
 } LsmStatCounter;
 
@@ -82,10 +82,11 @@ typedef struct LsmStatLocal
 	uint32		probes;			/* of increments, that make no record yet */
 
 	/*
-	 * of all backends, since the last flush, when counts were given last;
-	 * whoever acts on it sets it to 0
+	 * as in a copy, when counts were given last; whoever acts on them sets
+	 * them to 0
 	 */
 	uint64		memtable_waste;
+	uint64		memtable_quiet;
 	TimestampTz asked_at;		/* when a flush was asked for because of it */
 } LsmStatLocal;
 
@@ -127,6 +128,19 @@ lsm_stat_probes(LsmStatLocal *stat, LsmTid root, uint32 n)
 		lsm_stat_bucket(stat, root)->records += stat->probes / LSM_STAT_PROBES;
 		stat->probes %= LSM_STAT_PROBES;
 	}
+}
+
+/*
+ * A row was looked up by its root, and the memtable did not have it, though its filter could not
+ * tell; or it was found there, which costs more than to find it in a segment.  In quarters of
+ * what a record costs.
+ */
+#define LSM_STAT_LOOK_QUARTERS	4
+
+static inline void
+lsm_stat_looked(LsmStatLocal *stat, bool found)
+{
+	stat->counts[LSM_STAT_LOOKS_MEMTABLE] += found ? 1 : LSM_STAT_LOOK_QUARTERS;
 }
 
 /* The row has been given to the executor. */
@@ -185,9 +199,10 @@ typedef struct LsmStatCopy
 
 	/*
 	 * records examined in the memtable, less rows found there, since its last
-	 * flush, and what looking there has cost since anybody has changed it
+	 * flush; and what look-ups have paid for it since the table is quiet
 	 */
 	uint64		memtable_waste;
+	uint64		memtable_quiet;
 	TimestampTz reset_time;		/* 0: since the server's start */
 	TimestampTz error_time;		/* 0: no error */
 	int			error_code;		/* as ERRCODE_xxx */
@@ -209,6 +224,9 @@ lsm_stat_waste_bound(uint32 pages)
 {
 	return LSM_STAT_JOB_RECORDS + pages * LSM_STAT_PAGE_RECORDS;
 }
+
+/* A table is quiet when nobody has changed it for so long (ms). */
+extern int	lsm_debug_quiet_time;
 
 extern Size lsm_stat_shmem_size(void);
 extern void lsm_stat_shmem_request(void);
