@@ -145,8 +145,8 @@ lsm_foresee_rows(LsmForesight *foresight, LsmTable *table, const IndexFetchTable
 	const int16 *asked;
 	const IndexScanState *scan;
 	BTScanPos	position;
-	uint32		most = foresight->fetched > 1 ? foresight->fetched * LSM_FORESEE_TIMES :
-	Max(foresight->usual, 1) - 1;
+	uint32		most = foresight->fetched > 1 ? foresight->fetched : Max(foresight->usual, 1) - 1;
+	bool		far = lsm_prefetch_pays(table);
 	int			n = 0;
 	int			nasked;
 	int			step;
@@ -156,16 +156,19 @@ lsm_foresee_rows(LsmForesight *foresight, LsmTable *table, const IndexFetchTable
 		return;
 	scan = lsm_foresee_scan(fetch, tid, slot, &asked, &nasked);
 	if (scan == NULL || table->view == NULL ||
-		(table->view->base_blocks < LSM_FORESEE_BLOCKS && !lsm_prefetch_pays(table)))
+		(table->view->base_blocks < LSM_FORESEE_BLOCKS && !far))
 	{
 		foresight->blind = true;
 		return;
 	}
 	position = lsm_foresee_position(scan);
 	step = lsm_foresee_step(scan);
-	if (lsm_prefetch_pays(table) && foresight->fetched > foresight->prefetched)
-		lsm_foresee_blocks_far(foresight, table, fetch->rel, position, step,
-							   foresight->fetched > 1 ? foresight->fetched : most);
+	if (far && foresight->fetched > foresight->prefetched)
+		lsm_foresee_blocks_far(foresight, table, fetch->rel, position, step, most);
+	if (far)
+		most = foresight->prefetched - foresight->fetched;	/* then the next ones are brought */
+	else if (foresight->fetched > 1)
+		most *= LSM_FORESEE_TIMES;
 	left = lsm_foresee_left(position, step, Min(most, LSM_FORESEEN));
 	foresight->foreseen = foresight->fetched + left;
 	for (int i = 1; i <= left; i++)
