@@ -122,8 +122,8 @@ extern bool lsm_sharedcache_expands(uint64 uid, uint32 blockno);
  * The same of row blocks (lsm_rowblock.c) of this database, which share that room.  What the
  * database is known by, which no other one ever was, is set before anything is asked.
  *
- * hold_rows() tells where one lies; NULL: it is not there (which is not counted, nor is a hit).  What is read
- * there is believed when let_go() has said so, which must follow soon.  Until then it may be
+ * hold_rows() tells where one lies; NULL: it is not there (which is not counted, nor is a hit).
+ * What is read there is believed when let_go() has said so, which must follow soon.  Until then it may be
  * anything, but so many bytes can be read.  If let_go() says no, begin anew with the same
  * *held: then an LWLock is held in between.  At first: LSM_CACHE_HELD_NOT.
  */

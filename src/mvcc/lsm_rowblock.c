@@ -86,7 +86,7 @@ typedef struct LsmRowHint
 
 static LsmRowHint lsm_row_hints[LSM_ROW_HINTS];
 
-/* The row found last in an LB, by LB: index scans go from a row to the one behind it and back from others. */
+/* The row found last, by LB: index scans come back to the one behind it, from others between. */
 static LsmRowHint lsm_row_last[LSM_ROW_LAST];
 
 static inline LsmRowHint *

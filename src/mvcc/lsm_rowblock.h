@@ -21,7 +21,8 @@ typedef enum LsmRowFound
 /*
  * Copy the record of a row out of the row block of that block, if there is one: record has
  * room for a page.  The block is of a segment that is visible to all, so the record's
- * xid is that of a row that is frozen.  Takes an LWLock for a moment if the cache is being changed, makes no request, raises no error.
+ * xid is that of a row that is frozen.  Takes an LWLock for a moment if the cache is being
+ * changed, makes no request, raises no error.
  */
 extern LsmRowFound lsm_rowblock_get(Relation rel, LsmTable *table, uint64 uid, uint32 blockno,
 									LsmTid root, LsmRecord *record, Size *len);
@@ -33,7 +34,10 @@ extern LsmRowFound lsm_rowblock_get(Relation rel, LsmTable *table, uint64 uid, u
 extern bool lsm_rowblock_get_hinted(Relation rel, LsmTable *table, uint64 uid, LsmTid root,
 									LsmRecord *record, Size *len);
 
-/* Have the processor fetch the records of rows in row blocks that were foreseen, and remember where they are. */
+/*
+ * Have the processor fetch the records of rows in row blocks that were foreseen, and remember
+ * where they are.
+ */
 extern void lsm_rowblocks_foresee(const struct LsmRowsForeseen *foreseen, int n);
 
 /*

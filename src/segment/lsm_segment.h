@@ -424,9 +424,9 @@ extern LsmTid lsm_block_root(LsmBlock *block, int row);
 
 /*
  * Rows are going to be looked at: have the processor fetch, in this order, the place where
- * the index of the segment has a root (two steps); what finds rows in a block; what tells of the columns
- * of a row (asked, n of them, from 0); its values.  For each of several rows it takes as long
- * as for one.  The last does the last two for one row, whose columns then come together.
+ * the index of the segment has a root (two steps); what finds rows in a block; what tells of
+ * the columns of a row (asked, n of them, from 0); its values.  For each of several rows it takes
+ * as long as for one.  The last does the last two for one row, whose columns then come together.
  * Only hints: what they are about need not be there.
  */
 extern void lsm_segment_foresee(const LsmSegmentReader *reader, LsmTid root);

@@ -344,9 +344,9 @@ extern bool lsm_block_builder_finish(LsmBlockBuilder *builder, LsmEncoder *encod
 /* lsm_segment_reader.c */
 /*
  * A slice of the block index, as a part of a segment has it; and the LBs that it has, by runs of
- * 2 ^ shift: which block is the first that may have roots
- * of the run, or of a later one.  Blocks have about as many LBs each, so hardly anything is
- * left to search.  Behind the last run comes the last block.
+ * 2 ^ shift: which block is the first that may have roots of the run, or of a later one.  Blocks
+ * have about as many LBs each, so hardly anything is left to search.  Behind the last run comes
+ * the last block.
  */
 #define LSM_SLICE_RUNS			256
 
@@ -407,6 +407,22 @@ extern void lsm_slices_put(uint64 uid, const LsmBlockEntry *index, uint32 blocks
 extern void lsm_reader_slices(LsmSegmentReader *reader);
 extern uint32 lsm_slices_find_block(const LsmSegmentReader *reader, LsmTid tid);
 extern void lsm_slices_foresee(const LsmSegmentReader *reader, LsmTid tid, bool entry);
+
+/* The first block from low on, high if there is none before it, that may have a root or later ones. */
+static inline uint32
+lsm_block_entries_search(const LsmBlockEntry *index, uint32 low, uint32 high, LsmTid tid)
+{
+	while (low < high)
+	{
+		uint32		middle = low + (high - low) / 2;
+
+		if (index[middle].last < tid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
 
 /* What the block index says of a block; of a part, its slice has to be there. */
 static inline const LsmBlockEntry *

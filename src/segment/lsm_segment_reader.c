@@ -755,16 +755,7 @@ lsm_segment_find_block(LsmSegmentReader *reader, LsmTid tid)
 			low = high > step ? high - step + 1 : 0;
 		}
 	}
-	while (low < high)
-	{
-		uint32		middle = low + (high - low) / 2;
-
-		if (index[middle].last < tid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	reader->found = low;
+	reader->found = lsm_block_entries_search(index, low, high, tid);
 	return reader->found;
 }
 

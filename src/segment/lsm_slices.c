@@ -228,25 +228,13 @@ lsm_slices_find_block(const LsmSegmentReader *reader, LsmTid tid)
 	uint32		from = at * LSM_SLICE_BLOCKS;
 	uint32		n = lsm_slice_end(reader, at) - from;
 	uint32		run;
-	uint32		low;
-	uint32		high;
 
 	Assert(slice != NULL);
 	if (tid > slice->index[n - 1].last)
 		return from + n;
 	run = lsm_slice_run(slice, LSM_TID_LB(tid));
-	low = slice->runs[run];
-	high = slice->runs[run + 1];
-	while (low < high)
-	{
-		uint32		middle = low + (high - low) / 2;
-
-		if (slice->index[middle].last < tid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return from + low;
+	return from + lsm_block_entries_search(slice->index, slice->runs[run], slice->runs[run + 1],
+										   tid);
 }
 
 void

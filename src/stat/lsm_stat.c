@@ -140,7 +140,9 @@ lsm_stat_entry_init(LsmStatEntry *entry, TimestampTz reset_time)
 		pg_atomic_init_u64(&entry->counts[i], 0);
 	pg_atomic_init_u64(&entry->longest_stall_us, 0);
 	pg_atomic_init_u64(&entry->flushed_waste, 0);
-	pg_atomic_init_u64(&entry->changed_at, 0);
+
+	/* nobody knows when it was changed */
+	pg_atomic_init_u64(&entry->changed_at, (uint64) GetCurrentTimestamp());
 	pg_atomic_init_u64(&entry->busy_looks, 0);
 	entry->reset_time = reset_time;
 	entry->shift = 0;
