@@ -11,7 +11,7 @@ CREATE FUNCTION lsm_test_pick_deletes(segments int, segment_mb int, permille int
 	RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
 CREATE FUNCTION lsm_test_pick_appends(flushes int, flush_mb int, before int) RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
 CREATE FUNCTION lsm_test_pick_queue(length int, batch int, rounds int) RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
-CREATE FUNCTION lsm_test_pick_table(regclass) RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
+CREATE FUNCTION lsm_test_pick_table(regclass, spent int DEFAULT 0) RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
 \pset format unaligned
 \pset tuples_only on
 
@@ -233,6 +233,17 @@ SELECT lsm_test_pick('base:0-9:64:1000 resolvable=1');
 SELECT lsm_test_pick('base*16:0-9:3:1000 resolvable=1');
 SELECT lsm_test_pick('base:0-9:64:1000 retired=1');
 SELECT lsm_test_pick('base*16:0-9:3:1000 retired=1');
+
+-- ---- space of a table at rest: the same, and only where it may be compacted
+SELECT lsm_test_pick('base:0-9:64:1000 trim=1');
+SELECT lsm_test_pick('base*16:0-9:3:1000 trim=1');
+SELECT lsm_test_pick('base:0-9:64:1000 trim=1 retired=1');
+SELECT lsm_test_pick('base:0-9:64:1000 trim=1 misplaced=1');
+SELECT lsm_test_pick('base:0-9:64:1000 trim=1 spent=64');
+SELECT lsm_test_pick('base:0-9:64:1000 trim=1 places=0.9');
+SELECT lsm_test_pick('base:0-9:64:1000 trim=1 places=1');
+SELECT lsm_test_pick('base:0-9:64:1000 trim=1 compact=0');
+
 -- the owner wants no compaction
 SELECT lsm_test_pick('compact=0 base:0-9:0:1000 inc:0-9:1:250:1-1');
 SELECT lsm_test_pick('compact=0 pages=1000 fill=0.5 base:0-9:0:1000 inc:0-9:1:250:1-1');
@@ -336,42 +347,49 @@ SELECT rows_out FROM lsm_flush('pl');
 SELECT segments_out FROM lsm_minor_compact('pl');
 UPDATE pl SET v = v + 1 WHERE id % 2 = 0;
 CALL look_up(3);
-SELECT lsm_test_pick_table('pl');
+SELECT lsm_test_pick_table('pl', 64);
 -- it begins anew with each change
 UPDATE pl SET v = v + 1 WHERE id = 2;
 CALL look_up(3);
-SELECT lsm_test_pick_table('pl');
+SELECT lsm_test_pick_table('pl', 64);
 CALL look_up(5);
-SELECT lsm_test_pick_table('pl') LIKE 'flush: reads examine too many records, %';
+SELECT lsm_test_pick_table('pl', 64) LIKE 'flush: reads examine too many records, %';
 -- not where nobody would merge what such flushes leave
 ALTER TABLE pl SET (lsm.auto_compact = off);
-SELECT lsm_test_pick_table('pl');
+SELECT lsm_test_pick_table('pl', 64);
 ALTER TABLE pl RESET (lsm.auto_compact);
 -- nor as long as the last change is not old
 UPDATE pl SET v = v + 1 WHERE id = 2;
 SET lsm.debug_quiet_time = '1d';
 CALL look_up(8);
-SELECT lsm_test_pick_table('pl');
+SELECT lsm_test_pick_table('pl', 64);
 -- scans do not count
 SET lsm.debug_quiet_time = 0;
 RESET enable_seqscan;
 DO $$ BEGIN FOR i IN 1 .. 8 LOOP PERFORM count(v) FROM pl; END LOOP; END $$;
-SELECT lsm_test_pick_table('pl');
+SELECT lsm_test_pick_table('pl', 64);
 SET enable_seqscan = off;
 CALL look_up(8);
-SELECT lsm_test_pick_table('pl') LIKE 'flush: reads examine too many records, %';
+SELECT lsm_test_pick_table('pl', 64) LIKE 'flush: reads examine too many records, %';
 SELECT rows_out FROM lsm_flush('pl');
 SELECT segments_out FROM lsm_major_compact('pl');
-SELECT lsm_test_pick_table('pl');
+SELECT lsm_test_pick_table('pl', 64);
 -- and small increments, which do not have the rows
 UPDATE pl SET v = v + 1 WHERE id % 100 = 0;
 SELECT rows_out FROM lsm_flush('pl');
 CALL look_up(3);
-SELECT lsm_test_pick_table('pl');
+SELECT lsm_test_pick_table('pl', 64);
 CALL look_up(50);
-SELECT lsm_test_pick_table('pl') LIKE 'major %: reads examine too many records, %';
+SELECT lsm_test_pick_table('pl', 64) LIKE 'major %: reads examine too many records, %';
 SELECT segments_in, rows_out FROM lsm_major_compact('pl');
 CALL look_up(10);
+SELECT lsm_test_pick_table('pl', 64);
+-- what is left is free pages
+SELECT lsm_test_pick_table('pl');
+SET lsm.debug_quiet_time = '1d';
+SELECT lsm_test_pick_table('pl');
+SET lsm.debug_quiet_time = 0;
+ALTER TABLE pl SET (lsm.auto_compact = off);
 SELECT lsm_test_pick_table('pl');
 RESET enable_seqscan;
 RESET enable_bitmapscan;
@@ -397,4 +415,4 @@ DROP FUNCTION lsm_test_pick_updates(int, int, int, int, int, float8);
 DROP FUNCTION lsm_test_pick_deletes(int, int, int, int);
 DROP FUNCTION lsm_test_pick_appends(int, int, int);
 DROP FUNCTION lsm_test_pick_queue(int, int, int);
-DROP FUNCTION lsm_test_pick_table(regclass);
+DROP FUNCTION lsm_test_pick_table(regclass, int);

@@ -269,10 +269,12 @@ lsm_compat_truncate_main(SMgrRelation reln, BlockNumber old_nblocks, BlockNumber
 #define lsm_compat_group_clause(root) ((root)->processed_groupClause)
 #endif
 
-/* The same of another path. */
+/* The same of another path; and is it so, apart from what it costs? */
 #if PG_VERSION_NUM < 180000
 #define lsm_compat_copy_disabled(path, from) ((void) 0)
+#define lsm_compat_path_disabled(path) false
 #else
+#define lsm_compat_path_disabled(path) ((path)->disabled_nodes > 0)
 #define lsm_compat_copy_disabled(path, from) ((path)->disabled_nodes = (from)->disabled_nodes)
 #endif
 
@@ -733,6 +735,20 @@ lsm_compat_index_vacuum_info(IndexVacuumInfo *info, Relation index, Relation rel
 #else
 #define lsm_compat_next_full_xid()	(ShmemVariableCache->nextXid)
 #endif
+
+/* May the end of a table's file be given back, as VACUUM sees it? */
+static inline bool
+lsm_compat_vacuum_truncate(Relation rel)
+{
+	const StdRdOptions *options = (const StdRdOptions *) rel->rd_options;
+
+#if PG_VERSION_NUM < 180000
+	return options == NULL || options->vacuum_truncate;
+#else
+	return options == NULL || !options->vacuum_truncate_set ? vacuum_truncate :
+		options->vacuum_truncate;
+#endif
+}
 
 /* Returns whether relfrozenxid has changed: it never goes back. */
 static inline bool

@@ -486,6 +486,8 @@ lsm_stat_kind_name(LsmJobKind kind)
 			return "minor compaction";
 		case LSM_JOB_MOVE:
 			return "move";
+		case LSM_JOB_TRIM:
+			return "trim";
 		default:
 			return "major compaction";
 	}
@@ -504,6 +506,8 @@ lsm_stat_phase_name(LsmJobPhase phase)
 			return "merging";
 		case LSM_PHASE_MOVING:
 			return "moving segments";
+		case LSM_PHASE_GIVING_BACK:
+			return "giving back space";
 		default:
 			return "swapping segments";
 	}

@@ -15,8 +15,8 @@
  * needs no store.  What is left so holds relfrozenxid back as far as its records do, as
  * with any increment that stays.
  *
- * Then the free end of the file and free extents inside go back to the file
- * system (lsm_truncate.c).
+ * Then free extents and the free end of the file go back to the file system
+ * (lsm_truncate.c).
  *
  * VACUUM has PROC_IN_VACUUM set: it is given no xid and its snapshot protects
  * nothing.  All it does are edits, which need neither.  It names no version, so it has no
@@ -547,7 +547,8 @@ lsm_vacuum_compact_worth(LsmVacuum *vacuum)
 		CHECK_FOR_INTERRUPTS();
 		lsm_resolve_segments(vacuum->rel);
 		done = !lsm_pick_job(vacuum->rel, spent, &decision) || decision.kind == LSM_JOB_RESOLVE ||
-			decision.kind == LSM_JOB_MOVE || (decision.cold && vacuum->store_failed);
+			decision.kind == LSM_JOB_MOVE || decision.kind == LSM_JOB_TRIM ||
+			(decision.cold && vacuum->store_failed);
 		if (done)
 		{
 			vacuum->left = vacuum->store_failed ? "the store has failed" :
@@ -775,13 +776,7 @@ lsm_vacuum_truncate(LsmVacuum *vacuum)
 	Relation	rel = vacuum->rel;
 	int			tries = 0;
 
-	if (!vacuum->truncate)
-		return;
-	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_TRUNCATE);
-	if (lsm_relocate_worth(rel, vacuum->table, AmAutoVacuumWorkerProcess()))
-		vacuum->moved = lsm_relocate(rel, vacuum->table, AmAutoVacuumWorkerProcess() ?
-									 lsm_job_limit(lsm_view_get(rel, vacuum->table)) / BLCKSZ : PG_UINT64_MAX);
-	if (!lsm_truncate_worth(rel, vacuum->table))
+	if (!vacuum->truncate || !lsm_truncate_worth(rel, vacuum->table))
 		return;
 	while (!ConditionalLockRelation(rel, AccessExclusiveLock))
 	{
@@ -803,6 +798,23 @@ lsm_vacuum_truncate(LsmVacuum *vacuum)
 		ereport(vacuum->verbose ? INFO : DEBUG2,
 				(errmsg("table \"%s\": truncated %u to %u pages",
 						RelationGetRelationName(rel), vacuum->pages_before, vacuum->pages)));
+}
+
+/*
+ * Free pages go back to the file system.  The lock comes last: standbys have it until the end of
+ * the transaction.
+ */
+static void
+lsm_vacuum_give_back(LsmVacuum *vacuum)
+{
+	Relation	rel = vacuum->rel;
+
+	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_TRUNCATE);
+	if (vacuum->truncate && lsm_relocate_worth(rel, vacuum->table, AmAutoVacuumWorkerProcess()))
+		vacuum->moved = lsm_relocate(rel, vacuum->table, AmAutoVacuumWorkerProcess() ?
+									 lsm_job_limit(lsm_view_get(rel, vacuum->table)) / BLCKSZ : PG_UINT64_MAX);
+	vacuum->holes = lsm_punch_holes(rel, vacuum->table);
+	lsm_vacuum_truncate(vacuum);
 }
 
 /* Few row identifiers are left: say so long before there are none. */
@@ -931,10 +943,9 @@ lsm_vacuum_run(Relation rel, VacuumParams *params, BufferAccessStrategy strategy
 	if (vacuum.cleanup)
 		lsm_lbs_reuse(rel, vacuum.table);
 	lsm_vm_update(rel, vacuum.table);
-	lsm_vacuum_truncate(&vacuum);
+	lsm_vacuum_give_back(&vacuum);
 	lsm_vacuum_warn_lbs(&vacuum);
 	lsm_vacuum_warn_ring(&vacuum);
-	vacuum.holes = lsm_punch_holes(rel, vacuum.table);
 	lsm_vacuum_warn_manifest(&vacuum);
 
 	vacuum.oldest_xid = lsm_vacuum_oldest_xid(rel, vacuum.table,

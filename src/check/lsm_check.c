@@ -1121,6 +1121,7 @@ lsm_check(Relation rel, LsmCheckReport report, void *arg)
 	/* on a standby nothing can be kept waiting: there only what stands still */
 	if (!standby)
 	{
+		lsm_job_lock(rel, LSM_OWNER_PUNCH);
 		for (int i = 0; i < LSM_MAJOR_SLOTS; i++)
 			lsm_job_lock(rel, lsm_major_owner(i));
 		lsm_job_lock(rel, LSM_OWNER_MINOR);

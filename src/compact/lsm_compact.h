@@ -27,6 +27,7 @@ typedef struct LsmJobStats
 	int64		rows_out;
 	int64		bytes_read;
 	int64		bytes_written;
+	int64		bytes_given_back;	/* to the file system */
 } LsmJobStats;
 
 /* Which increments a minor merges, and how it cuts the result. */
@@ -106,7 +107,7 @@ extern void lsm_job_ask(Relation rel);
  */
 extern volatile sig_atomic_t lsm_job_poll_due;
 
-extern void lsm_job_watch(Relation rel);
+extern void lsm_job_watch(Relation rel, LsmJobKind kind);
 extern void lsm_job_unwatch(void);
 extern bool lsm_job_is_watched(void);
 extern bool lsm_job_gave_way(void);
@@ -266,6 +267,11 @@ extern bool lsm_claimed_roots(LsmTableShared *shared, uint16 owner, LsmTid first
 
 extern bool lsm_relocate_worth(Relation rel, LsmTable *table, bool resting);
 extern uint64 lsm_relocate(Relation rel, LsmTable *table, uint64 most);
+
+/* ---- space that a table at rest does not need (lsm_trim.c) ---- */
+
+extern bool lsm_trim_worth(Relation rel, LsmTable *table, bool later);
+extern bool lsm_trim(Relation rel, LsmJobStats *stats);
 
 /* A position in a segment. */
 typedef struct LsmCursor

@@ -19,10 +19,18 @@
 #include "lsm_pick.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
+#include "utils/timestamp.h"
 
 /* What writing costs: to the local disk, and if it goes on from there to a store. */
 #define LSM_MEDIUM_LOCAL		1.0
 #define LSM_MEDIUM_COLD			4.0
+
+/*
+ * Space is given back when a table has been quiet for so many times what makes it quiet: the
+ * end of the file needs a lock, and who changes the table every now and then would only
+ * have to make it longer again.
+ */
+#define LSM_TRIM_QUIET_TIMES	5
 
 int			lsm_minor_compact_trigger = 4;
 
@@ -158,6 +166,17 @@ lsm_gather_memtable(LsmTable *table, const LsmView *view, LsmPickFacts *facts)
 		lsm_memindex_arena_chunks();
 }
 
+/* Has nobody changed a table for long?  Where nothing is known of it, that is not known either. */
+static bool
+lsm_gather_rests(Relation rel)
+{
+	TimestampTz changed_at = lsm_stat_changed_at(RelationGetRelid(rel));
+	int64		ms = (int64) lsm_debug_quiet_time * LSM_TRIM_QUIET_TIMES;
+
+	return changed_at != 0 &&
+		GetCurrentTimestamp() >= TimestampTzPlusMilliseconds(changed_at, ms);
+}
+
 static void
 lsm_gather_counters(Relation rel, LsmPickFacts *facts)
 {
@@ -265,6 +284,7 @@ lsm_pick_gather(Relation rel, LsmPickFacts *facts)
 	lsm_gather_view(view, &horizons, facts);
 	lsm_gather_memtable(table, view, facts);
 	lsm_gather_counters(rel, facts);
+	facts->trim = facts->compact && lsm_gather_rests(rel) && lsm_trim_worth(rel, table, false);
 	lsm_gather_running(rel, table, facts);
 }
 
@@ -283,17 +303,21 @@ lsm_pick_job(Relation rel, int spent, LsmPickDecision *decision)
 }
 
 /*
- * Is there something that nobody can do now, but later, when the horizons have moved
- * or the store is back?  Increments, segments that are not at their place, rows whose
- * transactions will be visible to all, and large values that somebody may still read.
+ * Is there something that nobody can do now, but later, when the horizons have moved,
+ * the store is back or the table has been quiet?  Increments, segments that are not at their
+ * place, rows whose transactions will be visible to all, large values that somebody may still
+ * read, and free space.
  */
 bool
 lsm_pick_later(Relation rel)
 {
 	const LsmHorizons last = {PG_UINT64_MAX, PG_UINT64_MAX};
-	LsmView    *view = lsm_view_get(rel, lsm_table_open(rel));
+	LsmTable   *table = lsm_table_open(rel);
+	LsmView    *view = lsm_view_get(rel, table);
 
-	if (view->nincrements > 0 && lsm_options_auto_compact(rel))
+	if (lsm_options_auto_compact(rel) &&
+		(view->nincrements > 0 ||
+		 (lsm_stat_changed_at(RelationGetRelid(rel)) != 0 && lsm_trim_worth(rel, table, true))))
 		return true;
 	for (int i = 0; i < view->nentries; i++)
 	{

@@ -45,6 +45,8 @@ volatile sig_atomic_t lsm_job_poll_due = false;
 static bool watched = false;	/* a background job runs */
 static bool gave_way = false;
 static LOCKTAG watched_tag;		/* of its table */
+static bool watched_trims;		/* it gives space back, */
+static LOCKTAG watched_trim_tag;	/* with that lock */
 
 static void
 lsm_job_tag(Relation rel, uint16 owner, LOCKTAG *tag)
@@ -172,6 +174,8 @@ lsm_job_name(LsmJobKind kind)
 			return "major compaction of";
 		case LSM_JOB_MOVE:
 			return "moving segments of";
+		case LSM_JOB_TRIM:
+			return "giving back space of";
 		default:
 			return "outcomes of transactions in";
 	}
@@ -207,6 +211,8 @@ lsm_job_call(Relation rel, const LsmPickDecision *decision, LsmJobStats *stats)
 			return true;
 		case LSM_JOB_MOVE:
 			return lsm_cold_move_one(rel, stats);
+		case LSM_JOB_TRIM:
+			return lsm_trim(rel, stats);
 	}
 	return false;
 }
@@ -233,10 +239,13 @@ lsm_job_is_watched(void)
 }
 
 void
-lsm_job_watch(Relation rel)
+lsm_job_watch(Relation rel, LsmJobKind kind)
 {
 	SET_LOCKTAG_RELATION(watched_tag, rel->rd_lockInfo.lockRelId.dbId,
 						 rel->rd_lockInfo.lockRelId.relId);
+	watched_trims = kind == LSM_JOB_TRIM;
+	if (watched_trims)
+		lsm_job_tag(rel, LSM_OWNER_PUNCH, &watched_trim_tag);
 	watched = true;
 	gave_way = false;
 }
@@ -284,7 +293,8 @@ lsm_job_is_lock_awaited(const LOCKTAG *tag, LOCKMODE mode)
 /*
  * Does a process wait for the table, because of AccessShareLock, or for our transaction?  So do
  * DROP INDEX and REINDEX CONCURRENTLY: for each transaction that has the table locked when they
- * look (WaitForLockers()).
+ * look (WaitForLockers()).  Who gives space back is in no hurry: VACUUM, with its lock on the
+ * table, and lsm_check() do not wait for it.
  */
 static bool
 lsm_job_is_awaited(void)
@@ -295,7 +305,8 @@ lsm_job_is_awaited(void)
 	GET_VXID_FROM_PGPROC(own, *MyProc);
 	SET_LOCKTAG_VIRTUALTRANSACTION(transaction, own);
 	return lsm_job_is_lock_awaited(&watched_tag, AccessExclusiveLock) ||
-		lsm_job_is_lock_awaited(&transaction, ShareLock);
+		lsm_job_is_lock_awaited(&transaction, ShareLock) ||
+		(watched_trims && lsm_job_is_lock_awaited(&watched_trim_tag, ExclusiveLock));
 }
 
 /* It is time to look; nothing is done while LWLocks are held. */

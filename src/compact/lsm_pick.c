@@ -134,6 +134,8 @@ lsm_pick_reason(LsmPickReason reason)
 			return "the cold store";
 		case LSM_PICK_RETIRED:
 			return "large values that are not needed";
+		case LSM_PICK_SPACE:
+			return "free space";
 	}
 	return NULL;				/* keep compiler quiet */
 }
@@ -1105,5 +1107,13 @@ lsm_pick(const LsmPickFacts *facts, LsmPickDecision *decision)
 		lsm_pick_none(decision);
 		decision->kind = LSM_JOB_RESOLVE;
 		lsm_pick_raise(decision, LSM_PICK_RETIRED, 1);
+	}
+	if (decision->kind == LSM_JOB_NONE && facts->trim && facts->compact &&
+		facts->manifest_fill < 1 && !lsm_pick_is_spent(facts, LSM_JOB_TRIM))
+	{
+		lsm_pick_none(decision);
+		decision->kind = LSM_JOB_TRIM;
+		decision->bytes = Min(facts->free_bytes, facts->job_bytes);
+		lsm_pick_raise(decision, LSM_PICK_SPACE, 1);
 	}
 }

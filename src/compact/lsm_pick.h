@@ -105,6 +105,8 @@ typedef struct LsmPickFacts
 	/* space */
 	uint64		file_bytes;
 	uint64		free_bytes;		/* in the file */
+	bool		trim;			/* of a table that nobody changes: some of it can
+								 * be given back, and is worth it */
 
 	/* what runs */
 	bool		flush_runs;
@@ -189,7 +191,8 @@ typedef enum LsmPickReason
 	LSM_PICK_SMALL,				/* small neighbours */
 	LSM_PICK_OUTCOMES,			/* the manifest can learn something */
 	LSM_PICK_PLACE,				/* segments are not where they should be */
-	LSM_PICK_RETIRED			/* large values that nobody can read */
+	LSM_PICK_RETIRED,			/* large values that nobody can read */
+	LSM_PICK_SPACE				/* free pages of a table at rest */
 } LsmPickReason;
 
 /*

@@ -359,11 +359,13 @@ lsm_relocate_copy(LsmRelocateCopy *copy, const LsmRelocation *step)
 	{
 		int			n = Min(step->place.npages - done, LSM_PAGE_BATCH);
 
-		lsm_compat_vacuum_delay();
+		lsm_compact_pause();
 		if (!lsm_relocate_read(copy, step->entry.uid, number + skipped + done,
 							   from.start + skipped + done, n))
 			return false;
 		lsm_relocate_write(copy, step->place.start + done, n);
+		lsm_bytes_to_pace += (uint64) n * BLCKSZ;
+		lsm_progress_add(LSM_PROGRESS_BYTES_DONE, (uint64) n * BLCKSZ);
 	}
 	return true;
 }
@@ -446,6 +448,7 @@ lsm_relocate_release(Relation rel, LsmTable *table)
 {
 	LsmEdit    *edit = lsm_edit_begin(rel, table, LSM_OP_RELOCATE);
 	LsmMeta    *meta = &edit->meta;
+	bool		any = false;
 
 	for (uint32 i = meta->nranges; i > 0; i--)
 	{
@@ -454,13 +457,17 @@ lsm_relocate_release(Relation rel, LsmTable *table)
 		lsm_load_clean_range(edit, &meta->ranges[i - 1]);
 		lsm_edit_free_extent(edit, meta->ranges[i - 1].pages);
 		meta->ranges[i - 1] = meta->ranges[--meta->nranges];
+		any = true;
 	}
-	lsm_edit_commit(edit);
+	if (any)
+		lsm_edit_commit(edit);
+	else
+		lsm_edit_abandon(edit);
 }
 
 /*
  * Move what is at the end of the file, about so many pages at most.  Returns how many
- * were moved.  The caller keeps other VACUUMs and lsm_check() off.
+ * were moved.  The caller has AccessShareLock; one that punches holes, and lsm_check(), wait.
  */
 uint64
 lsm_relocate(Relation rel, LsmTable *table, uint64 most)

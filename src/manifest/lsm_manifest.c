@@ -767,7 +767,8 @@ lsm_edit_begin(Relation rel, LsmTable *table, uint8 op)
 		edit->meta.generation_xid = lsm_full_xid(GetOldestActiveTransactionId());
 		edit->meta.next_segment_id = 1;
 	}
-	lsm_edit_drop_tail(edit);
+	if (op != LSM_OP_PUNCH && op != LSM_OP_RELOCATE)
+		lsm_edit_drop_tail(edit);
 	MemoryContextSwitchTo(caller);
 	return edit;
 }

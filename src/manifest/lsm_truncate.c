@@ -82,6 +82,7 @@
 #define LSM_PUNCH_MINIMUM		32
 
 #define LSM_PUNCH_BATCH			32	/* pages in one WAL record */
+#define LSM_PUNCH_EXTENTS		64	/* extents in one edit */
 
 /* Segments are moved if they have no more pages together. */
 #define LSM_MOVE_PAGES			1024
@@ -171,14 +172,19 @@ lsm_view_movable(LsmView *view, bool pointers, uint32 *npages)
 	return true;
 }
 
+/* Are so many pages of a file worth being given back? */
+static inline bool
+lsm_give_back_enough(uint64 npages, BlockNumber nblocks)
+{
+	return npages >= LSM_TRUNCATE_MINIMUM ||
+		(npages >= LSM_TRUNCATE_SMALL && npages >= nblocks / LSM_TRUNCATE_FRACTION);
+}
+
 /* Is it worth it to shorten a file from nblocks to end? */
 static inline bool
 lsm_truncate_enough(BlockNumber nblocks, BlockNumber end)
 {
-	return nblocks > end &&
-		(nblocks - end >= LSM_TRUNCATE_MINIMUM ||
-		 (nblocks - end >= LSM_TRUNCATE_SMALL &&
-		  nblocks - end >= nblocks / LSM_TRUNCATE_FRACTION));
+	return nblocks > end && lsm_give_back_enough(nblocks - end, nblocks);
 }
 
 /*
@@ -673,7 +679,7 @@ lsm_punch_log(Relation rel, LsmExtent extent, uint64 incarnation)
 	{
 		int			n = Min(extent.npages, LSM_PUNCH_BATCH);
 
-		CHECK_FOR_INTERRUPTS();
+		lsm_job_check();
 		XLogBeginInsert();
 		for (int i = 0; i < n; i++)
 			XLogRegisterBlock(i, &locator, MAIN_FORKNUM, extent.start + i, empty.data,
@@ -691,6 +697,32 @@ lsm_punch_ready(const LsmManifestEntry *entry, XLogRecPtr redo)
 {
 	return entry->type == LSM_ENTRY_FREE && entry->extents[0].npages >= LSM_PUNCH_MINIMUM &&
 		LSM_ENTRY_FREED_AT(entry) != 0 && LSM_ENTRY_FREED_AT(entry) < redo;
+}
+
+/*
+ * Are there enough pages that can be punched now?  later: or after the next checkpoint.
+ * A guess, taken without locks, also of what the file system can.
+ */
+bool
+lsm_punch_worth(Relation rel, LsmTable *table, bool later)
+{
+#ifdef FALLOC_FL_PUNCH_HOLE
+	LsmView    *view = lsm_view_get(rel, table);
+	XLogRecPtr	redo = PG_UINT64_MAX;
+	TimeLineID	timeline;
+	uint64		pages = 0;
+
+	if (RelationUsesLocalBuffers(rel))
+		return false;
+	if (!later)
+		GetOldestRestartPoint(&redo, &timeline);
+	for (int i = 0; i < view->nentries; i++)
+		if (lsm_punch_ready(&view->entries[i], redo))
+			pages += view->entries[i].extents[0].npages;
+	return lsm_give_back_enough(pages, view->meta.npages);
+#else
+	return false;
+#endif
 }
 
 /* Make at most max such extents PENDING; returns how many. */
@@ -711,58 +743,81 @@ lsm_punch_take(LsmEdit *edit, XLogRecPtr redo, LsmExtent *extents, int max)
 	return n;
 }
 
-/* Give the space of free extents inside the file back.  Returns how many pages. */
-uint64
-lsm_punch_holes(Relation rel, LsmTable *table)
+/* Has one that has died left extents PENDING? */
+static bool
+lsm_punch_left(LsmView *view)
 {
-	XLogRecPtr	redo;
-	TimeLineID	timeline;
-	LsmView    *view;
-	LsmEdit    *edit;
-	LsmExtent  *extents;
-	uint64		incarnation;
-	uint64		pages = 0;
-	int			n = 0;
-	bool		left = false;	/* by one that has died */
-
-	if (RelationUsesLocalBuffers(rel))
-		return 0;
-	GetOldestRestartPoint(&redo, &timeline);
-	view = lsm_view_get(rel, table);
 	for (int i = 0; i < view->nentries; i++)
-	{
-		if (lsm_punch_ready(&view->entries[i], redo))
-			n++;
 		if (view->entries[i].type == LSM_ENTRY_PENDING && view->entries[i].kind == LSM_OWNER_PUNCH)
-			left = true;
-	}
-	if ((n == 0 && !left) || !lsm_punch_possible(rel))
-		return 0;
+			return true;
+	return false;
+}
+
+/*
+ * Punch some extents; their job lock is held.  Returns how many there were, and adds the pages
+ * to *pages.
+ */
+static int
+lsm_punch_some(Relation rel, LsmTable *table, XLogRecPtr redo, uint64 *pages)
+{
+	LsmExtent	extents[LSM_PUNCH_EXTENTS];
+	LsmEdit    *edit = lsm_edit_begin(rel, table, LSM_OP_PUNCH);
+	uint64		incarnation = edit->meta.incarnation;
+	XLogRecPtr	lsn = InvalidXLogRecPtr;
+	int			n = lsm_punch_take(edit, redo, extents, LSM_PUNCH_EXTENTS);
 
 	/* take them, so that nobody else can */
-	lsm_job_lock(rel, LSM_OWNER_PUNCH);
-	edit = lsm_edit_begin(rel, table, LSM_OP_PUNCH);
-	incarnation = edit->meta.incarnation;
-	extents = palloc(Max(n, 1) * sizeof(LsmExtent));
-	n = lsm_punch_take(edit, redo, extents, n);
+	if (n == 0)
+	{
+		lsm_edit_abandon(edit);
+		return 0;
+	}
 	lsm_edit_commit(edit);
 	LSM_STOP("punch-taken");
 
+	for (int i = 0; i < n && RelationNeedsWAL(rel); i++)
+		lsn = lsm_punch_log(rel, extents[i], incarnation);
+	XLogFlush(lsn);
+	LSM_STOP("punch-logged");
 	for (int i = 0; i < n; i++)
 	{
-		CHECK_FOR_INTERRUPTS();
-		if (RelationNeedsWAL(rel))
-			XLogFlush(lsm_punch_log(rel, extents[i], incarnation));
-		LSM_STOP("punch-logged");
+		lsm_job_check();
 		if (lsm_punch_extent(rel, extents[i]))
-			pages += extents[i].npages;
+			*pages += extents[i].npages;
 	}
 
 	/* free again, with nothing left to be punched */
 	edit = lsm_edit_begin(rel, table, LSM_OP_PUNCH);
 	(void) lsm_edit_free_pending_at(edit, LSM_OWNER_PUNCH, 0);
 	lsm_edit_commit(edit);
+	return n;
+}
+
+/*
+ * Give the space of free extents inside the file back, some at a time, so that little has to be
+ * logged once more if it is cancelled.  Returns how many pages.
+ */
+uint64
+lsm_punch_holes(Relation rel, LsmTable *table)
+{
+	XLogRecPtr	redo;
+	TimeLineID	timeline;
+	LsmView    *view;
+	uint64		pages = 0;
+	bool		any;
+
+	if (RelationUsesLocalBuffers(rel))
+		return 0;
+	GetOldestRestartPoint(&redo, &timeline);
+	view = lsm_view_get(rel, table);
+	any = lsm_punch_left(view);
+	for (int i = 0; i < view->nentries && !any; i++)
+		any = lsm_punch_ready(&view->entries[i], redo);
+	if (!any || !lsm_punch_possible(rel))
+		return 0;
+	lsm_job_lock(rel, LSM_OWNER_PUNCH);
+	while (lsm_punch_some(rel, table, redo, &pages) == LSM_PUNCH_EXTENTS)
+		CHECK_FOR_INTERRUPTS();
 	lsm_job_unlock(rel, LSM_OWNER_PUNCH);
-	pfree(extents);
 	return pages;
 }

@@ -118,6 +118,7 @@ lsm_rowlog_keep_bounds(Relation rel, LsmTable *table)
 {
 	double		fill = lsm_rowlog_fill(table);
 
+	lsm_stat_tick(&table->stat);
 	if (fill < LSM_FLUSH_FILL)
 	{
 		lsm_rowlog_heed_waste(rel, table);

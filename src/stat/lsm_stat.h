@@ -249,7 +249,8 @@ typedef enum LsmJobKind
 	LSM_JOB_MINOR = 2,
 	LSM_JOB_MAJOR = 3,
 	LSM_JOB_RESOLVE = 4,		/* lsm_resolve_segments(): outcomes and flags */
-	LSM_JOB_MOVE = 5			/* a segment to a store, or back */
+	LSM_JOB_MOVE = 5,			/* a segment to a store, or back */
+	LSM_JOB_TRIM = 6			/* free pages to the file system */
 } LsmJobKind;
 
 /*
@@ -262,6 +263,11 @@ extern void lsm_stat_report_job(Oid relid, LsmJobKind kind, uint64 bytes_read,
 extern void lsm_stat_report_error(Oid relid, int code, const char *message);
 extern void lsm_stat_report_stall(Oid relid, uint64 stall_us);
 
+/* For what workers do to tables at rest (lsm_trim.c). */
+extern TimestampTz lsm_stat_changed_at(Oid relid);
+extern void lsm_stat_trim_was_in_vain(Oid relid, uint64 counter);
+extern bool lsm_stat_trimmed_in_vain(Oid relid, uint64 counter);
+
 /* ---- progress of running jobs (lsm_progress.c) ---- */
 
 typedef enum LsmJobPhase
@@ -269,8 +275,10 @@ typedef enum LsmJobPhase
 	LSM_PHASE_WAITING,			/* for another job of its kind */
 	LSM_PHASE_PREPARING,
 	LSM_PHASE_MERGING,
-	LSM_PHASE_MOVING,			/* segments to a store, or back */
-	LSM_PHASE_SWAPPING			/* the new segments become the table's */
+	LSM_PHASE_MOVING,			/* segments to a store, or back, or nearer to
+								 * the beginning of the file */
+	LSM_PHASE_SWAPPING,			/* the new segments become the table's */
+	LSM_PHASE_GIVING_BACK		/* free pages go to the file system */
 } LsmJobPhase;
 
 typedef enum LsmProgressParam

@@ -12,7 +12,8 @@
  *	  lsm_test_pick_deletes(...)		one with random deletes
  *	  lsm_test_pick_appends(...)		one that is only inserted to
  *	  lsm_test_pick_queue(...)			one that is used as a queue
- *	  lsm_test_pick_table(regclass)		what is chosen for a table
+ *	  lsm_test_pick_table(regclass[, int])	what is chosen for a table; but not these
+ *										kinds, as bits
  *
  * Facts are words.  name=number sets one; the others make a segment or the like,
  * with logical blocks for keys and sizes in MB:
@@ -129,6 +130,7 @@ lsm_test_set(LsmPickFacts *facts, const char *word)
 		{"shift", .small = &facts->shift},
 		{"file", .large = &facts->file_bytes, .unit = LSM_MB},
 		{"free", .large = &facts->free_bytes, .unit = LSM_MB},
+		{"trim", .flag = &facts->trim},
 		{"flushing", .flag = &facts->flush_runs},
 		{"rests", .flag = &facts->cold_rests},
 		{"minoring", .flag = &facts->minor_runs},
@@ -228,7 +230,8 @@ lsm_test_word(LsmPickFacts *facts, const char *word)
 static text *
 lsm_test_decision(const LsmPickDecision *decision)
 {
-	static const char *const kinds[] = {"none", "flush", "minor", "major", "resolve", "move"};
+	static const char *const kinds[] = {"none", "flush", "minor", "major", "resolve", "move",
+	"trim"};
 	StringInfoData buf;
 
 	initStringInfo(&buf);
@@ -272,7 +275,7 @@ lsm_test_pick_table(PG_FUNCTION_ARGS)
 	Relation	rel = relation_open(PG_GETARG_OID(0), AccessShareLock);
 	LsmPickDecision decision;
 
-	(void) lsm_pick_job(rel, 0, &decision);
+	(void) lsm_pick_job(rel, PG_NARGS() > 1 ? PG_GETARG_INT32(1) : 0, &decision);
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_TEXT_P(lsm_test_decision(&decision));
 }

@@ -72,8 +72,9 @@
 #define LSM_WORKER_JOBS			8
 
 /*
- * Kinds of jobs, as bits, that take long, for which workers need a turn; and a minor that reads
- * more than that, or takes longer at the rate that compactions have to keep to.
+ * Kinds of jobs, as bits, that take long, for which workers need a turn; and a minor, or what
+ * gives space back, that reads more than that, or takes longer at the rate that compactions
+ * have to keep to.
  */
 #define LSM_WORKER_LONG			((1 << LSM_JOB_MAJOR) | (1 << LSM_JOB_MOVE))
 #define LSM_WORKER_LONG_BYTES	((uint64) 256 * 1024 * 1024)
@@ -177,7 +178,12 @@ lsm_worker_log(const LsmJobStats *stats, TimestampTz start)
 
 	if (lsm_compaction_log_min_duration < 0 || ms < lsm_compaction_log_min_duration)
 		return;
-	ereport(LOG,
+	if (stats->bytes_given_back > 0)
+		ereport(LOG,
+				(errmsg("%s: %lld bytes, took %ld ms", lsm_worker_activity,
+						(long long) stats->bytes_given_back, ms), errhidecontext(true)));
+	else
+		ereport(LOG,
 			(errmsg("%s: %lld segments and %lld records to %lld segments and %lld records, read %lld bytes, wrote %lld bytes, took %ld ms",
 					lsm_worker_activity,
 					(long long) stats->segments_in, (long long) stats->rows_in,
@@ -240,6 +246,8 @@ lsm_worker_was_of_use(LsmJobKind job, const LsmJobStats *stats)
 			return true;
 		case LSM_JOB_MOVE:
 			return stats->bytes_written > 0;
+		case LSM_JOB_TRIM:
+			return stats->bytes_written > 0 || stats->bytes_given_back > 0;
 		case LSM_JOB_MINOR:
 			return stats->segments_in > 0;
 		case LSM_JOB_MAJOR:
@@ -263,7 +271,7 @@ lsm_worker_run(Relation rel, const LsmPickDecision *decision)
 	SetUserIdAndSecContext(rel->rd_rel->relowner,
 						   save_sec_context | SECURITY_RESTRICTED_OPERATION);
 	lsm_worker_keep_cancels_off();
-	lsm_job_watch(rel);
+	lsm_job_watch(rel, decision->kind);
 	done = lsm_worker_call(rel, decision, &stats);
 	lsm_job_unwatch();
 	SetUserIdAndSecContext(save_userid, save_sec_context);
@@ -282,7 +290,8 @@ lsm_worker_takes_long(const LsmPickDecision *decision)
 	if (lsm_compaction_rate_limit > 0)
 		most = Min(most, (uint64) lsm_compaction_rate_limit * 1024 * LSM_WORKER_LONG_S);
 	return (LSM_WORKER_LONG & (1 << decision->kind)) != 0 ||
-		(decision->kind == LSM_JOB_MINOR && decision->bytes > most);
+		((decision->kind == LSM_JOB_MINOR || decision->kind == LSM_JOB_TRIM) &&
+		 decision->bytes > most);
 }
 
 /*

@@ -156,6 +156,9 @@ set_workers(1);
 foreach my $db ('lost', 'quiet')
 {
 	wait_done($db, 'visited');
+
+	# what workers may come back to, when it has rested for long
+	$node->safe_psql($db, 'DROP TABLE visited');
 	$node->wait_until('postgres', qq{SELECT NOT lsm_test_waiting($oid{$db}) AND count(*) = 0
 		FROM pg_stat_activity WHERE backend_type = 'lsm worker'});
 	$node->safe_psql($db, 'ALTER TABLE t SET (lsm.auto_compact = on)');
