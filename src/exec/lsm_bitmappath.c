@@ -149,7 +149,7 @@ lsm_set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntr
 	if (previous_set_rel_pathlist)
 		previous_set_rel_pathlist(root, rel, rti, rte);
 	if (rte->rtekind != RTE_RELATION || rte->inh || rel->indexlist == NIL ||
-		!lsm_relid_is_lsm(rte->relid))
+		!lsm_scanpath_is_lsm(rte->relid))
 		return;
 	ours = lsm_scanpath_applies(rel, rte);
 	cold = ours && lsm_coldpath_applies(root, rel);

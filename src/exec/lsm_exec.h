@@ -47,6 +47,7 @@ extern double lsm_scanpath_correlation(PlannerInfo *root, RelOptInfo *rel, AttrN
 extern CustomPath *lsm_scanpath_make(PlannerInfo *root, RelOptInfo *rel, const LsmScanCost *cost,
 									 Relids required_outer, int workers);
 extern double lsm_scanpath_divisor(int workers);
+extern bool lsm_scanpath_is_lsm(Oid relid);
 extern bool lsm_scanpath_applies(RelOptInfo *rel, RangeTblEntry *rte);
 extern void lsm_scanpath_conditions(PlannerInfo *root, RelOptInfo *rel, List *restrictions,
 									LsmScanCost *cost);

@@ -203,7 +203,7 @@ lsm_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *
 {
 	if (previous_get_relation_info)
 		previous_get_relation_info(root, relid, inhparent, rel);
-	if (inhparent || rel->indexlist == NIL || !lsm_relid_is_lsm(relid))
+	if (inhparent || rel->indexlist == NIL || !lsm_scanpath_is_lsm(relid))
 		return;
 	lsm_indexpath_keep_names(root, rel);
 	if (!lsm_indexpath_is_near(rel))

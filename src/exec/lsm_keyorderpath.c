@@ -71,7 +71,7 @@ lsm_keyorder_is_large(PlannerInfo *root, const Path *path)
 
 	return IsA(path, IndexPath) && ((const IndexPath *) path)->indexorderbys == NIL &&
 		index->relam == BTREE_AM_OID && index->pages >= (BlockNumber) lsm_debug_keyorder_pages &&
-		lsm_relid_is_lsm(planner_rt_fetch(path->parent->relid, root)->relid);
+		lsm_scanpath_is_lsm(planner_rt_fetch(path->parent->relid, root)->relid);
 }
 
 /* The index that an inner path looks up; of several partitions, the first that counts.  NULL: none. */

@@ -107,7 +107,7 @@ lsm_lookahead_add_index(PlannerInfo *root, const IndexPath *path, const Path *ou
 
 	if (path->path.pathtype != T_IndexScan || path->indexclauses == NIL ||
 		path->indexorderbys != NIL ||
-		!lsm_relid_is_lsm(planner_rt_fetch(rel->relid, root)->relid) ||
+		!lsm_scanpath_is_lsm(planner_rt_fetch(rel->relid, root)->relid) ||
 		!lsm_coldpath_applies(root, rel))
 		return false;
 	foreach(cell, path->indexclauses)

@@ -68,6 +68,9 @@
 /* What a range of rows reads more than its own pages: zones are as long, about. */
 #define LSM_ZONE_PAGES			4.0
 
+/* Paths that cost as much more are taken to cost the same (STD_FUZZ_FACTOR). */
+#define LSM_FUZZ				1.01
+
 /* A segment has so many pages, about: its zones are asked, whatever its bounds are. */
 #define LSM_SEGMENT_PAGES		2048.0
 
@@ -428,8 +431,8 @@ lsm_scanpath_make(PlannerInfo *root, RelOptInfo *rel, const LsmScanCost *cost,
 	return path;
 }
 
-/* The planner has the relation open; its entry of the relcache tells most cheaply. */
-static bool
+/* The planner has the relation locked; its entry of the relcache tells most cheaply. */
+bool
 lsm_scanpath_is_lsm(Oid relid)
 {
 	Relation	rel = table_open(relid, NoLock);
@@ -451,6 +454,32 @@ lsm_scanpath_applies(RelOptInfo *rel, RangeTblEntry *rte)
 		!lsm_scanpath_is_current_of(rel->baserestrictinfo);
 }
 
+/*
+ * Is there a path that costs less than looking at the zone maps of all pages, which is the least
+ * of what a scan costs?  Then there is no need to find out the rest: most look-ups of single
+ * rows end here, at a tenth of what it costs to plan them.
+ */
+static bool
+lsm_scanpath_is_beaten(PlannerInfo *root, RelOptInfo *rel)
+{
+	double		least = rel->pages * cpu_operator_cost / LSM_FUZZ;
+	double		divisor = lsm_scanpath_divisor(max_parallel_workers_per_gather);
+	ListCell   *cell;
+
+	if (rel->consider_startup)
+		return false;
+	foreach(cell, rel->pathlist)
+	{
+		const Path *path = lfirst(cell);
+
+		if (path->param_info == NULL && path->total_cost < least &&
+			!lsm_compat_path_disabled(path) &&
+			(!rel->consider_parallel || path->total_cost < parallel_setup_cost + least / divisor))
+			return !lsm_coldpath_applies(root, rel);	/* there waiting decides */
+	}
+	return false;
+}
+
 static void
 lsm_set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
@@ -460,6 +489,12 @@ lsm_set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntr
 		previous_set_rel_pathlist(root, rel, rti, rte);
 	if (!lsm_scanpath_applies(rel, rte))
 		return;
+	if (lsm_scanpath_is_beaten(root, rel))
+	{
+		if (rel->tuples > LSM_SMALL_TABLE)
+			lsm_parampath_add(root, rel);
+		return;
+	}
 	if (rel->tuples <= LSM_SMALL_TABLE)
 		lsm_scanpath_conditions_small(root, rel, &cost);
 	else
