@@ -75,6 +75,18 @@ EXPLAIN (COSTS off) SELECT sum(c.n) FROM co_keys f JOIN co_far c ON c.k = f.x WH
 RESET enable_bitmapscan;
 RESET random_page_cost;
 DROP TABLE co_far, co_keys;
+-- a small table: by its index once it has been changed, also just after a flush, as what is planned
+-- then may be kept
+CREATE TABLE co_small (id int PRIMARY KEY, n int) USING lsm WITH (autovacuum_enabled = off);
+INSERT INTO co_small SELECT i, 0 FROM generate_series(1, 300) i;
+VACUUM ANALYZE co_small;
+EXPLAIN (COSTS off) UPDATE co_small SET n = n + 1 WHERE id = 7;
+UPDATE co_small SET n = n + 1;
+EXPLAIN (COSTS off) UPDATE co_small SET n = n + 1 WHERE id = 7;
+SELECT rows_out FROM lsm_flush('co_small');
+SELECT rows_out FROM lsm_major_compact('co_small');
+EXPLAIN (COSTS off) UPDATE co_small SET n = n + 1 WHERE id = 7;
+DROP TABLE co_small;
 RESET max_parallel_workers_per_gather;
 RESET default_statistics_target;
 DROP TABLE co, co_few;

@@ -327,7 +327,10 @@ lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *
 #define LSM_DECODING_COST		0.3
 
 /* The same of a row that has other records, by the time that it takes to look at these. */
-#define LSM_FUSING_COST			0.02
+#define LSM_FUSING_COST			0.05
+
+/* Of a table of so few rows, all may change between two flushes. */
+#define LSM_HOT_ROWS			1000.0
 
 static double
 lsm_estimate_decoding(Relation rel)
@@ -342,6 +345,24 @@ lsm_estimate_decoding(Relation rel)
 }
 
 /*
+ * Rows with other records, now or soon: of a small table that somebody changes all of them.  What
+ * is planned in the moment after a flush may be kept, and go through all of them each
+ * time, where an index would have found the one that is wanted.
+ */
+static double
+lsm_estimate_will_change(Relation rel, double tuples)
+{
+	const LsmMeta *meta = &lsm_view_get(rel, lsm_table_open(rel))->meta;
+	double		changed = lsm_estimate_changed(rel);
+
+	/* its row log has pages, and has had records other than INSERTs */
+	if (tuples <= LSM_HOT_ROWS && meta->nranges > 0 &&
+		meta->next_version_lb > LSM_FIRST_VERSION_LB)
+		return Max(changed, tuples);
+	return changed;
+}
+
+/*
  * The same for the planner, for which what has to be decoded counts for more, and so do
  * rows that have changed.  A table that was never vacuumed or analyzed counts for no less
  * than heap would take it for, however short, which is ten full pages of heap's: it will
@@ -353,7 +374,7 @@ lsm_estimate_for_planner(Relation rel, int32 *attr_widths, BlockNumber *pages, d
 {
 	lsm_estimate_size(rel, attr_widths, pages, tuples, allvisfrac);
 	*pages = (BlockNumber) Min(*pages + lsm_estimate_decoding(rel) +
-							   lsm_estimate_changed(rel) * LSM_FUSING_COST,
+							   lsm_estimate_will_change(rel, *tuples) * LSM_FUSING_COST,
 							   (double) MaxBlockNumber);
 	if (*pages < LSM_NEW_TABLE_PAGES && rel->rd_rel->reltuples < 0 &&
 		!rel->rd_rel->relhassubclass)

@@ -348,20 +348,32 @@ lsm_hash_link(LsmMemIndex *index, uint32 address, uint32 hash)
 
 /* ---- the list ---- */
 
-/* The last node before root on each level (the head node if there is none). */
+/*
+ * The last node before root on each level (the head node if there is none).  Nearly all of the
+ * time goes by waiting for nodes, so the one to be compared a level below is asked for ahead.
+ */
 static void
 lsm_memindex_search(LsmMemIndex *index, LsmTid root, uint32 *before)
 {
 	uint32		at = index->head;
+	uint32		beyond = 0;		/* known not to be before root */
 
 	for (int level = LSM_MAX_HEIGHT - 1; level >= 0; level--)
 	{
 		for (;;)
 		{
-			uint32		next = pg_atomic_read_u32(&lsm_node_ptr(at)->next[level]);
+			LsmNode    *node = lsm_node_ptr(at);
+			uint32		next = pg_atomic_read_u32(&node->next[level]);
 
-			if (next == 0 || lsm_node_ptr(next)->root >= root)
+			if (level > 0)
+				__builtin_prefetch(lsm_node_ptr(pg_atomic_read_u32(&node->next[level - 1])));
+			if (next == 0 || next == beyond)
 				break;
+			if (lsm_node_ptr(next)->root >= root)
+			{
+				beyond = next;
+				break;
+			}
 			at = next;
 		}
 		before[level] = at;
