@@ -78,7 +78,7 @@ DROP TABLE co_far, co_keys;
 -- a small table: by its index once it has been changed, also just after a flush, as what is planned
 -- then may be kept
 CREATE TABLE co_small (id int PRIMARY KEY, n int) USING lsm WITH (autovacuum_enabled = off);
-INSERT INTO co_small SELECT i, 0 FROM generate_series(1, 300) i;
+INSERT INTO co_small SELECT i, 0 FROM generate_series(1, 20) i;
 VACUUM ANALYZE co_small;
 EXPLAIN (COSTS off) UPDATE co_small SET n = n + 1 WHERE id = 7;
 UPDATE co_small SET n = n + 1;

@@ -289,11 +289,11 @@ lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *
 	}
 	for (uint32 i = 0; i < view->meta.nranges; i++)
 	{
-		if (view->meta.ranges[i].kind == LSM_RANGE_FREE)
+		/* what versions lie on is looked at row by row, and not all of it */
+		if (view->meta.ranges[i].kind != LSM_RANGE_ROOT)
 			continue;
 		npages += view->meta.ranges[i].pages.npages;
-		if (view->meta.ranges[i].kind == LSM_RANGE_ROOT)
-			rowlog_pages += view->meta.ranges[i].pages.npages;
+		rowlog_pages += view->meta.ranges[i].pages.npages;
 	}
 	SpinLockAcquire(&table->shared->mutex);
 	rowlog_pages -= table->shared->rest[LSM_ROOT_PAGES].npages;
@@ -345,36 +345,38 @@ lsm_estimate_decoding(Relation rel)
 }
 
 /*
- * Rows with other records, now or soon: of a small table that somebody changes all of them.  What
- * is planned in the moment after a flush may be kept, and go through all of them each
- * time, where an index would have found the one that is wanted.
+ * Is it a small table that somebody changes?  Its row log has pages, and has had other records
+ * than INSERTs.
  */
-static double
-lsm_estimate_will_change(Relation rel, double tuples)
+static bool
+lsm_estimate_is_hot(Relation rel, double tuples)
 {
 	const LsmMeta *meta = &lsm_view_get(rel, lsm_table_open(rel))->meta;
-	double		changed = lsm_estimate_changed(rel);
 
-	/* its row log has pages, and has had records other than INSERTs */
-	if (tuples <= LSM_HOT_ROWS && meta->nranges > 0 &&
-		meta->next_version_lb > LSM_FIRST_VERSION_LB)
-		return Max(changed, tuples);
-	return changed;
+	return tuples <= LSM_HOT_ROWS && meta->nranges > 0 &&
+		meta->next_version_lb > LSM_FIRST_VERSION_LB;
 }
 
 /*
  * The same for the planner, for which what has to be decoded counts for more, and so do
  * rows that have changed.  A table that was never vacuumed or analyzed counts for no less
  * than heap would take it for, however short, which is ten full pages of heap's: it will
- * grow, and a plan that is made now may be kept.
+ * grow, and a plan that is made now may be kept.  Nor does a small one that is changed, as if all
+ * of its rows were: one that was planned in the moment after a flush would go through them each
+ * time, where an index finds the one that is wanted.
  */
 void
 lsm_estimate_for_planner(Relation rel, int32 *attr_widths, BlockNumber *pages, double *tuples,
 						 double *allvisfrac)
 {
+	double		changed = lsm_estimate_changed(rel);
+	bool		hot;
+
 	lsm_estimate_size(rel, attr_widths, pages, tuples, allvisfrac);
-	*pages = (BlockNumber) Min(*pages + lsm_estimate_decoding(rel) +
-							   lsm_estimate_will_change(rel, *tuples) * LSM_FUSING_COST,
+	hot = lsm_estimate_is_hot(rel, *tuples);
+	if (hot)
+		changed = Max(changed, *tuples);
+	*pages = (BlockNumber) Min(*pages + lsm_estimate_decoding(rel) + changed * LSM_FUSING_COST,
 							   (double) MaxBlockNumber);
 	if (*pages < LSM_NEW_TABLE_PAGES && rel->rd_rel->reltuples < 0 &&
 		!rel->rd_rel->relhassubclass)
@@ -386,4 +388,6 @@ lsm_estimate_for_planner(Relation rel, int32 *attr_widths, BlockNumber *pages, d
 		*pages = LSM_NEW_TABLE_PAGES;
 		*tuples = Max(*tuples, LSM_NEW_TABLE_PAGES * rows_per_page);
 	}
+	else if (hot)
+		*pages = Max(*pages, LSM_NEW_TABLE_PAGES);
 }
