@@ -177,7 +177,7 @@ lsm_estimate_overlap(Relation rel)
 }
 
 /*
- * Pages of the row log, which have no zone maps, so that each scan reads them.  A table
+ * Pages of the row log with INSERTs, which have no zone maps, so that each scan reads them.  A table
  * whose memtable has just been flushed has none, but will: where there are pages for
  * them, some count, as they do for a new table.
  */
@@ -186,7 +186,7 @@ lsm_estimate_log_pages(Relation rel)
 {
 	LsmTable   *table = lsm_table_open(rel);
 	LsmView    *view = lsm_view_get(rel, table);
-	double		begun = table->shared->gen_pages;
+	double		begun = 0;
 	double		all = 0;
 
 	for (uint32 i = 0; i < view->meta.nranges; i++)
@@ -194,9 +194,12 @@ lsm_estimate_log_pages(Relation rel)
 		const LsmRowRange *range = &view->meta.ranges[i];
 
 		all += range->pages.npages;
-		if (range->kind != LSM_RANGE_FREE && range->generation != view->meta.generation)
+		if (range->kind == LSM_RANGE_ROOT)
 			begun += range->pages.npages;
 	}
+	SpinLockAcquire(&table->shared->mutex);
+	begun -= table->shared->rest[LSM_ROOT_PAGES].npages;
+	SpinLockRelease(&table->shared->mutex);
 	return Max(begun, Min(all, LSM_NEW_TABLE_PAGES));
 }
 
@@ -344,17 +347,13 @@ lsm_estimate_decoding(Relation rel)
 	return bytes / BLCKSZ * LSM_DECODING_COST;
 }
 
-/*
- * Is it a small table that somebody changes?  Its row log has pages, and has had other records
- * than INSERTs.
- */
+/* Is it a small table that somebody changes?  Its row log has had other records than INSERTs. */
 static bool
 lsm_estimate_is_hot(Relation rel, double tuples)
 {
 	const LsmMeta *meta = &lsm_view_get(rel, lsm_table_open(rel))->meta;
 
-	return tuples <= LSM_HOT_ROWS && meta->nranges > 0 &&
-		meta->next_version_lb > LSM_FIRST_VERSION_LB;
+	return tuples <= LSM_HOT_ROWS && meta->next_version_lb > LSM_FIRST_VERSION_LB;
 }
 
 /*

@@ -802,7 +802,7 @@ lsm_vacuum_truncate(LsmVacuum *vacuum)
 
 /*
  * Free pages go back to the file system.  The lock comes last: standbys have it until the end of
- * the transaction.
+ * the transaction.  The end is not punched where it may go.
  */
 static void
 lsm_vacuum_give_back(LsmVacuum *vacuum)
@@ -813,7 +813,7 @@ lsm_vacuum_give_back(LsmVacuum *vacuum)
 	if (vacuum->truncate && lsm_relocate_worth(rel, vacuum->table, AmAutoVacuumWorkerProcess()))
 		vacuum->moved = lsm_relocate(rel, vacuum->table, AmAutoVacuumWorkerProcess() ?
 									 lsm_job_limit(lsm_view_get(rel, vacuum->table)) / BLCKSZ : PG_UINT64_MAX);
-	vacuum->holes = lsm_punch_holes(rel, vacuum->table);
+	vacuum->holes = lsm_punch_holes(rel, vacuum->table, !vacuum->truncate);
 	lsm_vacuum_truncate(vacuum);
 }
 

@@ -1154,5 +1154,6 @@ lsm_check(Relation rel, LsmCheckReport report, void *arg)
 		lsm_job_unlock(rel, LSM_OWNER_MINOR);
 		for (int i = LSM_MAJOR_SLOTS; i > 0; i--)
 			lsm_job_unlock(rel, lsm_major_owner(i - 1));
+		lsm_job_unlock(rel, LSM_OWNER_PUNCH);
 	}
 }

@@ -314,10 +314,9 @@ lsm_pick_later(Relation rel)
 	const LsmHorizons last = {PG_UINT64_MAX, PG_UINT64_MAX};
 	LsmTable   *table = lsm_table_open(rel);
 	LsmView    *view = lsm_view_get(rel, table);
+	bool		compact = lsm_options_auto_compact(rel);
 
-	if (lsm_options_auto_compact(rel) &&
-		(view->nincrements > 0 ||
-		 (lsm_stat_changed_at(RelationGetRelid(rel)) != 0 && lsm_trim_worth(rel, table, true))))
+	if (compact && view->nincrements > 0)
 		return true;
 	for (int i = 0; i < view->nentries; i++)
 	{
@@ -329,5 +328,10 @@ lsm_pick_later(Relation rel)
 		if (entry->type == LSM_ENTRY_RETIRED)
 			return true;
 	}
-	return lsm_cold_count_misplaced(rel, view) > 0;
+	if (lsm_cold_count_misplaced(rel, view) > 0)
+		return true;
+
+	/* last, as the view may be another then */
+	return compact && lsm_stat_changed_at(RelationGetRelid(rel)) != 0 &&
+		lsm_trim_worth(rel, table, true);
 }

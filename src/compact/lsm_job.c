@@ -12,7 +12,7 @@
  *
  * GIVING WAY
  *	  A background job holds AccessShareLock, so it can only be in the way of
- *	  who wants AccessExclusiveLock.  It finds them by looking at what each process
+ *	  who wants AccessExclusiveLock (but for the moment in which the end of the file goes).  It finds them by looking at what each process
  *	  waits for.  (LockHasWaitersRelation() cannot be used: it fails for locks that
  *	  were taken by the fast path, as AccessShareLock is.)
  *
@@ -37,7 +37,7 @@ StaticAssertDecl(LSM_JOB_FLUSH == LSM_OWNER_FLUSH && LSM_JOB_MINOR == LSM_OWNER_
 /* Sub-objects of a table begin far above its columns. */
 #define LSM_JOB_SUBID			0xF000
 
-/* Seconds until a table with increments is looked at. */
+/* Seconds until a table with increments, or free space, is looked at. */
 #define LSM_JOB_LATER_S			5
 
 volatile sig_atomic_t lsm_job_poll_due = false;

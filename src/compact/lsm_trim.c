@@ -9,18 +9,20 @@
  * the same, when the table has been quiet for so long that what is free will not be
  * written again at once.  A job is one of these, the first that is worth it:
  *
- *	1. what was free before the last checkpoint is punched (lsm_truncate.c);
+ *	1. what was free before the last checkpoint is punched, but for the end (lsm_truncate.c);
  *	2. what is in use at the end of the file moves to free pages before it, as much as
  *	   a job may read (lsm_relocate.c);
- *	3. the free end goes, if nobody uses the table at that moment.
+ *	3. the free end goes, if nobody uses the table at that moment; else it is punched, as far
+ *	   as the manifest still accounts for it.
  *
  * Nobody waits for the first two, and the first helps on a disk that is full, where the second
  * fails.  The lock for the end of the file is tried once and kept to the end of the
  * transaction on standbys, so nothing else is done in it; vacuum_truncate = off keeps it, and
- * 2, from being done.  A table whose readers never leave a gap gets holes in its place.
+ * 2, from being done.
  *
- * What has gained nothing, though it seemed to be worth it (free pages may lie in pieces that
- * are too small), is not tried again before the manifest has changed.
+ * A step that has gained nothing, though it seemed to be worth it (free pages may lie in pieces
+ * that are too small, the file system may have no holes), is not tried again before the
+ * manifest has changed.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,28 +37,27 @@
 /* Smaller files stay as they are, also those without rows. */
 #define LSM_TRIM_MINIMUM		64
 
-typedef enum LsmTrimStep
-{
-	LSM_TRIM_NOTHING,
-	LSM_TRIM_PUNCH,
-	LSM_TRIM_RELOCATE,
-	LSM_TRIM_TRUNCATE
-} LsmTrimStep;
-
-/* What is worth it, by a look without locks; later: or will be, after a checkpoint. */
+/*
+ * What is worth it, by a look without locks; later: or will be, after a checkpoint.  Where the end
+ * of the file may go, it is not punched.
+ */
 static LsmTrimStep
 lsm_trim_choose(Relation rel, LsmTable *table, bool later)
 {
-	if (smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM) < LSM_TRIM_MINIMUM ||
-		lsm_stat_trimmed_in_vain(RelationGetRelid(rel), lsm_view_get(rel, table)->counter))
+	bool		may_truncate = lsm_compat_vacuum_truncate(rel);
+	uint32		in_vain = lsm_stat_trimmed_in_vain(RelationGetRelid(rel),
+												   lsm_view_get(rel, table)->counter);
+
+	if (smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM) < LSM_TRIM_MINIMUM)
 		return LSM_TRIM_NOTHING;
-	if (lsm_punch_worth(rel, table, later))
+	if ((in_vain & (1 << LSM_TRIM_PUNCH)) == 0 &&
+		lsm_punch_worth(rel, table, later, !may_truncate))
 		return LSM_TRIM_PUNCH;
-	if (!lsm_compat_vacuum_truncate(rel))
+	if (!may_truncate)
 		return LSM_TRIM_NOTHING;
-	if (lsm_relocate_worth(rel, table, false))
+	if ((in_vain & (1 << LSM_TRIM_RELOCATE)) == 0 && lsm_relocate_worth(rel, table, false))
 		return LSM_TRIM_RELOCATE;
-	if (lsm_truncate_worth(rel, table))
+	if ((in_vain & (1 << LSM_TRIM_TRUNCATE)) == 0 && lsm_truncate_worth(rel, table))
 		return LSM_TRIM_TRUNCATE;
 	return LSM_TRIM_NOTHING;
 }
@@ -86,6 +87,34 @@ lsm_trim_end(Relation rel, LsmTable *table, LsmJobStats *stats)
 	return true;
 }
 
+/* Do a step; false: it could not be tried. */
+static bool
+lsm_trim_do(Relation rel, LsmTable *table, LsmTrimStep step, LsmJobStats *stats)
+{
+	uint64		moved;
+
+	switch (step)
+	{
+		case LSM_TRIM_NOTHING:
+			return false;
+		case LSM_TRIM_PUNCH:
+			stats->bytes_given_back +=
+				lsm_punch_holes(rel, table, !lsm_compat_vacuum_truncate(rel)) * BLCKSZ;
+			return true;
+		case LSM_TRIM_RELOCATE:
+			moved = lsm_relocate(rel, table, lsm_job_limit(lsm_view_get(rel, table)) / BLCKSZ);
+			stats->bytes_read += moved * BLCKSZ;
+			stats->bytes_written += moved * BLCKSZ;
+			return true;
+		case LSM_TRIM_TRUNCATE:
+			if (lsm_trim_end(rel, table, stats))
+				return true;
+			stats->bytes_given_back += lsm_punch_holes(rel, table, true) * BLCKSZ;
+			return false;
+	}
+	return false;
+}
+
 /*
  * Do the next step.  The caller has AccessShareLock.  False: another process is at it, or
  * nothing is worth it any more.
@@ -95,7 +124,6 @@ lsm_trim(Relation rel, LsmJobStats *stats)
 {
 	LsmTable   *table = lsm_table_open(rel);
 	LsmTrimStep step;
-	bool		tried = true;
 
 	if (!lsm_job_lock_if_free(rel, LSM_OWNER_PUNCH))
 		return false;
@@ -103,20 +131,9 @@ lsm_trim(Relation rel, LsmJobStats *stats)
 	step = lsm_trim_choose(rel, table, false);
 	lsm_progress_phase(step == LSM_TRIM_RELOCATE ? LSM_PHASE_MOVING : LSM_PHASE_GIVING_BACK);
 	LSM_STOP("trim-start");
-	if (step == LSM_TRIM_PUNCH)
-		stats->bytes_given_back += lsm_punch_holes(rel, table) * BLCKSZ;
-	else if (step == LSM_TRIM_RELOCATE)
-	{
-		uint64		most = lsm_job_limit(lsm_view_get(rel, table)) / BLCKSZ;
-		uint64		moved = lsm_relocate(rel, table, most);
-
-		stats->bytes_read += moved * BLCKSZ;
-		stats->bytes_written += moved * BLCKSZ;
-	}
-	else if (step == LSM_TRIM_TRUNCATE)
-		tried = lsm_trim_end(rel, table, stats);
-	if (tried && stats->bytes_written == 0 && stats->bytes_given_back == 0)
-		lsm_stat_trim_was_in_vain(RelationGetRelid(rel),
+	if (lsm_trim_do(rel, table, step, stats) &&
+		stats->bytes_written == 0 && stats->bytes_given_back == 0)
+		lsm_stat_trim_was_in_vain(RelationGetRelid(rel), step,
 								  lsm_view_get(rel, lsm_table_open(rel))->counter);
 	lsm_job_unlock(rel, LSM_OWNER_PUNCH);
 	lsm_progress_end();

@@ -241,7 +241,7 @@ extern void lsm_space_reserve(Relation rel, LsmExtent extent);
 extern uint32 lsm_manifest_pages(int nleaves);
 extern bool lsm_truncate_worth(Relation rel, LsmTable *table);
 extern BlockNumber lsm_truncate_tail(Relation rel, LsmTable *table, BlockNumber *nblocks);
-extern bool lsm_punch_worth(Relation rel, LsmTable *table, bool later);
-extern uint64 lsm_punch_holes(Relation rel, LsmTable *table);
+extern bool lsm_punch_worth(Relation rel, LsmTable *table, bool later, bool tail);
+extern uint64 lsm_punch_holes(Relation rel, LsmTable *table, bool tail);
 
 #endif							/* LSM_MANIFEST_H */

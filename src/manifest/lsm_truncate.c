@@ -4,8 +4,9 @@
  *	  Giving space back to the file system: the end of the file, and holes.
  *
  * THE END OF THE FILE
- *	  With the table locked exclusively, by VACUUM.  A table that has no rows and no
- *	  dead roots becomes an empty file, as if it were new.  Of any other, free pages at
+ *	  With the table locked exclusively, by VACUUM or a worker (lsm_trim.c).  A table that
+ *	  has no rows and no dead roots becomes an empty file, as if it were new.  Of any other,
+ *	  free pages at
  *	  the end go; ranges that the row log keeps for later, and the manifest, are first
  *	  taken out of the way, and so are segments, if all together are small (they are
  *	  where the last compaction put them, behind what it had read).  A segment that is
@@ -83,6 +84,8 @@
 
 #define LSM_PUNCH_BATCH			32	/* pages in one WAL record */
 #define LSM_PUNCH_EXTENTS		64	/* extents in one edit */
+#define LSM_PUNCH_PAGES			16384	/* pages that end one, and that are punched
+										 * at once */
 
 /* Segments are moved if they have no more pages together. */
 #define LSM_MOVE_PAGES			1024
@@ -691,56 +694,13 @@ lsm_punch_log(Relation rel, LsmExtent extent, uint64 incarnation)
 	return lsn;
 }
 
-/* Is it a free extent that may be punched now? */
+/* Is it a free extent that may be punched now?  tail: also at the end of what is accounted for. */
 static bool
-lsm_punch_ready(const LsmManifestEntry *entry, XLogRecPtr redo)
+lsm_punch_ready(const LsmMeta *meta, const LsmManifestEntry *entry, XLogRecPtr redo, bool tail)
 {
 	return entry->type == LSM_ENTRY_FREE && entry->extents[0].npages >= LSM_PUNCH_MINIMUM &&
-		LSM_ENTRY_FREED_AT(entry) != 0 && LSM_ENTRY_FREED_AT(entry) < redo;
-}
-
-/*
- * Are there enough pages that can be punched now?  later: or after the next checkpoint.
- * A guess, taken without locks, also of what the file system can.
- */
-bool
-lsm_punch_worth(Relation rel, LsmTable *table, bool later)
-{
-#ifdef FALLOC_FL_PUNCH_HOLE
-	LsmView    *view = lsm_view_get(rel, table);
-	XLogRecPtr	redo = PG_UINT64_MAX;
-	TimeLineID	timeline;
-	uint64		pages = 0;
-
-	if (RelationUsesLocalBuffers(rel))
-		return false;
-	if (!later)
-		GetOldestRestartPoint(&redo, &timeline);
-	for (int i = 0; i < view->nentries; i++)
-		if (lsm_punch_ready(&view->entries[i], redo))
-			pages += view->entries[i].extents[0].npages;
-	return lsm_give_back_enough(pages, view->meta.npages);
-#else
-	return false;
-#endif
-}
-
-/* Make at most max such extents PENDING; returns how many. */
-static int
-lsm_punch_take(LsmEdit *edit, XLogRecPtr redo, LsmExtent *extents, int max)
-{
-	int			n = 0;
-
-	for (int i = 0; i < edit->nleaves; i++)
-		for (int j = 0; j < edit->leaves[i].nentries && n < max; j++)
-			if (lsm_punch_ready(&edit->leaves[i].entries[j], redo))
-				extents[n++] = edit->leaves[i].entries[j].extents[0];
-	for (int i = 0; i < n; i++)
-	{
-		(void) lsm_edit_take_free(edit, extents[i].start);
-		lsm_edit_add_pending(edit, LSM_OWNER_PUNCH, extents[i]);
-	}
-	return n;
+		LSM_ENTRY_FREED_AT(entry) != 0 && LSM_ENTRY_FREED_AT(entry) < redo &&
+		(tail || entry->extents[0].start + entry->extents[0].npages < meta->npages);
 }
 
 /* Has one that has died left extents PENDING? */
@@ -754,51 +714,124 @@ lsm_punch_left(LsmView *view)
 }
 
 /*
- * Punch some extents; their job lock is held.  Returns how many there were, and adds the pages
- * to *pages.
+ * Are there enough pages that can be punched now?  later: or after the next checkpoint.
+ * A guess, taken without locks, also of what the file system can.
+ */
+bool
+lsm_punch_worth(Relation rel, LsmTable *table, bool later, bool tail)
+{
+#ifdef FALLOC_FL_PUNCH_HOLE
+	LsmView    *view = lsm_view_get(rel, table);
+	XLogRecPtr	redo = PG_UINT64_MAX;
+	TimeLineID	timeline;
+	uint64		pages = 0;
+
+	if (RelationUsesLocalBuffers(rel))
+		return false;
+	if (lsm_punch_left(view))
+		return true;
+	if (!later)
+		GetOldestRestartPoint(&redo, &timeline);
+	for (int i = 0; i < view->nentries; i++)
+		if (lsm_punch_ready(&view->meta, &view->entries[i], redo, tail))
+			pages += view->entries[i].extents[0].npages;
+	return lsm_give_back_enough(pages, view->meta.npages);
+#else
+	return false;
+#endif
+}
+
+/*
+ * Make at most LSM_PUNCH_EXTENTS such extents PENDING, until they have LSM_PUNCH_PAGES together.
+ * None is divided, as free neighbours are one extent, and punched only if both are.  Returns
+ * how many; *more: there are others.
  */
 static int
-lsm_punch_some(Relation rel, LsmTable *table, XLogRecPtr redo, uint64 *pages)
+lsm_punch_take(LsmEdit *edit, XLogRecPtr redo, bool tail, LsmExtent *extents, bool *more)
+{
+	uint32		pages = 0;
+	int			n = 0;
+
+	*more = false;
+	for (int i = 0; i < edit->nleaves && !*more; i++)
+	{
+		for (int j = 0; j < edit->leaves[i].nentries && !*more; j++)
+		{
+			const LsmManifestEntry *entry = &edit->leaves[i].entries[j];
+
+			if (!lsm_punch_ready(&edit->meta, entry, redo, tail))
+				continue;
+			*more = n == LSM_PUNCH_EXTENTS || pages >= LSM_PUNCH_PAGES;
+			if (*more)
+				continue;
+			extents[n] = entry->extents[0];
+			pages += extents[n++].npages;
+		}
+	}
+	for (int i = 0; i < n; i++)
+	{
+		(void) lsm_edit_take_free(edit, extents[i].start);
+		lsm_edit_add_pending(edit, LSM_OWNER_PUNCH, extents[i]);
+	}
+	return n;
+}
+
+/*
+ * Punch some extents; their job lock is held.  Returns whether there are more, and adds the
+ * pages to *pages.
+ */
+static bool
+lsm_punch_some(Relation rel, LsmTable *table, XLogRecPtr redo, bool tail, uint64 *pages)
 {
 	LsmExtent	extents[LSM_PUNCH_EXTENTS];
 	LsmEdit    *edit = lsm_edit_begin(rel, table, LSM_OP_PUNCH);
 	uint64		incarnation = edit->meta.incarnation;
-	XLogRecPtr	lsn = InvalidXLogRecPtr;
-	int			n = lsm_punch_take(edit, redo, extents, LSM_PUNCH_EXTENTS);
+	bool		more;
+	int			n = lsm_punch_take(edit, redo, tail, extents, &more);
 
 	/* take them, so that nobody else can */
 	if (n == 0)
 	{
 		lsm_edit_abandon(edit);
-		return 0;
+		return false;
 	}
 	lsm_edit_commit(edit);
 	LSM_STOP("punch-taken");
 
-	for (int i = 0; i < n && RelationNeedsWAL(rel); i++)
-		lsn = lsm_punch_log(rel, extents[i], incarnation);
-	XLogFlush(lsn);
-	LSM_STOP("punch-logged");
 	for (int i = 0; i < n; i++)
 	{
-		lsm_job_check();
-		if (lsm_punch_extent(rel, extents[i]))
-			*pages += extents[i].npages;
+		LsmExtent	left = extents[i];
+
+		while (left.npages > 0)
+		{
+			LsmExtent	piece = left;
+
+			piece.npages = Min(left.npages, LSM_PUNCH_PAGES);
+			lsm_job_check();
+			if (RelationNeedsWAL(rel))
+				XLogFlush(lsm_punch_log(rel, piece, incarnation));
+			LSM_STOP("punch-logged");
+			if (lsm_punch_extent(rel, piece))
+				*pages += piece.npages;
+			left.start += piece.npages;
+			left.npages -= piece.npages;
+		}
 	}
 
 	/* free again, with nothing left to be punched */
 	edit = lsm_edit_begin(rel, table, LSM_OP_PUNCH);
 	(void) lsm_edit_free_pending_at(edit, LSM_OWNER_PUNCH, 0);
 	lsm_edit_commit(edit);
-	return n;
+	return more;
 }
 
 /*
- * Give the space of free extents inside the file back, some at a time, so that little has to be
- * logged once more if it is cancelled.  Returns how many pages.
+ * Give the space of free extents inside the file back; tail: also of one at the end.  Some at a
+ * time: if it is cancelled, those at hand will be logged and punched once more.  Returns how
+ * many pages.
  */
 uint64
-lsm_punch_holes(Relation rel, LsmTable *table)
+lsm_punch_holes(Relation rel, LsmTable *table, bool tail)
 {
 	XLogRecPtr	redo;
 	TimeLineID	timeline;
@@ -812,11 +845,11 @@ lsm_punch_holes(Relation rel, LsmTable *table)
 	view = lsm_view_get(rel, table);
 	any = lsm_punch_left(view);
 	for (int i = 0; i < view->nentries && !any; i++)
-		any = lsm_punch_ready(&view->entries[i], redo);
+		any = lsm_punch_ready(&view->meta, &view->entries[i], redo, tail);
 	if (!any || !lsm_punch_possible(rel))
 		return 0;
 	lsm_job_lock(rel, LSM_OWNER_PUNCH);
-	while (lsm_punch_some(rel, table, redo, &pages) == LSM_PUNCH_EXTENTS)
+	while (lsm_punch_some(rel, table, redo, tail, &pages))
 		CHECK_FOR_INTERRUPTS();
 	lsm_job_unlock(rel, LSM_OWNER_PUNCH);
 	return pages;

@@ -65,7 +65,8 @@ typedef struct LsmStatEntry
 	pg_atomic_uint64 changed_at;	/* its last change that is known, a
 									 * TimestampTz */
 	pg_atomic_uint64 busy_looks;	/* of counts, as long as it is not quiet */
-	pg_atomic_uint64 trimmed_in_vain;	/* the manifest's counter then, plus 1 */
+	pg_atomic_uint64 trimmed_in_vain[LSM_TRIM_STEPS];	/* the manifest's counter
+														 * then, plus 1 */
 	TimestampTz reset_time;		/* guarded by the lock */
 	int			shift;			/* guarded by the lock */
 	pg_atomic_uint64 bucket_records[LSM_STAT_BUCKETS];
@@ -145,7 +146,8 @@ lsm_stat_entry_init(LsmStatEntry *entry, TimestampTz reset_time)
 	/* nobody knows when it was changed */
 	pg_atomic_init_u64(&entry->changed_at, (uint64) GetCurrentTimestamp());
 	pg_atomic_init_u64(&entry->busy_looks, 0);
-	pg_atomic_init_u64(&entry->trimmed_in_vain, 0);
+	for (int i = 0; i < LSM_TRIM_STEPS; i++)
+		pg_atomic_init_u64(&entry->trimmed_in_vain[i], 0);
 	entry->reset_time = reset_time;
 	entry->shift = 0;
 	for (int i = 0; i < LSM_STAT_BUCKETS; i++)
@@ -534,13 +536,13 @@ lsm_stat_report_stall(Oid relid, uint64 stall_us)
 	lsm_stat_unlock();
 }
 
-/* Nothing could be given back of a table's file, at that counter of its manifest. */
+/* A step of giving space back has gained nothing, at that counter of the table's manifest. */
 void
-lsm_stat_trim_was_in_vain(Oid relid, uint64 counter)
+lsm_stat_trim_was_in_vain(Oid relid, LsmTrimStep step, uint64 counter)
 {
 	LsmStatEntry *entry = lsm_stat_lock_entry(relid, LW_SHARED);
 
-	pg_atomic_write_u64(&entry->trimmed_in_vain, counter + 1);
+	pg_atomic_write_u64(&entry->trimmed_in_vain[step], counter + 1);
 	lsm_stat_unlock();
 }
 
@@ -562,17 +564,19 @@ lsm_stat_changed_at(Oid relid)
 	return changed_at;
 }
 
-/* Was it in vain at that counter to look for something that can be given back? */
-bool
+/* Which steps, as bits, have gained nothing at that counter? */
+uint32
 lsm_stat_trimmed_in_vain(Oid relid, uint64 counter)
 {
 	LsmStatKey	key = {MyDatabaseId, relid};
 	LsmStatEntry *entry;
-	bool		in_vain;
+	uint32		in_vain = 0;
 
 	LWLockAcquire(&lsm_stat_shared->lock, LW_SHARED);
 	entry = hash_search(lsm_stat_entries, &key, HASH_FIND, NULL);
-	in_vain = entry != NULL && pg_atomic_read_u64(&entry->trimmed_in_vain) == counter + 1;
+	for (int i = 0; i < LSM_TRIM_STEPS && entry != NULL; i++)
+		if (pg_atomic_read_u64(&entry->trimmed_in_vain[i]) == counter + 1)
+			in_vain |= 1 << i;
 	lsm_stat_unlock();
 	return in_vain;
 }

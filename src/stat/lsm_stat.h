@@ -263,10 +263,20 @@ extern void lsm_stat_report_job(Oid relid, LsmJobKind kind, uint64 bytes_read,
 extern void lsm_stat_report_error(Oid relid, int code, const char *message);
 extern void lsm_stat_report_stall(Oid relid, uint64 stall_us);
 
-/* For what workers do to tables at rest (lsm_trim.c). */
+/* For what workers do to tables at rest (lsm_trim.c), by steps. */
+typedef enum LsmTrimStep
+{
+	LSM_TRIM_NOTHING,
+	LSM_TRIM_PUNCH,
+	LSM_TRIM_RELOCATE,
+	LSM_TRIM_TRUNCATE
+} LsmTrimStep;
+
+#define LSM_TRIM_STEPS			(LSM_TRIM_TRUNCATE + 1)
+
 extern TimestampTz lsm_stat_changed_at(Oid relid);
-extern void lsm_stat_trim_was_in_vain(Oid relid, uint64 counter);
-extern bool lsm_stat_trimmed_in_vain(Oid relid, uint64 counter);
+extern void lsm_stat_trim_was_in_vain(Oid relid, LsmTrimStep step, uint64 counter);
+extern uint32 lsm_stat_trimmed_in_vain(Oid relid, uint64 counter);
 
 /* ---- progress of running jobs (lsm_progress.c) ---- */
 
