@@ -158,30 +158,26 @@ foreach my $point (qw(relocate-copy relocate-before-swap trim-start))
 
 # ---- pages that a worker was at when it gave way ----
 
-# Larger than what is moved with the lock held: nothing but the next job frees them.
-load('');
-$node->safe_psql('postgres', q{
-	INSERT INTO t SELECT i, md5(i::text) || md5((-i)::text) FROM generate_series(60001, 300000) i;
-	SELECT count(*) FROM lsm_flush('t');
-	UPDATE t SET a = md5(a) || md5(id::text) WHERE id % 2 = 0;
-	SELECT count(*) FROM lsm_flush('t');
-	SELECT count(*) FROM lsm_major_compact('t');
-	CHECKPOINT});
-my $taken = able() ? 'punch-taken' : 'relocate-copy';
-my $many = $node->safe_psql('postgres', $rows);
-
-$node->safe_psql('postgres', "ALTER SYSTEM SET lsm.debug_stop = '$taken:hang'");
-$node->reload;
-$node->wait_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'lsm worker'});
-$node->safe_psql('postgres', "SET lsm.debug_stop = ''; ALTER TABLE t SET (lsm.auto_compact = on); SELECT lsm_minor_compact('t')");
-$node->wait_until('postgres', q{SELECT count(*) > 0 FROM pg_stat_activity
-	WHERE query = 'lsm: giving back space of public.t' AND wait_event IN ('LsmStop', 'Extension')});
-$node->safe_psql('postgres', 'ALTER SYSTEM RESET lsm.debug_stop');
-$node->reload;
-$node->safe_psql('postgres', "SET lsm.debug_stop = ''; ALTER TABLE t ADD COLUMN b int");
-$node->wait_until('postgres', $is_short);
-is($node->safe_psql('postgres', $rows), $many, 'rows after a worker gave way between its edits');
-$node->check_ok('postgres', 'a worker gave way between its edits');
+# Nothing else is worth it there: the next one has to come for them.
+SKIP:
+{
+	skip 'the file system has no holes', 4 if !able();
+	load(', vacuum_truncate = off');
+	$long = $node->safe_psql('postgres', $size);
+	$node->safe_psql('postgres', 'CHECKPOINT');
+	$node->safe_psql('postgres', "ALTER SYSTEM SET lsm.debug_stop = 'punch-taken:hang'");
+	$node->reload;
+	$node->wait_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'lsm worker'});
+	$node->safe_psql('postgres', "SET lsm.debug_stop = ''; ALTER TABLE t SET (lsm.auto_compact = on); SELECT lsm_minor_compact('t')");
+	$node->wait_until('postgres', q{SELECT count(*) > 0 FROM pg_stat_activity
+		WHERE query = 'lsm: giving back space of public.t' AND wait_event IN ('LsmStop', 'Extension')});
+	$node->safe_psql('postgres', 'ALTER SYSTEM RESET lsm.debug_stop');
+	$node->reload;
+	$node->safe_psql('postgres', "SET lsm.debug_stop = ''; ALTER TABLE t ADD COLUMN b int");
+	wait_allocated($long - 400 * 8192, 'what a worker was at when it gave way is punched by the next one');
+	is($node->safe_psql('postgres', $rows), $loaded, 'rows after that');
+	$node->check_ok('postgres', 'a worker gave way between its edits');
+}
 
 # ---- what users have said ----
 
