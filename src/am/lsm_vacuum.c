@@ -768,16 +768,14 @@ lsm_vacuum_cleanup_indexes(LsmVacuum *vacuum)
 
 /*
  * Give the free end of the file back, if the table can be locked exclusively
- * without keeping others waiting for long.
+ * without keeping others waiting for long.  False: it cannot.
  */
-static void
+static bool
 lsm_vacuum_truncate(LsmVacuum *vacuum)
 {
 	Relation	rel = vacuum->rel;
 	int			tries = 0;
 
-	if (!vacuum->truncate || !lsm_truncate_worth(rel, vacuum->table))
-		return;
 	while (!ConditionalLockRelation(rel, AccessExclusiveLock))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -786,7 +784,7 @@ lsm_vacuum_truncate(LsmVacuum *vacuum)
 			ereport(vacuum->verbose ? INFO : DEBUG2,
 					(errmsg("\"%s\": stopping truncate due to conflicting lock request",
 							RelationGetRelationName(rel))));
-			return;
+			return false;
 		}
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 LSM_TRUNCATE_WAIT_MS, WAIT_EVENT_VACUUM_TRUNCATE);
@@ -798,23 +796,27 @@ lsm_vacuum_truncate(LsmVacuum *vacuum)
 		ereport(vacuum->verbose ? INFO : DEBUG2,
 				(errmsg("table \"%s\": truncated %u to %u pages",
 						RelationGetRelationName(rel), vacuum->pages_before, vacuum->pages)));
+	return true;
 }
 
 /*
  * Free pages go back to the file system.  The lock comes last: standbys have it until the end of
- * the transaction.  The end is not punched where it may go.
+ * the transaction.  The end is punched where it does not go.
  */
 static void
 lsm_vacuum_give_back(LsmVacuum *vacuum)
 {
 	Relation	rel = vacuum->rel;
+	bool		cut;
 
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_TRUNCATE);
 	if (vacuum->truncate && lsm_relocate_worth(rel, vacuum->table, AmAutoVacuumWorkerProcess()))
 		vacuum->moved = lsm_relocate(rel, vacuum->table, AmAutoVacuumWorkerProcess() ?
 									 lsm_job_limit(lsm_view_get(rel, vacuum->table)) / BLCKSZ : PG_UINT64_MAX);
-	vacuum->holes = lsm_punch_holes(rel, vacuum->table, !vacuum->truncate);
-	lsm_vacuum_truncate(vacuum);
+	cut = vacuum->truncate && lsm_truncate_worth(rel, vacuum->table);
+	vacuum->holes = lsm_punch_holes(rel, vacuum->table, !cut);
+	if (cut && !lsm_vacuum_truncate(vacuum))
+		vacuum->holes += lsm_punch_holes(rel, vacuum->table, true);
 }
 
 /* Few row identifiers are left: say so long before there are none. */

@@ -166,15 +166,14 @@ lsm_gather_memtable(LsmTable *table, const LsmView *view, LsmPickFacts *facts)
 		lsm_memindex_arena_chunks();
 }
 
-/* Has nobody changed a table for long?  Where nothing is known of it, that is not known either. */
+/* Has nobody changed a table for long? */
 static bool
 lsm_gather_rests(Relation rel)
 {
 	TimestampTz changed_at = lsm_stat_changed_at(RelationGetRelid(rel));
 	int64		ms = (int64) lsm_debug_quiet_time * LSM_TRIM_QUIET_TIMES;
 
-	return changed_at != 0 &&
-		GetCurrentTimestamp() >= TimestampTzPlusMilliseconds(changed_at, ms);
+	return GetCurrentTimestamp() >= TimestampTzPlusMilliseconds(changed_at, ms);
 }
 
 static void
@@ -332,6 +331,5 @@ lsm_pick_later(Relation rel)
 		return true;
 
 	/* last, as the view may be another then */
-	return compact && lsm_stat_changed_at(RelationGetRelid(rel)) != 0 &&
-		lsm_trim_worth(rel, table, true);
+	return compact && lsm_trim_worth(rel, table, true);
 }

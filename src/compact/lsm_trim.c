@@ -12,8 +12,8 @@
  *	1. what was free before the last checkpoint is punched, but for the end (lsm_truncate.c);
  *	2. what is in use at the end of the file moves to free pages before it, as much as
  *	   a job may read (lsm_relocate.c);
- *	3. the free end goes, if nobody uses the table at that moment; else it is punched, as far
- *	   as the manifest still accounts for it.
+ *	3. the free end goes, if nobody uses the table at that moment; else it is punched when
+ *	   the table is looked at next, as far as the manifest still accounts for it.
  *
  * Nobody waits for the first two, and the first helps on a disk that is full, where the second
  * fails.  The lock for the end of the file is tried once and kept to the end of the
@@ -37,21 +37,29 @@
 /* Smaller files stay as they are, also those without rows. */
 #define LSM_TRIM_MINIMUM		64
 
+/* What tells a state of the manifest from all others, never 0. */
+static uint64
+lsm_trim_state(Relation rel)
+{
+	LsmView    *view = lsm_view_get(rel, lsm_table_open(rel));
+
+	return Max(view->meta.incarnation ^ view->counter, 1);
+}
+
 /*
- * What is worth it, by a look without locks; later: or will be, after a checkpoint.  Where the end
- * of the file may go, it is not punched.
+ * What is worth it, by a look without locks; later: or will be, after a checkpoint.  *tail: what
+ * is free at the end is punched, too, where it may not go, or the lock was refused.
  */
 static LsmTrimStep
-lsm_trim_choose(Relation rel, LsmTable *table, bool later)
+lsm_trim_choose(Relation rel, LsmTable *table, bool later, bool *tail)
 {
 	bool		may_truncate = lsm_compat_vacuum_truncate(rel);
-	uint32		in_vain = lsm_stat_trimmed_in_vain(RelationGetRelid(rel),
-												   lsm_view_get(rel, table)->counter);
+	uint32		in_vain = lsm_stat_trimmed_in_vain(RelationGetRelid(rel), lsm_trim_state(rel));
 
+	*tail = !may_truncate || (in_vain & (1 << LSM_TRIM_LOCK)) != 0;
 	if (smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM) < LSM_TRIM_MINIMUM)
 		return LSM_TRIM_NOTHING;
-	if ((in_vain & (1 << LSM_TRIM_PUNCH)) == 0 &&
-		lsm_punch_worth(rel, table, later, !may_truncate))
+	if ((in_vain & (1 << LSM_TRIM_PUNCH)) == 0 && lsm_punch_worth(rel, table, later, *tail))
 		return LSM_TRIM_PUNCH;
 	if (!may_truncate)
 		return LSM_TRIM_NOTHING;
@@ -69,7 +77,9 @@ lsm_trim_choose(Relation rel, LsmTable *table, bool later)
 bool
 lsm_trim_worth(Relation rel, LsmTable *table, bool later)
 {
-	return lsm_trim_choose(rel, table, later) != LSM_TRIM_NOTHING;
+	bool		tail;
+
+	return lsm_trim_choose(rel, table, later, &tail) != LSM_TRIM_NOTHING;
 }
 
 /* Give the end of the file back; false: the table is in use. */
@@ -87,55 +97,59 @@ lsm_trim_end(Relation rel, LsmTable *table, LsmJobStats *stats)
 	return true;
 }
 
-/* Do a step; false: it could not be tried. */
-static bool
-lsm_trim_do(Relation rel, LsmTable *table, LsmTrimStep step, LsmJobStats *stats)
+/* Do a step.  Returns what there was to be known of it: that it gained nothing, or was refused. */
+static LsmTrimStep
+lsm_trim_do(Relation rel, LsmTable *table, LsmTrimStep step, bool tail, LsmJobStats *stats)
 {
 	uint64		moved;
 
 	switch (step)
 	{
-		case LSM_TRIM_NOTHING:
-			return false;
 		case LSM_TRIM_PUNCH:
-			stats->bytes_given_back +=
-				lsm_punch_holes(rel, table, !lsm_compat_vacuum_truncate(rel)) * BLCKSZ;
-			return true;
+			stats->bytes_given_back += lsm_punch_holes(rel, table, tail) * BLCKSZ;
+			break;
 		case LSM_TRIM_RELOCATE:
 			moved = lsm_relocate(rel, table, lsm_job_limit(lsm_view_get(rel, table)) / BLCKSZ);
 			stats->bytes_read += moved * BLCKSZ;
 			stats->bytes_written += moved * BLCKSZ;
-			return true;
+			break;
 		case LSM_TRIM_TRUNCATE:
-			if (lsm_trim_end(rel, table, stats))
-				return true;
-			stats->bytes_given_back += lsm_punch_holes(rel, table, true) * BLCKSZ;
-			return false;
+			if (!lsm_trim_end(rel, table, stats))
+				return LSM_TRIM_LOCK;
+			break;
+		default:
+			break;
 	}
-	return false;
+	return stats->bytes_written == 0 && stats->bytes_given_back == 0 ? step : LSM_TRIM_NOTHING;
 }
 
 /*
- * Do the next step.  The caller has AccessShareLock.  False: another process is at it, or
- * nothing is worth it any more.
+ * Do the next step that gains something.  The caller has AccessShareLock.  False: another
+ * process is at it, or nothing is worth it any more.
  */
 bool
 lsm_trim(Relation rel, LsmJobStats *stats)
 {
 	LsmTable   *table = lsm_table_open(rel);
 	LsmTrimStep step;
+	LsmTrimStep in_vain;
+	bool		any = false;
+	bool		tail;
 
 	if (!lsm_job_lock_if_free(rel, LSM_OWNER_PUNCH))
 		return false;
 	lsm_progress_begin(RelationGetRelid(rel), LSM_JOB_TRIM, 1, LSM_MAX_TID);
-	step = lsm_trim_choose(rel, table, false);
-	lsm_progress_phase(step == LSM_TRIM_RELOCATE ? LSM_PHASE_MOVING : LSM_PHASE_GIVING_BACK);
-	LSM_STOP("trim-start");
-	if (lsm_trim_do(rel, table, step, stats) &&
-		stats->bytes_written == 0 && stats->bytes_given_back == 0)
-		lsm_stat_trim_was_in_vain(RelationGetRelid(rel), step,
-								  lsm_view_get(rel, lsm_table_open(rel))->counter);
+	do
+	{
+		step = lsm_trim_choose(rel, table, false, &tail);
+		lsm_progress_phase(step == LSM_TRIM_RELOCATE ? LSM_PHASE_MOVING : LSM_PHASE_GIVING_BACK);
+		LSM_STOP("trim-start");
+		in_vain = lsm_trim_do(rel, table, step, tail, stats);
+		if (in_vain != LSM_TRIM_NOTHING)
+			lsm_stat_trim_was_in_vain(RelationGetRelid(rel), in_vain, lsm_trim_state(rel));
+		any |= step != LSM_TRIM_NOTHING;
+	} while (in_vain == LSM_TRIM_PUNCH || in_vain == LSM_TRIM_RELOCATE);
 	lsm_job_unlock(rel, LSM_OWNER_PUNCH);
 	lsm_progress_end();
-	return step != LSM_TRIM_NOTHING;
+	return any;
 }

@@ -692,6 +692,13 @@ lsm_edit_drop_tail(LsmEdit *edit)
 	}
 }
 
+/* Not in those that come to a table at rest: what is beyond the account cannot be punched. */
+static bool
+lsm_op_drops_tail(uint8 op)
+{
+	return op != LSM_OP_PUNCH && op != LSM_OP_RELOCATE && op != LSM_OP_FREE && op != LSM_OP_VACUUM;
+}
+
 /*
  * May an edit move records, or change what there are?  One that only gives pages to somebody, or
  * takes free ones back, does not: who has judged a row before it need not do so again (I2).
@@ -767,7 +774,7 @@ lsm_edit_begin(Relation rel, LsmTable *table, uint8 op)
 		edit->meta.generation_xid = lsm_full_xid(GetOldestActiveTransactionId());
 		edit->meta.next_segment_id = 1;
 	}
-	if (op != LSM_OP_PUNCH && op != LSM_OP_RELOCATE)
+	if (lsm_op_drops_tail(op))
 		lsm_edit_drop_tail(edit);
 	MemoryContextSwitchTo(caller);
 	return edit;

@@ -720,7 +720,6 @@ lsm_punch_left(LsmView *view)
 bool
 lsm_punch_worth(Relation rel, LsmTable *table, bool later, bool tail)
 {
-#ifdef FALLOC_FL_PUNCH_HOLE
 	LsmView    *view = lsm_view_get(rel, table);
 	XLogRecPtr	redo = PG_UINT64_MAX;
 	TimeLineID	timeline;
@@ -730,15 +729,15 @@ lsm_punch_worth(Relation rel, LsmTable *table, bool later, bool tail)
 		return false;
 	if (lsm_punch_left(view))
 		return true;
+#ifndef FALLOC_FL_PUNCH_HOLE
+	return false;
+#endif
 	if (!later)
 		GetOldestRestartPoint(&redo, &timeline);
 	for (int i = 0; i < view->nentries; i++)
 		if (lsm_punch_ready(&view->meta, &view->entries[i], redo, tail))
 			pages += view->entries[i].extents[0].npages;
 	return lsm_give_back_enough(pages, view->meta.npages);
-#else
-	return false;
-#endif
 }
 
 /*
@@ -846,10 +845,10 @@ lsm_punch_holes(Relation rel, LsmTable *table, bool tail)
 	any = lsm_punch_left(view);
 	for (int i = 0; i < view->nentries && !any; i++)
 		any = lsm_punch_ready(&view->meta, &view->entries[i], redo, tail);
-	if (!any || !lsm_punch_possible(rel))
+	if (!any)
 		return 0;
 	lsm_job_lock(rel, LSM_OWNER_PUNCH);
-	while (lsm_punch_some(rel, table, redo, tail, &pages))
+	while (lsm_punch_possible(rel) && lsm_punch_some(rel, table, redo, tail, &pages))
 		CHECK_FOR_INTERRUPTS();
 	lsm_job_unlock(rel, LSM_OWNER_PUNCH);
 	return pages;

@@ -65,8 +65,8 @@ typedef struct LsmStatEntry
 	pg_atomic_uint64 changed_at;	/* its last change that is known, a
 									 * TimestampTz */
 	pg_atomic_uint64 busy_looks;	/* of counts, as long as it is not quiet */
-	pg_atomic_uint64 trimmed_in_vain[LSM_TRIM_STEPS];	/* the manifest's counter
-														 * then, plus 1 */
+	pg_atomic_uint64 trimmed_in_vain[LSM_TRIM_STEPS];	/* in that state of the
+														 * manifest; 0: not */
 	TimestampTz reset_time;		/* guarded by the lock */
 	int			shift;			/* guarded by the lock */
 	pg_atomic_uint64 bucket_records[LSM_STAT_BUCKETS];
@@ -82,6 +82,7 @@ typedef struct LsmStatShared
 {
 	LWLock		lock;
 	pg_atomic_uint64 clock;		/* goes up with every write to some entry */
+	TimestampTz started;		/* the server */
 } LsmStatShared;
 
 int			lsm_debug_quiet_time = 60 * 1000;
@@ -125,6 +126,7 @@ lsm_stat_shmem_startup(void)
 		LWLockInitialize(&lsm_stat_shared->lock,
 						 GetNamedLWLockTranche("lsm_stat")->lock.tranche);
 		pg_atomic_init_u64(&lsm_stat_shared->clock, 1);
+		lsm_stat_shared->started = GetCurrentTimestamp();
 	}
 	ctl.keysize = sizeof(LsmStatKey);
 	ctl.entrysize = sizeof(LsmStatEntry);
@@ -536,25 +538,25 @@ lsm_stat_report_stall(Oid relid, uint64 stall_us)
 	lsm_stat_unlock();
 }
 
-/* A step of giving space back has gained nothing, at that counter of the table's manifest. */
+/* A step of giving space back has gained nothing, in that state of the table's manifest. */
 void
-lsm_stat_trim_was_in_vain(Oid relid, LsmTrimStep step, uint64 counter)
+lsm_stat_trim_was_in_vain(Oid relid, LsmTrimStep step, uint64 state)
 {
 	LsmStatEntry *entry = lsm_stat_lock_entry(relid, LW_SHARED);
 
-	pg_atomic_write_u64(&entry->trimmed_in_vain[step], counter + 1);
+	pg_atomic_write_u64(&entry->trimmed_in_vain[step], state);
 	lsm_stat_unlock();
 }
 
 /* ---- reading and resetting ---- */
 
-/* When was a table changed last?  0: that is not known. */
+/* When was a table changed last?  Where nothing is known of it, it may be since the server started. */
 TimestampTz
 lsm_stat_changed_at(Oid relid)
 {
 	LsmStatKey	key = {MyDatabaseId, relid};
 	LsmStatEntry *entry;
-	TimestampTz changed_at = 0;
+	TimestampTz changed_at = lsm_stat_shared->started;
 
 	LWLockAcquire(&lsm_stat_shared->lock, LW_SHARED);
 	entry = hash_search(lsm_stat_entries, &key, HASH_FIND, NULL);
@@ -564,9 +566,9 @@ lsm_stat_changed_at(Oid relid)
 	return changed_at;
 }
 
-/* Which steps, as bits, have gained nothing at that counter? */
+/* Which steps, as bits, have gained nothing in that state? */
 uint32
-lsm_stat_trimmed_in_vain(Oid relid, uint64 counter)
+lsm_stat_trimmed_in_vain(Oid relid, uint64 state)
 {
 	LsmStatKey	key = {MyDatabaseId, relid};
 	LsmStatEntry *entry;
@@ -575,7 +577,7 @@ lsm_stat_trimmed_in_vain(Oid relid, uint64 counter)
 	LWLockAcquire(&lsm_stat_shared->lock, LW_SHARED);
 	entry = hash_search(lsm_stat_entries, &key, HASH_FIND, NULL);
 	for (int i = 0; i < LSM_TRIM_STEPS && entry != NULL; i++)
-		if (pg_atomic_read_u64(&entry->trimmed_in_vain[i]) == counter + 1)
+		if (pg_atomic_read_u64(&entry->trimmed_in_vain[i]) == state)
 			in_vain |= 1 << i;
 	lsm_stat_unlock();
 	return in_vain;

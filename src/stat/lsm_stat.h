@@ -269,14 +269,15 @@ typedef enum LsmTrimStep
 	LSM_TRIM_NOTHING,
 	LSM_TRIM_PUNCH,
 	LSM_TRIM_RELOCATE,
-	LSM_TRIM_TRUNCATE
+	LSM_TRIM_TRUNCATE,
+	LSM_TRIM_LOCK				/* for TRUNCATE: it was refused */
 } LsmTrimStep;
 
-#define LSM_TRIM_STEPS			(LSM_TRIM_TRUNCATE + 1)
+#define LSM_TRIM_STEPS			(LSM_TRIM_LOCK + 1)
 
 extern TimestampTz lsm_stat_changed_at(Oid relid);
-extern void lsm_stat_trim_was_in_vain(Oid relid, LsmTrimStep step, uint64 counter);
-extern uint32 lsm_stat_trimmed_in_vain(Oid relid, uint64 counter);
+extern void lsm_stat_trim_was_in_vain(Oid relid, LsmTrimStep step, uint64 state);
+extern uint32 lsm_stat_trimmed_in_vain(Oid relid, uint64 state);
 
 /* ---- progress of running jobs (lsm_progress.c) ---- */
 

@@ -109,6 +109,19 @@ $node->safe_psql('postgres', q{INSERT INTO t VALUES (1, 'again')});
 is($node->safe_psql('postgres', q{SELECT a FROM t WHERE id = 1}), 'again', 'and begins anew');
 $node->check_ok('postgres', 'begun anew');
 
+# ---- the server has just started, and nobody has used the table since ----
+
+load('');
+$node->safe_psql('postgres', q{ALTER SYSTEM SET lsm.compaction_workers = 0});
+$node->reload;
+$node->wait_until('postgres', q{SELECT current_setting('lsm.compaction_workers') = '0'});
+$node->safe_psql('postgres', q{ALTER TABLE t SET (lsm.auto_compact = on)});
+$node->safe_psql('postgres', q{ALTER SYSTEM RESET lsm.compaction_workers});
+$node->restart;
+$node->wait_until('postgres', $is_short);
+is($node->safe_psql('postgres', $rows), $loaded, 'shorter after a restart');
+$node->check_ok('postgres', 'after a restart');
+
 # ---- somebody reads it all the time ----
 
 my $reader = $node->session('postgres');
@@ -138,6 +151,7 @@ foreach my $point (qw(relocate-copy relocate-before-swap trim-start))
 	load('');
 	$node->safe_psql('postgres', "ALTER SYSTEM SET lsm.debug_stop = '$point:hang'");
 	$node->reload;
+	$node->wait_until('postgres', q{SELECT current_setting('lsm.debug_stop') LIKE '%:hang'});
 	$node->wait_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'lsm worker'});
 	$node->safe_psql('postgres', "SET lsm.debug_stop = ''; ALTER TABLE t SET (lsm.auto_compact = on); SELECT lsm_minor_compact('t')");
 	$node->wait_until('postgres', q{SELECT count(*) > 0 FROM pg_stat_activity
@@ -167,8 +181,10 @@ SKIP:
 	$node->safe_psql('postgres', 'CHECKPOINT');
 	$node->safe_psql('postgres', "ALTER SYSTEM SET lsm.debug_stop = 'punch-taken:hang'");
 	$node->reload;
+	$node->wait_until('postgres', q{SELECT current_setting('lsm.debug_stop') LIKE '%:hang'});
 	$node->wait_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'lsm worker'});
 	$node->safe_psql('postgres', "SET lsm.debug_stop = ''; ALTER TABLE t SET (lsm.auto_compact = on); SELECT lsm_minor_compact('t')");
+	$node->safe_psql('postgres', 'CHECKPOINT');
 	$node->wait_until('postgres', q{SELECT count(*) > 0 FROM pg_stat_activity
 		WHERE query = 'lsm: giving back space of public.t' AND wait_event IN ('LsmStop', 'Extension')});
 	$node->safe_psql('postgres', 'ALTER SYSTEM RESET lsm.debug_stop');
