@@ -1,6 +1,6 @@
 -- Segments of which no row can meet a condition are passed over as a whole, but for rows
 -- that have changed.
-CREATE TABLE bounds (id int, v int, n numeric(10,2), t text, f float8, d date) USING lsm WITH (lsm.auto_compact = off);
+CREATE TABLE bounds (id int, v int, n numeric(10,2), t text, f float8, d date) USING lsm WITH (lsm.auto_compact = off, autovacuum_enabled = off);
 CREATE TABLE plain (LIKE bounds);
 
 CREATE FUNCTION bounds_fill(first int, rows int) RETURNS void LANGUAGE sql AS $$
@@ -131,8 +131,17 @@ CREATE FUNCTION bounds_opened() RETURNS bigint LANGUAGE sql AS
 SELECT count(*) AS segments FROM lsm_segments('bounds') \gset
 SELECT :segments >= 5 AS enough;
 
+-- a session gives its counts when it ends
+CREATE FUNCTION bounds_gone(old int) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  WHILE EXISTS (SELECT FROM pg_stat_get_activity(old)) LOOP
+    PERFORM pg_sleep(0.01);
+  END LOOP;
+END $$;
+SELECT pg_backend_pid() AS old \gset
 \c -
 SET lsm.debug_bounds_from = 0;
+SELECT FROM bounds_gone(:old) \gset
 SELECT bounds_opened() AS before \gset
 SELECT sum(id) FROM bounds WHERE f < 0;
 SELECT count(*) FROM bounds WHERE id BETWEEN 16100 AND 16110;
@@ -142,7 +151,9 @@ SELECT sum(id) FROM bounds;
 SELECT bounds_opened() - :before = :segments AS all_opened;
 
 -- without that all are
+SELECT pg_backend_pid() AS old \gset
 \c -
+SELECT FROM bounds_gone(:old) \gset
 SELECT bounds_opened() AS before \gset
 SELECT sum(id) FROM bounds WHERE f < 0;
 SELECT bounds_opened() - :before = :segments AS all_opened;
@@ -171,6 +182,6 @@ DROP FUNCTION late_flush;
 DROP TABLE late;
 
 SELECT lsm_check('bounds');
-DROP FUNCTION bounds_opened;
+DROP FUNCTION bounds_opened, bounds_gone;
 DROP TABLE bounds, plain, conditions;
 DROP FUNCTION bounds_fill, bounds_differ, bounds_blocks;
