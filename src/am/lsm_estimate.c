@@ -176,9 +176,25 @@ lsm_estimate_overlap(Relation rel)
 	return (double) n / Max(looked, 1);
 }
 
+/* Pages of the row log with INSERTs: that are begun, and in *all that are there for them. */
+static double
+lsm_estimate_root_pages(LsmTable *table, const LsmView *view, double *all)
+{
+	double		begun;
+
+	*all = 0;
+	for (uint32 i = 0; i < view->meta.nranges; i++)
+		if (view->meta.ranges[i].kind == LSM_RANGE_ROOT)
+			*all += view->meta.ranges[i].pages.npages;
+	SpinLockAcquire(&table->shared->mutex);
+	begun = *all - table->shared->rest[LSM_ROOT_PAGES].npages;
+	SpinLockRelease(&table->shared->mutex);
+	return Max(begun, 0);
+}
+
 /*
- * Pages of the row log with INSERTs, which have no zone maps, so that each scan reads them.  A table
- * whose memtable has just been flushed has none, but will: where there are pages for
+ * Pages of the row log with INSERTs, which have no zone maps, so that each scan reads them.  A
+ * table whose memtable has just been flushed has none, but will: where there are pages for
  * them, some count, as they do for a new table.
  */
 double
@@ -186,20 +202,12 @@ lsm_estimate_log_pages(Relation rel)
 {
 	LsmTable   *table = lsm_table_open(rel);
 	LsmView    *view = lsm_view_get(rel, table);
-	double		begun = 0;
 	double		all = 0;
+	double		root_pages;
+	double		begun = lsm_estimate_root_pages(table, view, &root_pages);
 
 	for (uint32 i = 0; i < view->meta.nranges; i++)
-	{
-		const LsmRowRange *range = &view->meta.ranges[i];
-
-		all += range->pages.npages;
-		if (range->kind == LSM_RANGE_ROOT)
-			begun += range->pages.npages;
-	}
-	SpinLockAcquire(&table->shared->mutex);
-	begun -= table->shared->rest[LSM_ROOT_PAGES].npages;
-	SpinLockRelease(&table->shared->mutex);
+		all += view->meta.ranges[i].pages.npages;
 	return Max(begun, Min(all, LSM_NEW_TABLE_PAGES));
 }
 
@@ -276,7 +284,8 @@ lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *
 	LsmMemtableCounts counts;
 	LsmView    *view = lsm_estimate_memtable(rel, table, &counts);
 	double		npages = 1;
-	double		rowlog_pages = 0;
+	double		rowlog_pages;
+	double		root_pages;
 	double		rows = 0;
 	double		lbs = 0;
 
@@ -290,17 +299,9 @@ lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *
 		npages += lsm_estimate_bytes(view->increments[i]) / BLCKSZ;
 		rows -= lsm_estimate_ended(view, view->increments[i]);
 	}
-	for (uint32 i = 0; i < view->meta.nranges; i++)
-	{
-		/* what versions lie on is looked at row by row, and not all of it */
-		if (view->meta.ranges[i].kind != LSM_RANGE_ROOT)
-			continue;
-		npages += view->meta.ranges[i].pages.npages;
-		rowlog_pages += view->meta.ranges[i].pages.npages;
-	}
-	SpinLockAcquire(&table->shared->mutex);
-	rowlog_pages -= table->shared->rest[LSM_ROOT_PAGES].npages;
-	SpinLockRelease(&table->shared->mutex);
+	/* what versions lie on is looked at row by row, and not all of it */
+	rowlog_pages = lsm_estimate_root_pages(table, view, &root_pages);
+	npages += root_pages;
 	rows = Max(rows, 0);
 	if (counts.known)
 		rows += counts.inserts - counts.ends;
@@ -319,7 +320,7 @@ lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *
 	if (view->nbase > 0)
 		lbs = LSM_TID_LB(view->base[view->nbase - 1]->last_tid) -
 			LSM_TID_LB(view->base[0]->first_tid) + 1.0;
-	lbs += Max(rowlog_pages, 0);
+	lbs += rowlog_pages;
 	*allvisfrac = lbs <= 0 ? 0 : Min(rel->rd_rel->relallvisible / lbs, 1.0);
 }
 

@@ -6,9 +6,8 @@
  * THE END OF THE FILE
  *	  With the table locked exclusively, by VACUUM or a worker (lsm_trim.c).  A table that
  *	  has no rows and no dead roots becomes an empty file, as if it were new.  Of any other,
- *	  free pages at
- *	  the end go; ranges that the row log keeps for later, and the manifest, are first
- *	  taken out of the way, and so are segments, if all together are small (they are
+ *	  free pages at the end go; ranges that the row log keeps for later, and the manifest, are
+ *	  first taken out of the way, and so are segments, if all together are small (they are
  *	  where the last compaction put them, behind what it had read).  A segment that is
  *	  moved stays the same: its pages say whose they are and which, but not where.
  *	  Larger ones have been moved before, without such a lock (lsm_relocate.c).

@@ -179,11 +179,13 @@ lsm_worker_log(const LsmJobStats *stats, TimestampTz start)
 	if (lsm_compaction_log_min_duration < 0 || ms < lsm_compaction_log_min_duration)
 		return;
 	if (stats->bytes_given_back > 0)
+	{
 		ereport(LOG,
 				(errmsg("%s: %lld bytes, took %ld ms", lsm_worker_activity,
 						(long long) stats->bytes_given_back, ms), errhidecontext(true)));
-	else
-		ereport(LOG,
+		return;
+	}
+	ereport(LOG,
 			(errmsg("%s: %lld segments and %lld records to %lld segments and %lld records, read %lld bytes, wrote %lld bytes, took %ld ms",
 					lsm_worker_activity,
 					(long long) stats->segments_in, (long long) stats->rows_in,
