@@ -244,6 +244,16 @@ SELECT lsm_test_pick('base:0-9:64:1000 trim=1 places=0.9');
 SELECT lsm_test_pick('base:0-9:64:1000 trim=1 places=1');
 SELECT lsm_test_pick('base:0-9:64:1000 trim=1 compact=0');
 
+-- the row log of a table at rest, where it is much of the file, half a megabyte at least
+SELECT lsm_test_pick('pages=64 file=8 base:0-9:8:1000');
+SELECT lsm_test_pick('at_rest=1 pages=64 file=8 base:0-9:8:1000');
+SELECT lsm_test_pick('at_rest=1 pages=63 file=1 base:0-9:1:1000');
+SELECT lsm_test_pick('at_rest=1 pages=64 file=8.1 base:0-9:8:1000');
+SELECT lsm_test_pick('at_rest=1 pages=64 file=8 base:0-9:8:1000 trim=1');
+SELECT lsm_test_pick('at_rest=1 pages=64 file=8 base:0-9:8:1000 places=1');
+SELECT lsm_test_pick('at_rest=1 pages=64 file=8 base:0-9:8:1000 flushing=1');
+SELECT lsm_test_pick('at_rest=1 pages=64 file=8 base:0-9:8:1000 compact=0');
+
 -- the owner wants no compaction
 SELECT lsm_test_pick('compact=0 base:0-9:0:1000 inc:0-9:1:250:1-1');
 SELECT lsm_test_pick('compact=0 pages=1000 fill=0.5 base:0-9:0:1000 inc:0-9:1:250:1-1');
@@ -342,10 +352,11 @@ END $$;
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 SET lsm.debug_quiet_time = 0;
+-- (a row log of fewer than 64 pages, as a larger one would be flushed for its space)
 INSERT INTO pl SELECT i, i FROM generate_series(1, 20000) i;
 SELECT rows_out FROM lsm_flush('pl');
 SELECT segments_out FROM lsm_minor_compact('pl');
-UPDATE pl SET v = v + 1 WHERE id % 2 = 0;
+UPDATE pl SET v = v + 1 WHERE id % 3 = 0;
 CALL look_up(3);
 SELECT lsm_test_pick_table('pl', 64);
 -- it begins anew with each change

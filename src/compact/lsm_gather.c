@@ -143,22 +143,28 @@ lsm_gather_view(const LsmView *view, const LsmHorizons *horizons, LsmPickFacts *
 	}
 }
 
+/* Pages of the row log that a switch would end.  0: there are no records. */
+static uint32
+lsm_gather_memtable_pages(LsmTable *table, const LsmView *view)
+{
+	for (uint32 i = 0; i < view->meta.nranges; i++)
+		if (view->meta.ranges[i].kind != LSM_RANGE_FREE &&
+			view->meta.ranges[i].generation != view->meta.flushing)
+			return Max(table->shared->gen_pages, 1);
+	return 0;
+}
+
 static void
 lsm_gather_memtable(LsmTable *table, const LsmView *view, LsmPickFacts *facts)
 {
 	LsmTableShared *shared = table->shared;
-	bool		any = false;
 
 	facts->generation_waits = view->meta.flushing != 0;
 	facts->arena_fill = 1 - (double) lsm_memindex_arena_free() / lsm_memindex_arena_chunks();
-	for (uint32 i = 0; i < view->meta.nranges; i++)
-		if (view->meta.ranges[i].kind != LSM_RANGE_FREE &&
-			view->meta.ranges[i].generation != view->meta.flushing)
-			any = true;
-	if (!any)
+	facts->memtable_pages = lsm_gather_memtable_pages(table, view);
+	if (facts->memtable_pages == 0)
 		return;
 	facts->memtable_fill = lsm_rowlog_fill(table);
-	facts->memtable_pages = Max(shared->gen_pages, 1);
 	facts->memtable_xid = view->meta.generation_xid;
 	if (view->meta.leftover_xid != 0)
 		facts->memtable_xid = Min(facts->memtable_xid, view->meta.leftover_xid);
@@ -283,7 +289,8 @@ lsm_pick_gather(Relation rel, LsmPickFacts *facts)
 	lsm_gather_view(view, &horizons, facts);
 	lsm_gather_memtable(table, view, facts);
 	lsm_gather_counters(rel, facts);
-	facts->trim = facts->compact && lsm_gather_rests(rel) && lsm_trim_worth(rel, table, false);
+	facts->at_rest = lsm_gather_rests(rel);
+	facts->trim = facts->compact && facts->at_rest && lsm_trim_worth(rel, table, false);
 	lsm_gather_running(rel, table, facts);
 }
 
@@ -305,7 +312,7 @@ lsm_pick_job(Relation rel, int spent, LsmPickDecision *decision)
  * Is there something that nobody can do now, but later, when the horizons have moved,
  * the store is back or the table has been quiet?  Increments, segments that are not at their
  * place, rows whose transactions will be visible to all, large values that somebody may still
- * read, and free space.
+ * read, much of the file in the row log, and free space.
  */
 bool
 lsm_pick_later(Relation rel)
@@ -315,7 +322,9 @@ lsm_pick_later(Relation rel)
 	LsmView    *view = lsm_view_get(rel, table);
 	bool		compact = lsm_options_auto_compact(rel);
 
-	if (compact && view->nincrements > 0)
+	if (compact && (view->nincrements > 0 ||
+					lsm_pick_memtable_is_much(lsm_gather_memtable_pages(table, view),
+											  (uint64) view->meta.npages * BLCKSZ)))
 		return true;
 	for (int i = 0; i < view->nentries; i++)
 	{

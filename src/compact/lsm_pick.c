@@ -10,7 +10,8 @@
  *
  *	flush	the memtable is nearly full (its own bound, or that of all tables); its
  *			xids are old; reading has examined more records there for nothing than
- *			the flush would work through, or paid as much for look-ups, in a quiet table
+ *			the flush would work through, or paid as much for look-ups, in a quiet table;
+ *			nobody changes the table any more, and the memtable is much of its file.
  *			But nothing is flushed while the manifest has no room for what that writes.
  *	minor	minor_trigger increments lie over each other at some key, of like size:
  *			each record is written again once in a tier.  Or the manifest is half full, and
@@ -112,6 +113,8 @@ lsm_pick_reason(LsmPickReason reason)
 			return "the memtable is nearly full";
 		case LSM_PICK_MEMORY:
 			return "memory for memtables is short";
+		case LSM_PICK_REST:
+			return "the row log of a table at rest";
 		case LSM_PICK_FREEZE:
 			return "old transaction ids";
 		case LSM_PICK_READS:
@@ -201,6 +204,10 @@ lsm_pick_flush(const LsmPickFacts *facts, LsmPickDecision *decision)
 			lsm_pick_raise(decision, LSM_PICK_FREEZE, overdue);
 		lsm_pick_raise(decision, LSM_PICK_READS, facts->memtable_waste /
 					   lsm_stat_waste_bound(facts->memtable_pages));
+
+		if (facts->at_rest && facts->compact &&
+			lsm_pick_memtable_is_much(facts->memtable_pages, facts->file_bytes))
+			lsm_pick_raise(decision, LSM_PICK_REST, 1);
 
 		/* who has more of it goes first */
 		if (facts->arena_fill >= LSM_PICK_ARENA_FILL && facts->arena_share > 0)

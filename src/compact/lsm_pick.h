@@ -103,10 +103,11 @@ typedef struct LsmPickFacts
 	uint64		waste[LSM_STAT_BUCKETS];	/* records examined for nothing */
 
 	/* space */
+	bool		at_rest;		/* nobody has changed the table for long */
 	uint64		file_bytes;
 	uint64		free_bytes;		/* in the file */
-	bool		trim;			/* of a table that nobody changes: some of it can
-								 * be given back, and is worth it */
+	bool		trim;			/* of a table at rest: some of it can be given
+								 * back, and is worth it */
 
 	/* what runs */
 	bool		flush_runs;
@@ -166,6 +167,19 @@ lsm_pick_is_small(uint64 bytes, uint64 rows, uint64 small, uint64 segment_rows)
 	return bytes < small && rows < segment_rows / LSM_PICK_SMALL_SHARE;
 }
 
+/*
+ * The row log of a table at rest is flushed for the space that it takes, some times that of
+ * its rows in segments, if it has so many pages and is that share of the file.
+ */
+#define LSM_PICK_REST_PAGES		64
+#define LSM_PICK_REST_SHARE		16
+
+static inline bool
+lsm_pick_memtable_is_much(uint64 pages, uint64 file_bytes)
+{
+	return pages >= LSM_PICK_REST_PAGES && pages * BLCKSZ >= file_bytes / LSM_PICK_REST_SHARE;
+}
+
 /* What a job may read, about (bytes): at least four segments of the table, however large they are. */
 static inline uint64
 lsm_pick_job_bytes(uint64 setting, uint64 segment_bytes)
@@ -181,6 +195,7 @@ typedef enum LsmPickReason
 	LSM_PICK_WAITS,				/* a generation waits for its flush */
 	LSM_PICK_FULL,				/* the memtable is nearly full */
 	LSM_PICK_MEMORY,			/* memory for all memtables is short */
+	LSM_PICK_REST,				/* the memtable of a table at rest */
 	LSM_PICK_FREEZE,			/* old xids */
 	LSM_PICK_READS,				/* reading costs more than the job */
 	LSM_PICK_RUNS,				/* too many increments over each other */

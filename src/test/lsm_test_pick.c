@@ -130,6 +130,7 @@ lsm_test_set(LsmPickFacts *facts, const char *word)
 		{"shift", .small = &facts->shift},
 		{"file", .large = &facts->file_bytes, .unit = LSM_MB},
 		{"free", .large = &facts->free_bytes, .unit = LSM_MB},
+		{"at_rest", .flag = &facts->at_rest},
 		{"trim", .flag = &facts->trim},
 		{"flushing", .flag = &facts->flush_runs},
 		{"rests", .flag = &facts->cold_rests},

@@ -109,6 +109,24 @@ $node->safe_psql('postgres', q{INSERT INTO t VALUES (1, 'again')});
 is($node->safe_psql('postgres', q{SELECT a FROM t WHERE id = 1}), 'again', 'and begins anew');
 $node->check_ok('postgres', 'begun anew');
 
+# ---- nothing is free: all rows are in the row log ----
+
+# The first flush leaves it empty, so that only its size is a reason for the second.
+$node->safe_psql(
+	'postgres', q{
+	DROP TABLE t;
+	CREATE TABLE t (id int PRIMARY KEY, a text) USING lsm WITH (lsm.auto_compact = off);
+	INSERT INTO t SELECT i, repeat(md5(i::text), 5) FROM generate_series(1, 5000) i;
+	SELECT count(*) FROM lsm_flush('t');
+	UPDATE t SET a = repeat(md5(a), 5)});
+my $logged = $node->safe_psql('postgres', $rows);
+is($node->safe_psql('postgres', q{SELECT memtable_bytes >= 64 * 8192 FROM lsm_stat_tables WHERE relid = 't'::regclass}), 't', 'the row log has half a megabyte');
+release();
+$node->wait_until('postgres', q{SELECT memtable_bytes = 0 FROM lsm_stat_tables WHERE relid = 't'::regclass});
+$node->wait_until('postgres', $is_short);
+is($node->safe_psql('postgres', $rows), $logged, 'rows of a row log that was flushed for its space');
+$node->check_ok('postgres', 'flushed for its space');
+
 # ---- the server has just started, and nobody has used the table since ----
 
 load('');
