@@ -363,7 +363,7 @@ SELECT lsm_test_pick_table('pl', 64);
 UPDATE pl SET v = v + 1 WHERE id = 2;
 CALL look_up(3);
 SELECT lsm_test_pick_table('pl', 64);
-CALL look_up(5);
+CALL look_up(8);
 SELECT lsm_test_pick_table('pl', 64) LIKE 'flush: reads examine too many records, %';
 -- not where nobody would merge what such flushes leave
 ALTER TABLE pl SET (lsm.auto_compact = off);
@@ -372,7 +372,7 @@ ALTER TABLE pl RESET (lsm.auto_compact);
 -- nor as long as the last change is not old
 UPDATE pl SET v = v + 1 WHERE id = 2;
 SET lsm.debug_quiet_time = '1d';
-CALL look_up(8);
+CALL look_up(11);
 SELECT lsm_test_pick_table('pl', 64);
 -- scans do not count
 SET lsm.debug_quiet_time = 0;
@@ -380,7 +380,7 @@ RESET enable_seqscan;
 DO $$ BEGIN FOR i IN 1 .. 8 LOOP PERFORM count(v) FROM pl; END LOOP; END $$;
 SELECT lsm_test_pick_table('pl', 64);
 SET enable_seqscan = off;
-CALL look_up(8);
+CALL look_up(11);
 SELECT lsm_test_pick_table('pl', 64) LIKE 'flush: reads examine too many records, %';
 SELECT rows_out FROM lsm_flush('pl');
 SELECT segments_out FROM lsm_major_compact('pl');

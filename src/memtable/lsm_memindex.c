@@ -3,13 +3,18 @@
  * lsm_memindex.c
  *	  The ordered in-memory index of the rows that one generation changed.
  *
- * A skip list (Pugh, 1990; lock-free insertion without removal) from root TID
- * to the newest record of that row in the generation, in one shared arena of
- * chunks that is fixed at server start.  A whole index is dropped at once;
+ * From root TID to the newest record of that row in the generation, in one shared
+ * arena of chunks that is fixed at server start.  A whole index is dropped at once;
  * single nodes never are, which is what makes readers without locks simple.
  * A filter by root answers "nothing here" for most rows, and single rows are found by
- * hash tables over the same nodes: going down the list of a large memtable would touch
- * some twenty nodes, few of which are in the processor's caches.  The list is for ranges.
+ * hash tables.
+ *
+ * For ranges there is a skip list (Pugh, 1990) over the same nodes.  To find the place of a
+ * node in the list of a large memtable touches some twenty others, few of which are in the
+ * processor's caches, and many writers never meet a reader of ranges.  So a published node
+ * only goes to a stack, and who asks for a range first brings what is there into the list:
+ * sorted, so that what is next to each other is touched together, by merging lists, which
+ * needs no memory.  A flush needs all of them, and pays a fraction of what the writers would.
  *
  * The hash tables double in size by two bits each time.  A node is in the one that was
  * the newest when it was published, and is never moved, so that readers need no lock
@@ -19,9 +24,12 @@
  *
  * LOCKING
  *	  Callers hold the table's generation lock: shared to find, reserve and
- *	  publish, exclusive to reset.  Without it, lsm_memindex_lacks() reads the filter, which
- *	  lies in the arena even if it is another's meanwhile: the caller has to find out whether.  Two publishers of one root exclude each other by
- *	  the row's stripe lock (I2).
+ *	  publish, exclusive to reset.  Whoever finds that nodes are not in the list takes the
+ *	  index's order lock, in which nothing else is taken, so that all who ask for
+ *	  ranges wait until those that were published before are there.  Without any lock,
+ *	  lsm_memindex_lacks() reads filter and buckets, which lie in the arena even if they are
+ *	  another's meanwhile: the caller has to find out whether.  Two publishers of one root
+ *	  exclude each other by the row's stripe lock (I2).
  *
  *-------------------------------------------------------------------------
  */
@@ -30,22 +38,36 @@
 #include "common/hashfn.h"
 #include "common/pg_prng.h"
 #include "lsm_memindex.h"
+#include "storage/lwlock.h"
 
 #define LSM_CHUNK_BYTES			32768
 #define LSM_MAX_HEIGHT			12
 #define LSM_FILTER_BITS			131072
 #define LSM_FILTER_BYTES		(LSM_FILTER_BITS / 8)
 
-/* Hash tables: buckets in pieces that fit chunks well, and a directory of these. */
-#define LSM_PIECE_BUCKETS		2048
-#define LSM_PIECE_BYTES			(LSM_PIECE_BUCKETS * sizeof(pg_atomic_uint32))
+/*
+ * Hash tables: buckets in pieces that fit chunks well, and a directory of these.  A bucket has
+ * the address of its first node, and above it a bit for each of its nodes, by hash, so that
+ * for a root that is not there hardly any node is looked at.
+ */
+#define LSM_PIECE_BUCKETS		1024
+#define LSM_PIECE_BYTES			(LSM_PIECE_BUCKETS * sizeof(pg_atomic_uint64))
+#define lsm_bucket_first(bucket) ((uint32) (bucket))
+#define lsm_bucket_bit(hash)	(UINT64CONST(1) << (32 + (hash) / 0x08000000))
 #define LSM_HASH_TABLES			4	/* of 1, 4, 16 and 64 pieces */
 #define LSM_HASH_PIECES			(1 + 4 + 16 + 64)
-#define LSM_HASH_LOAD			4	/* nodes in a bucket until there is
+#define LSM_HASH_LOAD			2	/* nodes in a bucket until there is
 									 * another table */
+
+/* Who brings nodes into the list of an index has one of these locks. */
+#define LSM_ORDER_LOCKS			16
+
+/* Sorted lists of 1, 2, 4 ... nodes that wait to be merged. */
+#define LSM_ORDER_RUNS			32
 
 typedef struct LsmArena
 {
+	LWLock		order_locks[LSM_ORDER_LOCKS];
 	slock_t		mutex;			/* guards what follows */
 	uint32		free_chunk;		/* first free chunk, numbered from 1; 0: none */
 	uint32		nfree;
@@ -85,15 +107,17 @@ lsm_memindex_arena_size(int memtable_size_kb)
 	return add_size(LSM_ARENA_HEAD, mul_size(nchunks, LSM_CHUNK_BYTES));
 }
 
-/* Attach to the arena, at server start put all chunks on the free list. */
+/* Attach to the arena, at server start put all chunks on the free list; tranche: of its locks. */
 void
-lsm_memindex_arena_init(void *place, Size size, bool fresh)
+lsm_memindex_arena_init(void *place, Size size, int tranche, bool fresh)
 {
 	arena = (LsmArena *) place;
 	arena_chunks = (char *) place + LSM_ARENA_HEAD;
 	if (!fresh)
 		return;
 
+	for (int i = 0; i < LSM_ORDER_LOCKS; i++)
+		LWLockInitialize(&arena->order_locks[i], tranche);
 	SpinLockInit(&arena->mutex);
 	arena->nchunks = (size - LSM_ARENA_HEAD) / LSM_CHUNK_BYTES;
 	arena->nfree = arena->nchunks;
@@ -165,6 +189,8 @@ lsm_memindex_init(LsmMemIndex *index, void *owner)
 	index->owner = owner;
 	SpinLockInit(&index->mutex);
 	pg_atomic_init_u32(&index->entries, 0);
+	pg_atomic_init_u32(&index->ordered, 0);
+	pg_atomic_init_u32(&index->pending, 0);
 	pg_atomic_init_u32(&index->inserts, 0);
 	pg_atomic_init_u32(&index->ends, 0);
 	lsm_touch_share_init(&index->touched);
@@ -190,6 +216,8 @@ lsm_memindex_reset(LsmMemIndex *index, uint32 state, uint32 generation)
 	index->head = index->filter = 0;
 	index->buckets = index->npieces = index->ntables = 0;
 	pg_atomic_write_u32(&index->entries, 0);
+	pg_atomic_write_u32(&index->ordered, 0);
+	pg_atomic_write_u32(&index->pending, 0);
 	pg_atomic_write_u32(&index->inserts, 0);
 	pg_atomic_write_u32(&index->ends, 0);
 	lsm_touch_share_clear(&index->touched);
@@ -289,15 +317,21 @@ lsm_hash_table_first(int table)
 	return (lsm_hash_table_pieces(table) - 1) / 3;
 }
 
-/* The bucket of a hash in a table; the filter uses its low bits. */
-static inline pg_atomic_uint32 *
+/*
+ * The bucket of a hash in a table; the filter uses its low bits, and the bucket the highest.  NULL:
+ * what is there is not a directory any more, as the index has been reset under the caller.
+ */
+static inline pg_atomic_uint64 *
 lsm_hash_bucket(LsmMemIndex *index, int table, uint32 hash)
 {
 	const uint32 *directory = (const uint32 *) (arena_chunks + (Size) index->buckets * 8);
 	uint32		number = (hash >> 8) % (lsm_hash_table_pieces(table) * LSM_PIECE_BUCKETS);
-	uint32		piece = directory[lsm_hash_table_first(table) + number / LSM_PIECE_BUCKETS];
+	Size		piece = (Size) 8 *
+	directory[lsm_hash_table_first(table) + number / LSM_PIECE_BUCKETS];
 
-	return (pg_atomic_uint32 *) (arena_chunks + (Size) piece * 8) + number % LSM_PIECE_BUCKETS;
+	if (unlikely(piece + LSM_PIECE_BYTES > (Size) arena->nchunks * LSM_CHUNK_BYTES))
+		return NULL;
+	return (pg_atomic_uint64 *) (arena_chunks + piece) + number % LSM_PIECE_BUCKETS;
 }
 
 /*
@@ -309,7 +343,7 @@ lsm_hash_grow(LsmMemIndex *index)
 {
 	uint32	   *directory = (uint32 *) (arena_chunks + (Size) index->buckets * 8);
 	uint32		piece;
-	pg_atomic_uint32 *buckets;
+	pg_atomic_uint64 *buckets;
 
 	if (index->ntables == LSM_HASH_TABLES ||
 		(index->ntables > 0 && pg_atomic_read_u32(&index->entries) / LSM_HASH_LOAD <
@@ -318,9 +352,9 @@ lsm_hash_grow(LsmMemIndex *index)
 	piece = lsm_memindex_alloc(index, LSM_PIECE_BYTES);
 	if (piece == 0)
 		return;
-	buckets = (pg_atomic_uint32 *) (arena_chunks + (Size) piece * 8);
+	buckets = (pg_atomic_uint64 *) (arena_chunks + (Size) piece * 8);
 	for (int i = 0; i < LSM_PIECE_BUCKETS; i++)
-		pg_atomic_init_u32(&buckets[i], 0);
+		pg_atomic_init_u64(&buckets[i], 0);
 	directory[index->npieces++] = piece;
 	if (index->npieces == lsm_hash_table_first(index->ntables + 1))
 	{
@@ -335,15 +369,18 @@ lsm_hash_link(LsmMemIndex *index, uint32 address, uint32 hash)
 {
 	LsmNode    *node = lsm_node_ptr(address);
 	uint32		ntables = index->ntables;
-	pg_atomic_uint32 *bucket;
-	uint32		first;
+	pg_atomic_uint64 *bucket;
+	uint64		was;
+	uint64		now;
 
 	pg_read_barrier();
 	bucket = lsm_hash_bucket(index, ntables - 1, hash);
-	first = pg_atomic_read_u32(bucket);
+	was = pg_atomic_read_u64(bucket);
 	do
-		node->in_bucket = first;
-	while (!pg_atomic_compare_exchange_u32(bucket, &first, address));
+	{
+		node->in_bucket = lsm_bucket_first(was);
+		now = (was & ~(uint64) PG_UINT32_MAX) | lsm_bucket_bit(hash) | address;
+	} while (!pg_atomic_compare_exchange_u64(bucket, &was, now));
 }
 
 /* ---- the list ---- */
@@ -380,6 +417,129 @@ lsm_memindex_search(LsmMemIndex *index, LsmTid root, uint32 *before)
 	}
 }
 
+static inline uint32
+lsm_node_next(uint32 address)
+{
+	return pg_atomic_read_u32(&lsm_node_ptr(address)->next[0]);
+}
+
+/* Two sorted chains of nodes, linked as on the lowest level, become one. */
+static uint32
+lsm_memindex_merge(uint32 a, uint32 b)
+{
+	uint32		first = 0;
+	pg_atomic_uint32 *link = NULL;
+
+	while (a != 0 && b != 0)
+	{
+		uint32	   *least = lsm_node_ptr(a)->root < lsm_node_ptr(b)->root ? &a : &b;
+
+		if (link == NULL)
+			first = *least;
+		else
+			pg_atomic_write_u32(link, *least);
+		link = &lsm_node_ptr(*least)->next[0];
+		*least = pg_atomic_read_u32(link);
+	}
+	if (link == NULL)
+		return Max(a, b);
+	pg_atomic_write_u32(link, Max(a, b));
+	return first;
+}
+
+/* Sort a chain of nodes by root. */
+static uint32
+lsm_memindex_sort(uint32 at)
+{
+	uint32		runs[LSM_ORDER_RUNS] = {0};
+	uint32		sorted = 0;
+
+	while (at != 0)
+	{
+		uint32		run = at;
+		int			i;
+
+		at = lsm_node_next(at);
+		pg_atomic_write_u32(&lsm_node_ptr(run)->next[0], 0);
+		for (i = 0; i < LSM_ORDER_RUNS - 1 && runs[i] != 0; i++)
+		{
+			run = lsm_memindex_merge(runs[i], run);
+			runs[i] = 0;
+		}
+		runs[i] = lsm_memindex_merge(runs[i], run);
+	}
+	for (int i = 0; i < LSM_ORDER_RUNS; i++)
+		sorted = lsm_memindex_merge(runs[i], sorted);
+	return sorted;
+}
+
+/*
+ * Bring a sorted chain into the list, the order lock held.  Readers may be on their way
+ * through it, so each node is complete on a level when it gets there, the lowest first.  The
+ * number of nodes.
+ */
+static uint32
+lsm_memindex_link(LsmMemIndex *index, uint32 at)
+{
+	uint32		before[LSM_MAX_HEIGHT];
+	uint32		n = 0;
+
+	for (int level = 0; level < LSM_MAX_HEIGHT; level++)
+		before[level] = index->head;
+	for (; at != 0; n++)
+	{
+		LsmNode    *node = lsm_node_ptr(at);
+		uint32		following = lsm_node_next(at);
+		uint32		left = index->head;
+
+		for (int level = LSM_MAX_HEIGHT - 1; level >= 0; level--)
+		{
+			uint32		next;
+
+			/* what was before the last node, or what is on the way from above */
+			if (lsm_node_ptr(left)->root < lsm_node_ptr(before[level])->root)
+				left = before[level];
+			while ((next = pg_atomic_read_u32(&lsm_node_ptr(left)->next[level])) != 0 &&
+				   lsm_node_ptr(next)->root < node->root)
+				left = next;
+			before[level] = left;
+		}
+		for (int level = 0; level < node->height; level++)
+		{
+			pg_atomic_uint32 *link = &lsm_node_ptr(before[level])->next[level];
+
+			pg_atomic_write_u32(&node->next[level], pg_atomic_read_u32(link));
+			pg_write_barrier();
+			pg_atomic_write_u32(link, at);
+			before[level] = at;
+		}
+		at = following;
+	}
+	return n;
+}
+
+/*
+ * Bring all nodes into the list whose publication has ended.  Whoever asks for ranges begins
+ * with it; called before a lock is taken that others wait for, it leaves little to do there.
+ */
+void
+lsm_memindex_order(LsmMemIndex *index)
+{
+	uint32		ordered = pg_atomic_read_u32(&index->ordered);
+	LWLock	   *lock;
+
+	pg_read_barrier();
+	if (ordered == pg_atomic_read_u32(&index->entries))
+		return;
+	lock = &arena->order_locks[((Size) index / sizeof(LsmMemIndex)) % LSM_ORDER_LOCKS];
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	ordered = lsm_memindex_link(index,
+								lsm_memindex_sort(pg_atomic_exchange_u32(&index->pending, 0)));
+	pg_write_barrier();
+	pg_atomic_fetch_add_u32(&index->ordered, ordered);
+	LWLockRelease(lock);
+}
+
 /* The node of a root, 0 if there is none. */
 static uint32
 lsm_memindex_node(LsmMemIndex *index, LsmTid root)
@@ -397,10 +557,15 @@ lsm_memindex_node(LsmMemIndex *index, LsmTid root)
 	ntables = index->ntables;
 	pg_read_barrier();
 	for (int table = (int) ntables - 1; table >= 0; table--)
-		for (uint32 at = pg_atomic_read_u32(lsm_hash_bucket(index, table, hash)); at != 0;
-			 at = lsm_node_ptr(at)->in_bucket)
+	{
+		uint64		bucket = pg_atomic_read_u64(lsm_hash_bucket(index, table, hash));
+
+		if ((bucket & lsm_bucket_bit(hash)) == 0)
+			continue;
+		for (uint32 at = lsm_bucket_first(bucket); at != 0; at = lsm_node_ptr(at)->in_bucket)
 			if (lsm_node_ptr(at)->root == root)
 				return at;
+	}
 	return 0;
 }
 
@@ -414,20 +579,33 @@ lsm_memindex_find(LsmMemIndex *index, LsmTid root)
 }
 
 /*
- * Does the filter say that root has no record in this generation?  Needs no lock, but is
+ * Do filter or buckets say that root has no record in this generation?  Needs no lock, but is
  * right only if the index has not been reset meanwhile (lsm_table_unchanged()).
  */
 bool
 lsm_memindex_lacks(LsmMemIndex *index, LsmTid root)
 {
+	uint32		hash = lsm_root_hash(root);
+	uint32		ntables;
 	pg_atomic_uint32 *word;
 	uint32		bit;
 
 	if (index->head == 0)
 		return true;
 	pg_read_barrier();
-	word = lsm_filter_word(index, lsm_root_hash(root), &bit);
-	return (pg_atomic_read_u32(word) & bit) == 0;
+	word = lsm_filter_word(index, hash, &bit);
+	if ((pg_atomic_read_u32(word) & bit) == 0)
+		return true;
+	ntables = index->ntables;
+	pg_read_barrier();
+	for (int table = (int) ntables - 1; table >= 0; table--)
+	{
+		pg_atomic_uint64 *bucket = lsm_hash_bucket(index, table, hash);
+
+		if (bucket == NULL || (pg_atomic_read_u64(bucket) & lsm_bucket_bit(hash)) != 0)
+			return false;
+	}
+	return true;
 }
 
 /* Have the processor fetch what a search for root looks at first; no lock, as it is a hint. */
@@ -509,10 +687,10 @@ void
 lsm_memindex_publish(LsmMemIndex *index, uint32 address, LsmTid root, LsmTid vtid)
 {
 	LsmNode    *node = lsm_node_ptr(address);
-	uint32		before[LSM_MAX_HEIGHT];
 	uint32		hash = lsm_root_hash(root);
 	pg_atomic_uint32 *word;
 	uint32		bit;
+	uint32		first;
 	bool		linked = pg_atomic_read_u64(&node->newest) != LSM_INVALID_TID;
 
 	if (node->root == LSM_INVALID_TID)
@@ -525,31 +703,13 @@ lsm_memindex_publish(LsmMemIndex *index, uint32 address, LsmTid root, LsmTid vti
 	word = lsm_filter_word(index, hash, &bit);
 	pg_atomic_fetch_or_u32(word, bit);
 	lsm_hash_link(index, address, hash);
-	lsm_memindex_search(index, root, before);
-	for (int level = 0; level < node->height; level++)
-	{
-		for (;;)
-		{
-			LsmNode    *left = lsm_node_ptr(before[level]);
-			uint32		right = pg_atomic_read_u32(&left->next[level]);
 
-			/*
-			 * Race: another row's node may have come in between; step over
-			 * it.
-			 */
-			while (right != 0 && lsm_node_ptr(right)->root < root)
-			{
-				before[level] = right;
-				left = lsm_node_ptr(right);
-				right = pg_atomic_read_u32(&left->next[level]);
-			}
-			pg_atomic_write_u32(&node->next[level], right);
-			pg_write_barrier();
-			if (pg_atomic_compare_exchange_u32(&left->next[level], &right, address))
-				break;
-		}
-	}
+	/* first counted: who finds as many in the list as there are does not look here */
 	pg_atomic_fetch_add_u32(&index->entries, 1);
+	first = pg_atomic_read_u32(&index->pending);
+	do
+		pg_atomic_write_u32(&node->next[0], first);
+	while (!pg_atomic_compare_exchange_u32(&index->pending, &first, address));
 }
 
 /*
@@ -566,6 +726,7 @@ lsm_memindex_collect(LsmMemIndex *index, LsmTid lo, LsmTid hi,
 
 	if (index->head == 0)
 		return 0;
+	lsm_memindex_order(index);
 	lsm_memindex_search(index, lo, before);
 	at = pg_atomic_read_u32(&lsm_node_ptr(before[0])->next[0]);
 	while (at != 0 && n < max)
@@ -599,6 +760,7 @@ lsm_memindex_sample(LsmMemIndex *index, LsmTid *roots, int max, uint64 *each)
 	*each = 1;
 	if (index->head == 0)
 		return 0;
+	lsm_memindex_order(index);
 	while (level < LSM_MAX_HEIGHT - 1 &&
 		   pg_atomic_read_u32(&index->entries) / *each > (uint64) max / 2)
 	{

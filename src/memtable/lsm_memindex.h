@@ -36,9 +36,11 @@ typedef struct LsmMemIndex
 	uint32		head;			/* address of the head node; 0: empty */
 	uint32		filter;			/* address of the filter */
 	uint32		buckets;		/* address of the directory of hash tables */
-	uint32		npieces;		/* that the directory has */
-	uint32		ntables;		/* that are complete */
-	pg_atomic_uint32 entries;
+	uint16		npieces;		/* that the directory has */
+	uint16		ntables;		/* that are complete */
+	pg_atomic_uint32 entries;	/* that are published, */
+	pg_atomic_uint32 ordered;	/* and of them in the list; changed by who orders them */
+	pg_atomic_uint32 pending;	/* address of the newest that is not yet, 0: none */
 	/* for estimates: INSERTs of the generation, and records that end a row */
 	bool		counts_inserts; /* has been there since the generation began */
 	pg_atomic_uint32 inserts;
@@ -47,7 +49,7 @@ typedef struct LsmMemIndex
 } LsmMemIndex;
 
 extern Size lsm_memindex_arena_size(int memtable_size_kb);
-extern void lsm_memindex_arena_init(void *arena, Size size, bool fresh);
+extern void lsm_memindex_arena_init(void *arena, Size size, int tranche, bool fresh);
 extern uint32 lsm_memindex_arena_chunks(void);
 extern uint32 lsm_memindex_arena_free(void);
 extern uint32 lsm_memindex_arena_turn(void);
@@ -69,6 +71,7 @@ lsm_memindex_count(LsmMemIndex *index, int kind)
 	if (kind == LSM_REC_DELETE || kind == LSM_REC_MOVED)
 		pg_atomic_fetch_add_u32(&index->ends, 1);
 }
+extern void lsm_memindex_order(LsmMemIndex *index);
 extern bool lsm_memindex_any(LsmMemIndex *index, LsmTid lo, LsmTid hi);
 extern int	lsm_memindex_collect(LsmMemIndex *index, LsmTid lo, LsmTid hi,
 								 LsmTid *roots, LsmTid *heads, int max);

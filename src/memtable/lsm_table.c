@@ -100,6 +100,7 @@ lsm_shmem_request(void)
 	RequestNamedLWLockTranche("lsm_generation", 1);
 	RequestNamedLWLockTranche("lsm_manifest", 1);
 	RequestNamedLWLockTranche("lsm_row", 1);
+	RequestNamedLWLockTranche("lsm_memtable", 1);
 }
 
 static int
@@ -128,7 +129,7 @@ lsm_shmem_startup(void)
 			LWLockInitialize(&lsm_shared->stripes[i].lock, lsm_tranche("lsm_row"));
 	}
 	place = ShmemInitStruct("lsm memtable indexes", arena_bytes, &found);
-	lsm_memindex_arena_init(place, arena_bytes, !found);
+	lsm_memindex_arena_init(place, arena_bytes, lsm_tranche("lsm_memtable"), !found);
 	place = ShmemInitStruct("lsm floors", lsm_floor_shmem_size(), &found);
 	lsm_floor_shmem_init(place, !found);
 
