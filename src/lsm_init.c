@@ -174,13 +174,25 @@ lsm_init_check_cache_size(int *newval, void **extra, GucSource source)
 	return true;
 }
 
+/*
+ * Room for blocks where nothing is said of it (kB): half of shared_buffers, so that who gives
+ * the server memory need not know of the setting.  What is in the one is not in the other.
+ */
+static int
+lsm_init_cache_size(void)
+{
+	int64		half = (int64) NBuffers * (BLCKSZ / 1024) / 2;
+
+	return (int) Min(Max(half, LSM_DEFAULT_CACHE_KB), MAX_KILOBYTES);
+}
+
 static void
 lsm_init_settings(void)
 {
 	DefineCustomIntVariable("lsm.block_cache_size",
 							"Sets the shared memory for blocks of segments.",
-							"0 means none: then blocks read for one row are kept in shared buffers.",
-							&lsm_block_cache_size, 128 * 1024, 0, MAX_KILOBYTES,
+							"The default is half of shared_buffers, at least 128MB.  0 means none: then blocks read for one row are kept in shared buffers.",
+							&lsm_block_cache_size, lsm_init_cache_size(), 0, MAX_KILOBYTES,
 							PGC_POSTMASTER, GUC_UNIT_KB, lsm_init_check_cache_size, NULL, NULL);
 	lsm_reader_define_settings();
 	DefineCustomIntVariable("lsm.memtable_size",

@@ -68,7 +68,7 @@ typedef struct LsmCacheShared
 	LsmCachePartition partitions[FLEXIBLE_ARRAY_MEMBER];
 } LsmCacheShared;
 
-int			lsm_block_cache_size = 128 * 1024;
+int			lsm_block_cache_size;
 
 static LsmCacheShared *lsm_cache_shared;
 static LsmCacheEntry *lsm_cache_entries;

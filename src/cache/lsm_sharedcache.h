@@ -21,6 +21,7 @@
 extern int	lsm_block_cache_size;	/* kB; 0: there is none */
 
 #define LSM_LEAST_CACHE_KB		1024
+#define LSM_DEFAULT_CACHE_KB	(128 * 1024)	/* and more with more shared_buffers */
 
 /*
  * What else is kept of a segment has numbers, too, above those of blocks: no segment has so many

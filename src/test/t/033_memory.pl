@@ -53,6 +53,17 @@ foreach my $connections (20, 1000)
 		cmp_ok($with - $without, '>=', $memtable + $cache, 'and it is what the settings say, at least');
 	}
 }
+
+# Where nothing is said of the block cache it has half of shared_buffers, and 128 MB at least.
+foreach my $sizes ([ 64, 128 ], [ 1024, 512 ])
+{
+	my ($buffers, $cache) = @$sizes;
+	my @settings = ("shared_buffers=${buffers}MB", 'max_connections=20');
+	my $own = shared_megabytes('lsm', @settings) - shared_megabytes('lsm', @settings, 'lsm.block_cache_size=0');
+
+	cmp_ok($own, '>=', $cache, "block cache beside shared_buffers of $buffers MB");
+	cmp_ok($own, '<=', 1.02 * $cache + 2, 'and no more');
+}
 $node->start;
 
 # ---- of a session ----
