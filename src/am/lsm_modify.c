@@ -353,11 +353,10 @@ lsm_change_crosscheck(LsmChange *change, ItemPointer tid, Snapshot crosscheck)
 							crosscheck, NULL);
 }
 
+/* Begin in the caller's frame: the memory manager would ask malloc() for it each time. */
 static LsmChange *
-lsm_change_create(Relation rel)
+lsm_change_begin(LsmChange *change, Relation rel)
 {
-	LsmChange  *change = palloc(sizeof(LsmChange));
-
 	change->rel = rel;
 	change->table = lsm_table_open(rel);
 	change->large = NULL;
@@ -370,18 +369,18 @@ lsm_change_create(Relation rel)
 }
 
 static void
-lsm_change_free(LsmChange *change)
+lsm_change_end(LsmChange *change)
 {
 	if (change->judgement.lockers != NULL)
 		pfree(change->judgement.lockers);
-	pfree(change);
 }
 
 TM_Result
 lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot,
 				 Snapshot crosscheck, bool wait, TM_FailureData *tmfd, bool changing_part)
 {
-	LsmChange  *change = lsm_change_create(rel);
+	LsmChange	room;
+	LsmChange  *change = lsm_change_begin(&room, rel);
 	TupleTableSlot *old = NULL;
 	TM_Result	result;
 
@@ -423,7 +422,7 @@ lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot
 	if (old != NULL)
 		ExecDropSingleTupleTableSlot(old);
 	lsm_change_unqueue(change);
-	lsm_change_free(change);
+	lsm_change_end(change);
 	return result;
 }
 
@@ -656,7 +655,8 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 				 Snapshot snapshot, Snapshot crosscheck, bool wait, TM_FailureData *tmfd,
 				 LockTupleMode *lockmode, LSM_UPDATE_INDEXES_TYPE *update_indexes)
 {
-	LsmChange  *change = lsm_change_create(rel);
+	LsmChange	room;
+	LsmChange  *change = lsm_change_begin(&room, rel);
 	TupleTableSlot *old = MakeSingleTupleTableSlot(RelationGetDescr(rel), &LsmSlotOps);
 	LsmUpdatePlan plan = {NULL, false, LockTupleNoKeyExclusive};
 	TM_Result	result;
@@ -717,7 +717,7 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 		pfree(plan.changed);
 	if (change->large != NULL)
 		pfree(change->large);
-	lsm_change_free(change);
+	lsm_change_end(change);
 	return result;
 }
 
@@ -746,7 +746,8 @@ static TM_Result
 lsm_lock_successors(LsmChange *change, LsmTid next, CommandId cid, LockTupleMode mode,
 					LockWaitPolicy wait_policy)
 {
-	LsmChange  *onward = lsm_change_create(change->rel);
+	LsmChange	room;
+	LsmChange  *onward = lsm_change_begin(&room, change->rel);
 	ItemPointerData tid;
 	TM_Result	result = TM_Ok;
 
@@ -781,7 +782,7 @@ lsm_lock_successors(LsmChange *change, LsmTid next, CommandId cid, LockTupleMode
 		}
 		next = judgement->next_moved ? judgement->next : LSM_INVALID_TID;
 	}
-	lsm_change_free(onward);
+	lsm_change_end(onward);
 	return result;
 }
 
@@ -860,7 +861,8 @@ lsm_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot 
 			   CommandId cid, LockTupleMode mode, LockWaitPolicy wait_policy, uint8 flags,
 			   TM_FailureData *tmfd)
 {
-	LsmChange  *change = lsm_change_create(rel);
+	LsmChange	room;
+	LsmChange  *change = lsm_change_begin(&room, rel);
 	LsmJudgement *judgement = &change->judgement;
 	bool		follow = (flags & TUPLE_LOCK_FLAG_FIND_LAST_VERSION) != 0;
 	TM_Result	result;
@@ -906,6 +908,6 @@ lsm_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot 
 		lsm_slot_set_name(slot, lsm_tid_from_pointer(tid));
 	}
 	lsm_change_unqueue(change);
-	lsm_change_free(change);
+	lsm_change_end(change);
 	return result;
 }

@@ -23,6 +23,9 @@
 #include "utils/memutils.h"
 #include "utils/relcache.h"
 
+/* Buffers for copies of records are at least so long. */
+#define LSM_SLOT_LEAST_BUF		512
+
 typedef struct LsmSlot
 {
 	TupleTableSlot base;
@@ -65,7 +68,8 @@ typedef struct LsmSlot
 	bool	   *delta_has;		/* natts of the tuple descriptor, kept as */
 	Datum	   *delta_values;	/* the next two until the slot is released */
 	bool	   *delta_isnull;
-	char	   *delta_buf;		/* BLCKSZ bytes for a copy of its record, kept too */
+	char	   *delta_buf;		/* for a copy of its record, kept too, */
+	Size		delta_buf_len;	/* so many bytes */
 	MemoryContext delta_context;	/* what else it takes */
 	char	   *data;			/* materialized values */
 	Size		formed_len;		/* materialized as a record (in recbuf), of that
@@ -87,7 +91,7 @@ lsm_slot_init(TupleTableSlot *slot)
 	lslot->has_delta = false;
 	lslot->awaits_full = false;
 	lslot->delta_has = NULL;
-	lslot->delta_buf = NULL;
+	lslot->delta_buf_len = 0;
 	lslot->delta_context = NULL;
 	lslot->data = NULL;
 	lslot->formed_len = 0;
@@ -135,8 +139,8 @@ lsm_slot_make_recbuf(LsmSlot *lslot, Size len)
 		pfree(lslot->recbuf);
 	lslot->recbuf = NULL;
 	lslot->recbuf_len = 0;
-	lslot->recbuf = MemoryContextAlloc(lslot->base.tts_mcxt, Max(len, 512));
-	lslot->recbuf_len = Max(len, 512);
+	lslot->recbuf = MemoryContextAlloc(lslot->base.tts_mcxt, Max(len, LSM_SLOT_LEAST_BUF));
+	lslot->recbuf_len = Max(len, LSM_SLOT_LEAST_BUF);
 }
 
 static void
@@ -175,9 +179,9 @@ lsm_slot_release_all(TupleTableSlot *slot)
 	if (lslot->delta_has != NULL)
 		pfree(lslot->delta_values);
 	lslot->delta_has = NULL;
-	if (lslot->delta_buf != NULL)
+	if (lslot->delta_buf_len > 0)
 		pfree(lslot->delta_buf);
-	lslot->delta_buf = NULL;
+	lslot->delta_buf_len = 0;
 	if (lslot->delta_context != NULL)
 		MemoryContextDelete(lslot->delta_context);
 	lslot->delta_context = NULL;
@@ -702,6 +706,16 @@ lsm_slot_make_delta_arrays(LsmSlot *lslot)
 	lslot->delta_has = lslot->delta_isnull + natts;
 }
 
+/* What a DELTA takes besides, until the slot is cleared: most take nothing. */
+static MemoryContext
+lsm_slot_delta_context(LsmSlot *lslot)
+{
+	if (lslot->delta_context == NULL)
+		lslot->delta_context = AllocSetContextCreate(lslot->base.tts_mcxt, "lsm delta",
+													 ALLOCSET_SMALL_SIZES);
+	return lslot->delta_context;
+}
+
 /* Copy a DELTA's record: into the buffer that is kept, if it is not larger than a page. */
 static LsmRecord *
 lsm_slot_copy_delta(LsmSlot *lslot, const LsmVersion *delta)
@@ -709,11 +723,18 @@ lsm_slot_copy_delta(LsmSlot *lslot, const LsmVersion *delta)
 	char	   *copy;
 
 	if (delta->record_len > BLCKSZ)
-		copy = MemoryContextAllocHuge(lslot->delta_context, delta->record_len);
+		copy = MemoryContextAllocHuge(lsm_slot_delta_context(lslot), delta->record_len);
 	else
 	{
-		if (lslot->delta_buf == NULL)
-			lslot->delta_buf = MemoryContextAlloc(lslot->base.tts_mcxt, BLCKSZ);
+		if (lslot->delta_buf_len < delta->record_len)
+		{
+			if (lslot->delta_buf_len > 0)
+				pfree(lslot->delta_buf);
+			lslot->delta_buf_len = 0;
+			lslot->delta_buf = MemoryContextAlloc(lslot->base.tts_mcxt,
+												  Max(delta->record_len, LSM_SLOT_LEAST_BUF));
+			lslot->delta_buf_len = Max(delta->record_len, LSM_SLOT_LEAST_BUF);
+		}
 		copy = lslot->delta_buf;
 	}
 	memcpy(copy, delta->record, delta->record_len);
@@ -733,9 +754,6 @@ lsm_slot_store_delta(TupleTableSlot *slot, Relation rel, const LsmVersion *delta
 	int			natts = Min(delta->head.natts, tupdesc->natts);
 
 	lsm_slot_clear(slot);
-	if (lslot->delta_context == NULL)
-		lslot->delta_context = AllocSetContextCreate(slot->tts_mcxt, "lsm delta",
-													 ALLOCSET_SMALL_SIZES);
 	if (lslot->delta_has == NULL)
 		lsm_slot_make_delta_arrays(lslot);
 	memset(lslot->delta_has, 0, tupdesc->natts * sizeof(bool));
@@ -749,7 +767,9 @@ lsm_slot_store_delta(TupleTableSlot *slot, Relation rel, const LsmVersion *delta
 		(void) lsm_record_deform_from(tupdesc, lsm_slot_copy_delta(lslot, delta), 0, natts,
 									  &offset, lslot->delta_values, lslot->delta_isnull);
 	}
-	caller = MemoryContextSwitchTo(lslot->delta_context);
+	caller = CurrentMemoryContext;
+	if (delta->record == NULL || (delta->head.info & LSM_REC_LARGE))
+		MemoryContextSwitchTo(lsm_slot_delta_context(lslot));
 	for (int i = 0; i < natts; i++)
 	{
 		if (i / 8 >= delta->head.cols_len || !(delta->head.cols[i / 8] & (1 << (i % 8))))
