@@ -121,14 +121,18 @@ static LsmMemIndex *
 lsm_flush_lock_index(LsmFlush *flush)
 {
 	LsmTableShared *shared = flush->table->shared;
+	bool		ready;
 
 	for (;;)
 	{
 		LWLockAcquire(&shared->gen_lock, LW_SHARED);
-		if (lsm_rowlog_ready(shared))
+		ready = lsm_rowlog_ready(shared);
+		if (ready && !lsm_memindex_order_some(lsm_table_index(shared, flush->generation)))
 			return lsm_table_index(shared, flush->generation);
 		LWLockRelease(&shared->gen_lock);
-		lsm_rowlog_build_index(flush->rel, flush->table);
+		CHECK_FOR_INTERRUPTS();
+		if (!ready)
+			lsm_rowlog_build_index(flush->rel, flush->table);
 	}
 }
 

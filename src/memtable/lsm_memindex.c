@@ -50,20 +50,37 @@
  * the address of its first node, and above it a bit for each of its nodes, by hash, so that
  * for a root that is not there hardly any node is looked at.
  */
-#define LSM_PIECE_BUCKETS		1024
+#define LSM_PIECE_BUCKETS		1016
 #define LSM_PIECE_BYTES			(LSM_PIECE_BUCKETS * sizeof(pg_atomic_uint64))
 #define lsm_bucket_first(bucket) ((uint32) (bucket))
 #define lsm_bucket_bit(hash)	(UINT64CONST(1) << (32 + (hash) / 0x08000000))
-#define LSM_HASH_TABLES			4	/* of 1, 4, 16 and 64 pieces */
-#define LSM_HASH_PIECES			(1 + 4 + 16 + 64)
+#define LSM_HASH_TABLES			5	/* of 1, 4, 16, 64 and 256 pieces */
+#define LSM_HASH_PIECES			(1 + 4 + 16 + 64 + 256)
+#define LSM_HASH_SHARE			32	/* one takes no more of the arena: a quarter of what
+									 * ends a generation */
 #define LSM_HASH_LOAD			2	/* nodes in a bucket until there is
 									 * another table */
 
-/* Who brings nodes into the list of an index has one of these locks. */
-#define LSM_ORDER_LOCKS			16
+typedef struct LsmChunkHead
+{
+	uint32		next;			/* next chunk of the same index or free list */
+	LsmMemIndex *index;			/* that has it, or had it last; NULL: none yet */
+} LsmChunkHead;
+
+StaticAssertDecl(sizeof(LsmChunkHead) + 4 * LSM_PIECE_BYTES <= LSM_CHUNK_BYTES,
+				 "four pieces fit a chunk");
+
+/*
+ * Who brings nodes into the list of an index has one of these locks, for some milliseconds:
+ * so many nodes.
+ */
+#define LSM_ORDER_LOCKS			64
+#define LSM_ORDER_SLICE			8192
 
 /* Sorted lists of 1, 2, 4 ... nodes that wait to be merged. */
-#define LSM_ORDER_RUNS			32
+#define LSM_ORDER_RUNS			16
+
+StaticAssertDecl(LSM_ORDER_SLICE < 1 << LSM_ORDER_RUNS, "a slice can be sorted");
 
 typedef struct LsmArena
 {
@@ -74,12 +91,6 @@ typedef struct LsmArena
 	uint32		nchunks;
 	pg_atomic_uint32 turn;		/* of lsm_memindex_arena_turn() */
 } LsmArena;
-
-typedef struct LsmChunkHead
-{
-	uint32		next;			/* next chunk of the same index or free list */
-	LsmMemIndex *index;			/* that has it, or had it last; NULL: none yet */
-} LsmChunkHead;
 
 typedef struct LsmNode
 {
@@ -213,8 +224,9 @@ lsm_memindex_reset(LsmMemIndex *index, uint32 state, uint32 generation)
 	}
 	index->first_chunk = index->last_chunk = 0;
 	index->used = index->nchunks = 0;
-	index->head = index->filter = 0;
-	index->buckets = index->npieces = index->ntables = 0;
+	index->head = index->filter = index->buckets = 0;
+	index->npieces = index->ntables = 0;
+	index->taken = 0;
 	pg_atomic_write_u32(&index->entries, 0);
 	pg_atomic_write_u32(&index->ordered, 0);
 	pg_atomic_write_u32(&index->pending, 0);
@@ -346,6 +358,7 @@ lsm_hash_grow(LsmMemIndex *index)
 	pg_atomic_uint64 *buckets;
 
 	if (index->ntables == LSM_HASH_TABLES ||
+		(index->ntables > 0 && lsm_hash_table_pieces(index->ntables) / 4 > arena->nchunks / LSM_HASH_SHARE) ||
 		(index->ntables > 0 && pg_atomic_read_u32(&index->entries) / LSM_HASH_LOAD <
 		 lsm_hash_table_pieces(index->ntables - 1) * LSM_PIECE_BUCKETS))
 		return;
@@ -447,26 +460,26 @@ lsm_memindex_merge(uint32 a, uint32 b)
 	return first;
 }
 
-/* Sort a chain of nodes by root. */
+/* Take a slice off what has been taken of an index, and sort it by root. */
 static uint32
-lsm_memindex_sort(uint32 at)
+lsm_memindex_sort(LsmMemIndex *index)
 {
 	uint32		runs[LSM_ORDER_RUNS] = {0};
 	uint32		sorted = 0;
 
-	while (at != 0)
+	for (int n = 0; n < LSM_ORDER_SLICE && index->taken != 0; n++)
 	{
-		uint32		run = at;
+		uint32		run = index->taken;
 		int			i;
 
-		at = lsm_node_next(at);
+		index->taken = lsm_node_next(run);
 		pg_atomic_write_u32(&lsm_node_ptr(run)->next[0], 0);
-		for (i = 0; i < LSM_ORDER_RUNS - 1 && runs[i] != 0; i++)
+		for (i = 0; runs[i] != 0; i++)
 		{
 			run = lsm_memindex_merge(runs[i], run);
 			runs[i] = 0;
 		}
-		runs[i] = lsm_memindex_merge(runs[i], run);
+		runs[i] = run;
 	}
 	for (int i = 0; i < LSM_ORDER_RUNS; i++)
 		sorted = lsm_memindex_merge(runs[i], sorted);
@@ -518,26 +531,79 @@ lsm_memindex_link(LsmMemIndex *index, uint32 at)
 	return n;
 }
 
-/*
- * Bring all nodes into the list whose publication has ended.  Whoever asks for ranges begins
- * with it; called before a lock is taken that others wait for, it leaves little to do there.
- */
-void
-lsm_memindex_order(LsmMemIndex *index)
+static inline bool
+lsm_memindex_is_ordered(LsmMemIndex *index)
 {
 	uint32		ordered = pg_atomic_read_u32(&index->ordered);
-	LWLock	   *lock;
 
 	pg_read_barrier();
-	if (ordered == pg_atomic_read_u32(&index->entries))
-		return;
-	lock = &arena->order_locks[((Size) index / sizeof(LsmMemIndex)) % LSM_ORDER_LOCKS];
-	LWLockAcquire(lock, LW_EXCLUSIVE);
-	ordered = lsm_memindex_link(index,
-								lsm_memindex_sort(pg_atomic_exchange_u32(&index->pending, 0)));
+	return ordered == pg_atomic_read_u32(&index->entries);
+}
+
+static inline LWLock *
+lsm_memindex_order_lock(LsmMemIndex *index)
+{
+	return &arena->order_locks[((Size) index / sizeof(LsmMemIndex)) % LSM_ORDER_LOCKS];
+}
+
+/* Bring a slice of nodes into the list, the order lock held. */
+static void
+lsm_memindex_order_slice(LsmMemIndex *index)
+{
+	uint32		n = lsm_memindex_link(index, lsm_memindex_sort(index));
+
 	pg_write_barrier();
-	pg_atomic_fetch_add_u32(&index->ordered, ordered);
+	pg_atomic_fetch_add_u32(&index->ordered, n);
+}
+
+/*
+ * Bring all nodes into the list whose publication has ended.  Where another is at it, wait: what
+ * was published before it took the rest is in the list when it has ended.
+ */
+static void
+lsm_memindex_order(LsmMemIndex *index)
+{
+	LWLock	   *lock = lsm_memindex_order_lock(index);
+	bool		done;
+
+	if (lsm_memindex_is_ordered(index))
+		return;
+	if (pg_atomic_read_u32(&index->pending) == 0)
+	{
+		LWLockAcquire(lock, LW_SHARED);
+		done = index->taken == 0;
+		LWLockRelease(lock);
+		if (done)
+			return;
+	}
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	while (index->taken != 0)
+		lsm_memindex_order_slice(index);
+	index->taken = pg_atomic_exchange_u32(&index->pending, 0);
+	while (index->taken != 0)
+		lsm_memindex_order_slice(index);
 	LWLockRelease(lock);
+}
+
+/*
+ * Bring some nodes into the list, as who asks for a range would all of them; true: there may be
+ * more.  For those who want to let go of the generation lock in between.
+ */
+bool
+lsm_memindex_order_some(LsmMemIndex *index)
+{
+	LWLock	   *lock = lsm_memindex_order_lock(index);
+	bool		more;
+
+	if (lsm_memindex_is_ordered(index))
+		return false;
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	if (index->taken == 0)
+		index->taken = pg_atomic_exchange_u32(&index->pending, 0);
+	lsm_memindex_order_slice(index);
+	more = index->taken != 0;
+	LWLockRelease(lock);
+	return more;
 }
 
 /* The node of a root, 0 if there is none. */

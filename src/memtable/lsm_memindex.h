@@ -26,23 +26,24 @@
 typedef struct LsmMemIndex
 {
 	slock_t		mutex;
+	uint8		state;
+	bool		counts_inserts; /* has been there since the generation began */
+	uint8		ntables;		/* hash tables that are complete */
+	uint16		npieces;		/* that their directory has */
+	uint16		used;			/* bytes used in the last chunk */
 	void	   *owner;			/* fixed */
-	uint32		state;
 	uint32		generation;
 	uint32		first_chunk;	/* chunks are linked through their heads */
 	uint32		last_chunk;
-	uint32		used;			/* bytes used in the last chunk */
 	uint32		nchunks;
 	uint32		head;			/* address of the head node; 0: empty */
 	uint32		filter;			/* address of the filter */
 	uint32		buckets;		/* address of the directory of hash tables */
-	uint16		npieces;		/* that the directory has */
-	uint16		ntables;		/* that are complete */
 	pg_atomic_uint32 entries;	/* that are published, */
 	pg_atomic_uint32 ordered;	/* and of them in the list; changed by who orders them */
-	pg_atomic_uint32 pending;	/* address of the newest that is not yet, 0: none */
+	pg_atomic_uint32 pending;	/* address of the newest that nobody orders, 0: none */
+	uint32		taken;			/* and of what is being ordered; guarded by the order lock */
 	/* for estimates: INSERTs of the generation, and records that end a row */
-	bool		counts_inserts; /* has been there since the generation began */
 	pg_atomic_uint32 inserts;
 	pg_atomic_uint32 ends;
 	LsmSharedTouch touched;		/* by all its records */
@@ -71,7 +72,7 @@ lsm_memindex_count(LsmMemIndex *index, int kind)
 	if (kind == LSM_REC_DELETE || kind == LSM_REC_MOVED)
 		pg_atomic_fetch_add_u32(&index->ends, 1);
 }
-extern void lsm_memindex_order(LsmMemIndex *index);
+extern bool lsm_memindex_order_some(LsmMemIndex *index);
 extern bool lsm_memindex_any(LsmMemIndex *index, LsmTid lo, LsmTid hi);
 extern int	lsm_memindex_collect(LsmMemIndex *index, LsmTid lo, LsmTid hi,
 								 LsmTid *roots, LsmTid *heads, int max);

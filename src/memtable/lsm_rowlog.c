@@ -1138,3 +1138,28 @@ lsm_rowlog_build_index(Relation rel, LsmTable *table)
 	}
 	LWLockRelease(&shared->gen_lock);
 }
+
+/*
+ * Bring the memtables in order for who is going to ask them for ranges, a slice at a time, so
+ * that gen_lock is not held for long.  Others may publish more meanwhile, or somebody build the
+ * indexes anew: it only spares time.  No LWLock is held before or after.
+ */
+void
+lsm_rowlog_order(LsmTableShared *shared)
+{
+	bool		more;
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		more = false;
+		LWLockAcquire(&shared->gen_lock, LW_SHARED);
+		if (shared->generation != 0 && lsm_rowlog_ready(shared))
+		{
+			more = lsm_memindex_order_some(lsm_table_index(shared, shared->generation));
+			if (shared->flushing != 0)
+				more |= lsm_memindex_order_some(lsm_table_index(shared, shared->flushing));
+		}
+		LWLockRelease(&shared->gen_lock);
+	} while (more);
+}

@@ -110,6 +110,7 @@ extern void lsm_rowlog_hint_page(Relation rel, LsmView *view, LsmRowRange *range
 								 BlockNumber lb, OffsetNumber *offsets, uint16 *hints,
 								 TransactionId *xids, int n);
 extern void lsm_rowlog_build_index(Relation rel, LsmTable *table);
+extern void lsm_rowlog_order(LsmTableShared *shared);
 
 /* What deciding a speculative INSERT does to its record. */
 static inline void

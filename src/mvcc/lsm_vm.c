@@ -305,23 +305,6 @@ lsm_vm_set_runs(LsmVmUpdate *update, Buffer buffer, xl_lsm_visible_run *runs, in
 	END_CRIT_SECTION();
 }
 
-/* Memtables are in order before gen_lock is held exclusively, so that it is not held for long. */
-static void
-lsm_vm_order_memtables(LsmTable *table)
-{
-	LsmTableShared *shared = table->shared;
-
-	LWLockAcquire(&shared->gen_lock, LW_SHARED);
-	if (lsm_rowlog_ready(shared))
-	{
-		if (shared->generation != 0)
-			lsm_memindex_order(lsm_table_index(shared, shared->generation));
-		if (shared->flushing != 0)
-			lsm_memindex_order(lsm_table_index(shared, shared->flushing));
-	}
-	LWLockRelease(&shared->gen_lock);
-}
-
 /*
  * Set the bits of LBs from lo to hi, all on the page, that may be set.  False:
  * the view has changed, look again.  gen_lock is held exclusively.
@@ -414,7 +397,7 @@ lsm_vm_update_window(LsmVmUpdate *update, Buffer *buffer)
 		}
 		hi = Min(hi, lo + LSM_VM_BATCH - 1);
 		LSM_STOP("vm-before-set");
-		lsm_vm_order_memtables(table);
+		lsm_rowlog_order(table->shared);
 		LWLockAcquire(&table->shared->gen_lock, LW_EXCLUSIVE);
 		ready = lsm_rowlog_ready(table->shared);
 		if (ready)
