@@ -274,7 +274,8 @@ PROVE_TESTS = \
 	src/test/t/079_createsubscriber.pl \
 	src/test/t/080_ddl_stress.pl \
 	src/test/t/081_store_sockets.pl \
-	src/test/t/082_trim.pl
+	src/test/t/082_trim.pl \
+	src/test/t/083_backlog.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm

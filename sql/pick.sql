@@ -4,6 +4,7 @@
 -- is told in lsm_test_pick.c.
 --
 CREATE FUNCTION lsm_test_pick(text) RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
+CREATE FUNCTION lsm_test_pick_depth(text) RETURNS int LANGUAGE C STRICT AS '$libdir/lsm';
 CREATE FUNCTION lsm_test_pick_random(seed int, rounds int) RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
 CREATE FUNCTION lsm_test_pick_updates(segments int, segment_mb int, flush_mb int, flushes int, job_mb int, medium float8)
 	RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
@@ -289,6 +290,12 @@ SELECT lsm_test_pick_updates(1000, 64, 100, 1000, 2048, 1);
 SELECT lsm_test_pick_updates(1000, 64, 100, 1000, 2048, 4);
 SELECT lsm_test_pick_updates(100000, 100, 50000, 60, 100000, 1);
 
+-- ---- increments over each other, for which writers become slower: also those of a major
+SELECT lsm_test_pick_depth('base:0-99:64:1000');
+SELECT lsm_test_pick_depth('inc:0-9:1:1:3-3 inc:10-19:1:1:2-2 inc:20-29:1:1:1-1');
+SELECT lsm_test_pick_depth('major_hi=1 inc:0-9:1:1:3-3 inc:9-19:1:1:2-2 inc:9-29:1:1:1-1');
+SELECT lsm_test_pick_depth('inc:0-9:1:1:4-4 inc:0-99:1:1:3-3 inc:50-59:1:1:2-2 inc:59-99:1:1:1-1');
+
 -- ---- a real table
 SET max_parallel_workers_per_gather = 0;
 CREATE TABLE pk (id int, v int) USING lsm WITH (autovacuum_enabled = off);
@@ -421,6 +428,7 @@ DROP TABLE pk, pq, pl;
 \pset format aligned
 \pset tuples_only off
 DROP FUNCTION lsm_test_pick(text);
+DROP FUNCTION lsm_test_pick_depth(text);
 DROP FUNCTION lsm_test_pick_random(int, int);
 DROP FUNCTION lsm_test_pick_updates(int, int, int, int, int, float8);
 DROP FUNCTION lsm_test_pick_deletes(int, int, int, int);

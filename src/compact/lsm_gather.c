@@ -301,6 +301,7 @@ lsm_pick_job(Relation rel, int spent, LsmPickDecision *decision)
 
 	lsm_pick_gather(rel, &facts);
 	facts.spent = spent;
+	lsm_table_open(rel)->shared->depth = (uint16) Min(lsm_pick_depth(&facts), PG_UINT16_MAX);
 	lsm_pick(&facts, decision);
 	pfree(facts.base);
 	pfree(facts.increments);

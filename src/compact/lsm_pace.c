@@ -12,7 +12,10 @@
  * that a backend begins costs it a pause, from nothing at LSM_SLOW_FILL to
  * LSM_SLOW_PAGE_US when the generation is full.  So the rate of writes falls to what
  * flushes can take, in steps of milliseconds, before anyone has to wait for a whole
- * flush.  (RocksDB slows writers for the same reason, by a rate that it adjusts.)
+ * flush.  (RocksDB slows writers for the same reason, by a rate that it adjusts.)  The same
+ * happens when compactions fall behind, so that ever more increments lie over each other: from
+ * LSM_SLOW_DEPTH times lsm.minor_compact_trigger on, two and a half times what is usual, until the
+ * rate is what compactions can take.  It has no end there, as the pauses get longer.
  *
  * No lock is held while waiting.
  *
@@ -21,7 +24,9 @@
 #include "postgres.h"
 
 #include "lsm_compact.h"
+#include "lsm_options.h"
 #include "lsm_pace.h"
+#include "lsm_pick.h"
 #include "lsm_request.h"
 #include "lsm_rowlog.h"
 #include "miscadmin.h"
@@ -39,6 +44,9 @@
 /* What a page costs when it is full, and the longest pause at a time (us). */
 #define LSM_SLOW_PAGE_US		4000.0
 #define LSM_SLOW_LONGEST_US		50000
+
+/* Increments over each other, in lsm.minor_compact_trigger, from which on they do as well. */
+#define LSM_SLOW_DEPTH			5.0
 
 int			lsm_compaction_rate_limit = 0;
 
@@ -82,21 +90,37 @@ lsm_pace_job(void)
 	}
 }
 
+/* How far have compactions fallen behind?  0: not, 1: a page costs LSM_SLOW_PAGE_US. */
+static double
+lsm_pace_backlog(Relation rel, LsmTable *table)
+{
+	double		usual = LSM_SLOW_DEPTH * lsm_minor_compact_trigger;
+	double		depth = table->shared->depth;
+
+	/* where nobody compacts, it is of no use to wait */
+	if (likely(depth <= usual) || lsm_compaction_workers == 0 || RelationUsesLocalBuffers(rel) ||
+		!lsm_options_auto_compact(rel))
+		return 0;
+	return depth / usual - 1;
+}
+
 /*
- * Before a change: wait a moment if flushes fall behind.  fill: of the active
+ * Before a change: wait a moment if flushes or compactions fall behind.  fill: of the active
  * generation.
  */
 void
 lsm_pace_writer(Relation rel, LsmTable *table, double fill)
 {
 	uint32		pages = lsm_pages_begun;
-	double		part = (fill - LSM_SLOW_FILL) / (1 - LSM_SLOW_FILL);
+	double		part = lsm_pace_backlog(rel, table);
 	long		us;
 	instr_time	start;
 	instr_time	stall;
 
 	lsm_pages_begun = 0;
-	if (pages == 0 || part <= 0 || table->shared->flushing == 0)
+	if (table->shared->flushing != 0)
+		part = Max(part, (fill - LSM_SLOW_FILL) / (1 - LSM_SLOW_FILL));
+	if (pages == 0 || part <= 0)
 		return;
 	us = (long) Min(pages * LSM_SLOW_PAGE_US * part * part, LSM_SLOW_LONGEST_US);
 	if (us == 0)

@@ -456,33 +456,60 @@ lsm_pick_minor_range(const LsmPickFacts *facts, LsmTid place, LsmPickDecision *d
 	decision->bytes = (uint64) bytes;
 }
 
+/* Where increments of generations above that one begin and end, in order; their number. */
+static LsmPickEdge *
+lsm_pick_edges(const LsmPickFacts *facts, uint32 above, int *nedges)
+{
+	LsmPickEdge *edges = palloc(2 * facts->nincrements * sizeof(LsmPickEdge));
+	int			n = 0;
+
+	for (int i = 0; i < facts->nincrements; i++)
+	{
+		const LsmPickSegment *segment = &facts->increments[i];
+
+		if (segment->gen_hi <= above)
+			continue;
+		edges[n].tid = segment->first_tid;
+		edges[n].segment = i;
+		edges[n++].begins = true;
+		edges[n].tid = segment->last_tid + 1;
+		edges[n].segment = i;
+		edges[n++].begins = false;
+	}
+	qsort(edges, n, sizeof(LsmPickEdge), lsm_pick_edge_cmp);
+	*nedges = n;
+	return edges;
+}
+
+int
+lsm_pick_depth(const LsmPickFacts *facts)
+{
+	int			nedges;
+	LsmPickEdge *edges = lsm_pick_edges(facts, 0, &nedges);
+	int			depth = 0;
+	int			most = 0;
+
+	for (int i = 0; i < nedges; i++)
+	{
+		depth += edges[i].begins ? 1 : -1;
+		most = Max(most, depth);
+	}
+	pfree(edges);
+	return most;
+}
+
 /* Increments over each other. */
 static void
 lsm_pick_minor_runs(const LsmPickFacts *facts, LsmPickDecision *decision)
 {
-	int			n = facts->nincrements;
-	int			nedges = 0;
-	LsmPickEdge *edges = palloc(2 * n * sizeof(LsmPickEdge));
-	LsmPickStack stack = {.segments = palloc(n * sizeof(int))};
-	double	   *run_bytes;
+	int			nedges;
+
+	/* not those that a running major has, or older ones */
+	LsmPickEdge *edges = lsm_pick_edges(facts, facts->major_hi, &nedges);
+	LsmPickStack stack = {.segments = palloc(facts->nincrements * sizeof(int))};
+	double	   *run_bytes = lsm_pick_run_bytes(facts);
 	LsmTid		place = LSM_INVALID_TID;
 
-	for (int i = 0; i < n; i++)
-	{
-		const LsmPickSegment *segment = &facts->increments[i];
-
-		/* a running major has them, or it has newer ones */
-		if (segment->gen_hi <= facts->major_hi)
-			continue;
-		edges[nedges].tid = segment->first_tid;
-		edges[nedges].segment = i;
-		edges[nedges++].begins = true;
-		edges[nedges].tid = segment->last_tid + 1;
-		edges[nedges].segment = i;
-		edges[nedges++].begins = false;
-	}
-	qsort(edges, nedges, sizeof(LsmPickEdge), lsm_pick_edge_cmp);
-	run_bytes = lsm_pick_run_bytes(facts);
 	for (int i = 0; i < nedges; i++)
 	{
 		LsmPickWindow window;

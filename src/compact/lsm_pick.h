@@ -231,6 +231,9 @@ typedef struct LsmPickDecision
 	bool		cold;			/* it needs segments that lie in a store */
 } LsmPickDecision;
 
+/* How many increments lie over each other at most, those that a major has included. */
+extern int	lsm_pick_depth(const LsmPickFacts *facts);
+
 extern void lsm_pick_flush(const LsmPickFacts *facts, LsmPickDecision *decision);
 extern void lsm_pick_minor(const LsmPickFacts *facts, LsmPickDecision *decision);
 extern void lsm_pick_major(const LsmPickFacts *facts, LsmPickDecision *decision);

@@ -109,6 +109,22 @@ lsm_rowlog_ask_for_reads(Relation rel, LsmTable *table)
 }
 
 /*
+ * The memory for indexes is nearly used up, by tables none of which is near its own bound: have the
+ * greatest flushed, once a second by each backend.
+ */
+static void
+lsm_rowlog_ask_for_memory(void)
+{
+	static TimestampTz asked_at = 0;
+	TimestampTz now = GetCurrentStatementStartTimestamp();
+
+	if ((now - asked_at < USECS_PER_SEC && now >= asked_at) || RecoveryInProgress())
+		return;
+	asked_at = now;
+	lsm_table_ask_for_memory();
+}
+
+/*
  * Before a change: flush a memtable that is full.  A worker is asked to do that
  * long before, once by each backend, as a request stays until it is served; and
  * writers become slower when it falls behind.
@@ -119,17 +135,19 @@ lsm_rowlog_keep_bounds(Relation rel, LsmTable *table)
 	double		fill = lsm_rowlog_fill(table);
 
 	lsm_stat_tick(&table->stat);
-	if (fill < LSM_FLUSH_FILL)
-	{
-		lsm_rowlog_heed_waste(rel, table);
-		return;
-	}
 	if (fill >= 1)
 	{
 		lsm_flush_for_room(rel);
 		return;
 	}
 	lsm_pace_writer(rel, table, fill);
+	if (unlikely(lsm_memindex_arena_free() < lsm_memindex_arena_chunks() / LSM_ARENA_SHORT))
+		lsm_rowlog_ask_for_memory();
+	if (fill < LSM_FLUSH_FILL)
+	{
+		lsm_rowlog_heed_waste(rel, table);
+		return;
+	}
 	if (table->asked_flush != table->shared->generation)
 	{
 		table->asked_flush = table->shared->generation;
@@ -743,6 +761,7 @@ void
 lsm_index_make_room(Relation rel, LsmTable *table)
 {
 	CHECK_FOR_INTERRUPTS();
+	lsm_rowlog_ask_for_memory();
 	(void) lsm_table_make_room(table->shared);
 	if (lsm_memindex_arena_free() == 0)
 		lsm_flush_for_room(rel);

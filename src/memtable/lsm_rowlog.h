@@ -21,6 +21,9 @@
 /* A memtable that has reached that part of its bound is flushed by a worker. */
 #define LSM_FLUSH_FILL			0.5
 
+/* Memory for indexes is short when less than that part of it is free. */
+#define LSM_ARENA_SHORT			10
+
 typedef struct LsmNewRecord
 {
 	LsmRecord  *record;

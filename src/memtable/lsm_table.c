@@ -28,6 +28,7 @@
 #include "access/xlog.h"
 #include "common/hashfn.h"
 #include "lsm_manifest.h"
+#include "lsm_request.h"
 #include "lsm_sharedcache.h"
 #include "lsm_table.h"
 #include "lsm_vmpage.h"
@@ -54,6 +55,9 @@ StaticAssertDecl(sizeof(LsmTableKey) == sizeof(RelFileLocator) + sizeof(int32),
 
 /* Of so many chunks of the arena the owners are looked at when memory is wanted. */
 #define LSM_ROOM_SAMPLE			16
+
+/* And of so many when somebody is asked to flush. */
+#define LSM_ASK_SAMPLE			64
 
 typedef struct LsmShared
 {
@@ -203,6 +207,7 @@ lsm_table_reset_shared(LsmTableShared *shared)
 	pg_atomic_write_u64(&shared->counter, 0);
 	pg_atomic_write_u64(&shared->moved, 0);
 	shared->known = false;
+	shared->depth = 0;
 	shared->incarnation = 0;
 	shared->generation = shared->flushing = 0;
 	shared->vm_lbs = MaxBlockNumber;
@@ -233,6 +238,7 @@ lsm_table_init_shared(LsmTableShared *shared)
 	for (int i = 0; i < LSM_SPECULATIVE_BUCKETS; i++)
 		pg_atomic_init_u32(&shared->speculative[i], 0);
 	memset(shared->claims, 0, sizeof(shared->claims));
+	shared->relid = InvalidOid;
 	lsm_table_reset_shared(shared);
 }
 
@@ -577,6 +583,7 @@ lsm_table_open(Relation rel)
 			verify = false;
 		else
 			table->shared = lsm_table_pin(&key);
+		table->shared->relid = table->relid;
 		pinned_tables[npinned++] = table;
 		lsm_view_used(table);
 		if (verify)
@@ -760,6 +767,41 @@ lsm_table_make_room(LsmTableShared *keep)
 	}
 	LWLockRelease(&lsm_shared->table_lock);
 	return dropped;
+}
+
+/*
+ * Memory for indexes is short: ask workers to flush a table that has much of it, of those that a
+ * look here and there meets: the more a table has, the more often.  (What is dropped must be
+ * built again, what is flushed must not.)
+ */
+void
+lsm_table_ask_for_memory(void)
+{
+	LsmMemIndex *indexes[LSM_ASK_SAMPLE];
+	LsmTableShared *most = NULL;
+	Oid			dbid = InvalidOid;
+	Oid			relid = InvalidOid;
+	int			n;
+
+	LWLockAcquire(&lsm_shared->table_lock, LW_SHARED);
+	n = lsm_memindex_arena_sample(lsm_memindex_arena_turn(), 0, indexes, LSM_ASK_SAMPLE);
+	for (int i = 0; i < n; i++)
+	{
+		LsmTableShared *shared = indexes[i]->owner;
+
+		/* nobody else can flush a temporary table */
+		if (shared->key.backend == -1 &&
+			(most == NULL || lsm_table_index_chunks(shared) > lsm_table_index_chunks(most)))
+			most = shared;
+	}
+	if (most != NULL && lsm_table_index_chunks(most) > 0)
+	{
+		dbid = LSM_LOCATOR_DB(most->key.locator);
+		relid = most->relid;
+	}
+	LWLockRelease(&lsm_shared->table_lock);
+	if (OidIsValid(relid))
+		lsm_worker_request_table(dbid, relid);
 }
 
 /*

@@ -85,7 +85,11 @@ typedef struct LsmTableShared
 	pg_atomic_uint64 epoch;		/* new whenever this entry starts afresh */
 	pg_atomic_uint64 counter;	/* counter of the metapage */
 	pg_atomic_uint64 moved;		/* as it was after the last edit that moved records */
-	bool		known;			/* the fields below are those of the metapage */
+	bool		known;			/* the fields behind the next two are those of the
+								 * metapage */
+	uint16		depth;			/* increments over each other, when a job was last
+								 * chosen; a hint that needs no lock, as the next */
+	Oid			relid;			/* of who has opened it last */
 	uint64		incarnation;	/* 0: file has no metapage */
 	uint32		generation;
 	uint32		flushing;
@@ -226,6 +230,7 @@ extern void lsm_table_release(LsmTableShared *shared);
 extern void lsm_table_reset_shared(LsmTableShared *shared);
 extern void lsm_table_adopt_meta(LsmTableShared *shared, const LsmMeta *meta, bool moved);
 extern bool lsm_table_make_room(LsmTableShared *keep);
+extern void lsm_table_ask_for_memory(void);
 extern bool lsm_table_in_use(Relation rel);
 extern void lsm_table_unpin(LsmTable *table);
 extern void lsm_table_give_counts(void);

@@ -82,7 +82,8 @@ typedef struct LsmStatShared
 {
 	LWLock		lock;
 	pg_atomic_uint64 clock;		/* goes up with every write to some entry */
-	TimestampTz started;		/* the server */
+	TimestampTz unknown;		/* tables without an entry were not changed after
+								 * that; guarded by the lock */
 } LsmStatShared;
 
 int			lsm_debug_quiet_time = 60 * 1000;
@@ -126,7 +127,7 @@ lsm_stat_shmem_startup(void)
 		LWLockInitialize(&lsm_stat_shared->lock,
 						 GetNamedLWLockTranche("lsm_stat")->lock.tranche);
 		pg_atomic_init_u64(&lsm_stat_shared->clock, 1);
-		lsm_stat_shared->started = GetCurrentTimestamp();
+		lsm_stat_shared->unknown = GetCurrentTimestamp();
 	}
 	ctl.keysize = sizeof(LsmStatKey);
 	ctl.entrysize = sizeof(LsmStatEntry);
@@ -198,7 +199,11 @@ lsm_stat_evict(void)
 	hash_seq_init(&scan, lsm_stat_entries);
 	while ((entry = hash_seq_search(&scan)) != NULL)
 		if (pg_atomic_read_u64(&entry->used) <= last)
+		{
+			lsm_stat_shared->unknown = Max(lsm_stat_shared->unknown,
+										   (TimestampTz) pg_atomic_read_u64(&entry->changed_at));
 			hash_search(lsm_stat_entries, &entry->key, HASH_REMOVE, NULL);
+		}
 }
 
 /*
@@ -550,15 +555,19 @@ lsm_stat_trim_was_in_vain(Oid relid, LsmTrimStep step, uint64 state)
 
 /* ---- reading and resetting ---- */
 
-/* When was a table changed last?  Where nothing is known of it, it may be since the server started. */
+/*
+ * When was a table changed last?  Of one that nothing is known of: when the server started, or
+ * the last change of those whose entries were given to others.
+ */
 TimestampTz
 lsm_stat_changed_at(Oid relid)
 {
 	LsmStatKey	key = {MyDatabaseId, relid};
 	LsmStatEntry *entry;
-	TimestampTz changed_at = lsm_stat_shared->started;
+	TimestampTz changed_at;
 
 	LWLockAcquire(&lsm_stat_shared->lock, LW_SHARED);
+	changed_at = lsm_stat_shared->unknown;
 	entry = hash_search(lsm_stat_entries, &key, HASH_FIND, NULL);
 	if (entry != NULL)
 		changed_at = (TimestampTz) pg_atomic_read_u64(&entry->changed_at);

@@ -7,6 +7,7 @@
  * itself.
  *
  *	  lsm_test_pick(text)				what is chosen for facts given as text
+ *	  lsm_test_pick_depth(text)			how many increments lie over each other then
  *	  lsm_test_pick_random(int, int)	properties, on random facts
  *	  lsm_test_pick_updates(...)		a table with random updates, simulated
  *	  lsm_test_pick_deletes(...)		one with random deletes
@@ -37,6 +38,7 @@
 #include "utils/memutils.h"
 
 PG_FUNCTION_INFO_V1(lsm_test_pick);
+PG_FUNCTION_INFO_V1(lsm_test_pick_depth);
 PG_FUNCTION_INFO_V1(lsm_test_pick_random);
 PG_FUNCTION_INFO_V1(lsm_test_pick_updates);
 PG_FUNCTION_INFO_V1(lsm_test_pick_deletes);
@@ -257,17 +259,30 @@ lsm_test_decision(const LsmPickDecision *decision)
 	return cstring_to_text(buf.data);
 }
 
-Datum
-lsm_test_pick(PG_FUNCTION_ARGS)
+static LsmPickFacts *
+lsm_test_facts(text *text)
 {
 	LsmPickFacts *facts = lsm_test_facts_create();
-	LsmPickDecision decision;
-	char	   *words = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	char	   *words = text_to_cstring(text);
 
 	for (char *word = strtok(words, " \n\t"); word != NULL; word = strtok(NULL, " \n\t"))
 		lsm_test_word(facts, word);
-	lsm_pick(facts, &decision);
+	return facts;
+}
+
+Datum
+lsm_test_pick(PG_FUNCTION_ARGS)
+{
+	LsmPickDecision decision;
+
+	lsm_pick(lsm_test_facts(PG_GETARG_TEXT_PP(0)), &decision);
 	PG_RETURN_TEXT_P(lsm_test_decision(&decision));
+}
+
+Datum
+lsm_test_pick_depth(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT32(lsm_pick_depth(lsm_test_facts(PG_GETARG_TEXT_PP(0))));
 }
 
 Datum

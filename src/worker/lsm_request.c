@@ -220,14 +220,14 @@ lsm_request_lost(Oid dbid)
 /* ---- asking ---- */
 
 static void
-lsm_request_ask(Oid relid, int seconds)
+lsm_request_ask(Oid dbid, Oid relid, int seconds)
 {
 	LsmRequest *request;
 
 	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
-	request = lsm_request_get(MyDatabaseId, relid, true);
+	request = lsm_request_get(dbid, relid, true);
 	if (request == NULL)
-		lsm_request_lost(MyDatabaseId);
+		lsm_request_lost(dbid);
 	else if (!request->status.waiting ||
 			 (request->resting != LSM_ALL_KINDS && request->gave_way == 0 &&
 			  request->status.due > TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
@@ -246,13 +246,20 @@ lsm_worker_request_later(Relation rel, int seconds)
 	if (lsm_workers == NULL || lsm_compaction_workers == 0 || IsBinaryUpgrade ||
 		RelationUsesLocalBuffers(rel))
 		return;
-	lsm_request_ask(RelationGetRelid(rel), seconds);
+	lsm_request_ask(MyDatabaseId, RelationGetRelid(rel), seconds);
+}
+
+void
+lsm_worker_request_table(Oid dbid, Oid relid)
+{
+	if (lsm_workers != NULL && lsm_compaction_workers > 0 && !IsBinaryUpgrade)
+		lsm_request_ask(dbid, relid, 0);
 }
 
 void
 lsm_request_stores(void)
 {
-	lsm_request_ask(LSM_REQUEST_STORES, 0);
+	lsm_request_ask(MyDatabaseId, LSM_REQUEST_STORES, 0);
 }
 
 void

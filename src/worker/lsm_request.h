@@ -32,6 +32,7 @@ extern void lsm_request_shmem_startup(void);
  */
 extern void lsm_worker_request(Relation rel);
 extern void lsm_worker_request_later(Relation rel, int seconds);
+extern void lsm_worker_request_table(Oid dbid, Oid relid);
 
 /* Take so many microseconds of all workers' time, at a rate: until when? */
 extern TimestampTz lsm_worker_take_time(int rate, int64 us);

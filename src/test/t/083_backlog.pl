@@ -1,0 +1,92 @@
+# What piles up where nobody is near a bound of his own: increments that compactions have not come
+# to, for which writers become slower, and memory of many memtables, of which the greatest are
+# flushed.
+
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use LsmNode;
+
+my $node = LsmNode->new('backlog');
+
+$node->setup(conf => q{
+autovacuum = off
+fsync = off
+lsm.memtable_size = 4MB
+lsm.compaction_workers = 2
+});
+
+# ---- increments ----
+
+$node->safe_psql('postgres', q{
+	CREATE DATABASE slow;
+	ALTER DATABASE slow SET lsm.debug_stop = 'minor-before-swap:wait'});
+$node->safe_psql('slow', q{
+	CREATE EXTENSION lsm;
+	CREATE TABLE s (id int PRIMARY KEY, v int, pad text) USING lsm;
+	INSERT INTO s SELECT i, 0, repeat(md5(i::text), 5) FROM generate_series(1, 20000) i;
+	SELECT lsm_flush('s')});
+
+my $holder = $node->session('slow');
+my $stalls = q{SELECT stalls FROM lsm_stat_tables WHERE relname = 's'};
+my $depth = q{SELECT count(*) FROM lsm_segments('s') WHERE kind = 'increment'};
+my $round = 0;
+
+# So many rows get new values of some pages.
+sub change
+{
+	my ($rows) = @_;
+
+	$round++;
+	$node->safe_psql('slow', "UPDATE s SET v = v + 1, pad = repeat(md5(id || '.$round'), 5) WHERE id <= $rows");
+	return;
+}
+
+$holder->query_safe('SELECT pg_advisory_lock(7107437)');
+$node->safe_psql('slow', "UPDATE s SET v = v + 1 WHERE id % 1000 = $_; SELECT lsm_flush('s')") foreach (1 .. 19);
+$node->wait_until('slow', q{SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'lsm worker' AND query LIKE 'lsm: minor compaction of public.s'});
+is($node->safe_psql('slow', $depth), '19', 'a minor compaction stands still, and increments pile up');
+change(400);
+is($node->safe_psql('slow', $stalls), '0', 'writers are not slower yet');
+$node->safe_psql('slow', "UPDATE s SET v = v + 1 WHERE id % 1000 = $_; SELECT lsm_flush('s')") foreach (20 .. 40);
+change(400);
+is($node->safe_psql('slow', "SELECT stalls > 0 AND longest_stall < 1000 FROM lsm_stat_tables WHERE relname = 's'"), 't', 'and are now, by moments');
+
+# they do not wait for what nobody will do
+$node->safe_psql('slow', 'ALTER TABLE s SET (lsm.auto_compact = off)');
+my $before = $node->safe_psql('slow', $stalls);
+change(400);
+is($node->safe_psql('slow', $stalls), $before, 'not where the owner wants no compactions');
+$node->safe_psql('slow', 'ALTER TABLE s RESET (lsm.auto_compact)');
+
+# nor when it has been done
+$holder->quit;
+$node->safe_psql('slow', q{SELECT lsm_flush('s')});
+$node->wait_until('slow', q{SELECT count(*) < 20 FROM lsm_segments('s') WHERE kind = 'increment'});
+$node->wait_until('slow', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'lsm worker' AND datname = 'slow'});
+$before = $node->safe_psql('slow', $stalls);
+change(400);
+is($node->safe_psql('slow', $stalls), $before, 'nor when the backlog is gone');
+is($node->safe_psql('slow', 'SELECT count(*), sum(v) FROM s'), '20000|2400', 'rows');
+is($node->safe_psql('slow', q{SELECT count(*) FROM lsm_check('s')}), '0', 'lsm_check finds nothing');
+
+# ---- memory for memtables ----
+
+# Each has less than half of what a memtable may have, which nobody would flush, all together
+# more than there is.
+$node->safe_psql('postgres', qq{
+	CREATE TABLE m$_ (id int PRIMARY KEY, v int) USING lsm;
+	INSERT INTO m$_ SELECT i, 0 FROM generate_series(1, 4500) i;
+	SELECT lsm_flush('m$_')}) foreach (1 .. 24);
+is($node->safe_psql('postgres', q{SELECT sum(flushes) FROM lsm_stat_tables WHERE relname LIKE 'm%'}), '24', 'tables without a memtable');
+foreach my $n (1 .. 24)
+{
+	# in parts, as each session asks for it once a second
+	$node->safe_psql('postgres', "UPDATE m$n SET v = v + 1 WHERE id % 3 = $_") foreach (0 .. 2);
+}
+$node->wait_until('postgres', q{SELECT sum(flushes) > 24 FROM lsm_stat_tables WHERE relname LIKE 'm%'});
+pass('a memtable is flushed for its memory');
+is($node->safe_psql('postgres', join(' UNION ALL ', map { "SELECT count(*) FROM m$_ WHERE v <> 1" } (1 .. 24)) . ' ORDER BY 1 DESC LIMIT 1'), '0', 'rows');
+
+done_testing();
