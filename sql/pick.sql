@@ -30,7 +30,8 @@ SELECT lsm_test_pick('pages=1000 fill=1 flushing=1');
 -- memory of all memtables is short, and this one has some of it
 SELECT lsm_test_pick('pages=10 fill=0.1 arena=0.89 share=0.1');
 SELECT lsm_test_pick('pages=10 fill=0.1 arena=0.9 share=0.1');
-SELECT lsm_test_pick('pages=10 fill=0.1 arena=0.9 share=0');
+SELECT lsm_test_pick('pages=10 fill=0.1 arena=0.9 share=0.004');
+SELECT lsm_test_pick('pages=10 fill=0.1 arena=0.9 share=0.003');
 -- old xids: age is 1000
 SELECT lsm_test_pick('pages=1 xid=99001');
 SELECT lsm_test_pick('pages=1 xid=99000');

@@ -284,7 +284,7 @@ lsm_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData *k
 	scan->feed.restart = lsm_scan_feed_restart;
 	scan->feed.arg = scan;
 	(void) lsm_floor();
-	if (!(flags & SO_TYPE_BITMAPSCAN))
+	if (!(flags & (SO_TYPE_BITMAPSCAN | SO_TYPE_TIDSCAN)))
 		lsm_rowlog_order(scan->table->shared);
 	if (pscan != NULL)
 		lsm_scan_set_range(scan, 1, 0); /* nothing until a range is taken */

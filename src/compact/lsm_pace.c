@@ -14,8 +14,9 @@
  * flushes can take, in steps of milliseconds, before anyone has to wait for a whole
  * flush.  (RocksDB slows writers for the same reason, by a rate that it adjusts.)  The same
  * happens when compactions fall behind, so that ever more increments lie over each other: from
- * LSM_SLOW_DEPTH times lsm.minor_compact_trigger on, two and a half times what is usual, until the
- * rate is what compactions can take.  It has no end there, as the pauses get longer.
+ * LSM_SLOW_DEPTH times lsm.minor_compact_trigger on, two and a half times what is usual, each page
+ * of versions costs a pause, the longer the more there are, so that the rate falls to what
+ * compactions can take.  Here, too, nobody pauses for more than LSM_SLOW_LONGEST_US at a time.
  *
  * No lock is held while waiting.
  *
@@ -98,8 +99,8 @@ lsm_pace_backlog(Relation rel, LsmTable *table)
 	double		depth = table->shared->depth;
 
 	/* where nobody compacts, it is of no use to wait */
-	if (likely(depth <= usual) || lsm_compaction_workers == 0 || RelationUsesLocalBuffers(rel) ||
-		!lsm_options_auto_compact(rel))
+	if (likely(depth <= usual) || lsm_compaction_workers == 0 || !IsUnderPostmaster ||
+		RelationUsesLocalBuffers(rel) || !lsm_options_auto_compact(rel))
 		return 0;
 	return depth / usual - 1;
 }
@@ -111,23 +112,23 @@ lsm_pace_backlog(Relation rel, LsmTable *table)
 void
 lsm_pace_writer(Relation rel, LsmTable *table, double fill)
 {
-	uint32		pages = lsm_pages_begun;
-	double		part = lsm_pace_backlog(rel, table);
-	long		us;
+	double		flush = (fill - LSM_SLOW_FILL) / (1 - LSM_SLOW_FILL);
+	double		backlog = lsm_pace_backlog(rel, table);
+	double		us = 0;
 	instr_time	start;
 	instr_time	stall;
 
-	lsm_pages_begun = 0;
-	if (table->shared->flushing != 0)
-		part = Max(part, (fill - LSM_SLOW_FILL) / (1 - LSM_SLOW_FILL));
-	if (pages == 0 || part <= 0)
-		return;
-	us = (long) Min(pages * LSM_SLOW_PAGE_US * part * part, LSM_SLOW_LONGEST_US);
-	if (us == 0)
+	/* increments come of versions only */
+	if (flush > 0 && table->shared->flushing != 0)
+		us = lsm_pages_begun * LSM_SLOW_PAGE_US * flush * flush;
+	us = Max(us, lsm_version_pages_begun * LSM_SLOW_PAGE_US * backlog * backlog);
+	us = Min(us, LSM_SLOW_LONGEST_US);
+	lsm_pages_begun = lsm_version_pages_begun = 0;
+	if (us < 1)
 		return;
 	INSTR_TIME_SET_CURRENT(start);
 	pgstat_report_wait_start(lsm_compat_wait_event("LsmSlowWrite"));
-	pg_usleep(us);
+	pg_usleep((long) us);
 	pgstat_report_wait_end();
 	CHECK_FOR_INTERRUPTS();
 	INSTR_TIME_SET_CURRENT(stall);

@@ -52,6 +52,7 @@
  */
 #include "postgres.h"
 
+#include "lsm_memindex.h"
 #include "lsm_pick.h"
 
 /* A flush begins at this share of a generation, before writers have to wait. */
@@ -210,7 +211,8 @@ lsm_pick_flush(const LsmPickFacts *facts, LsmPickDecision *decision)
 			lsm_pick_raise(decision, LSM_PICK_REST, 1);
 
 		/* who has more of it goes first */
-		if (facts->arena_fill >= LSM_PICK_ARENA_FILL && facts->arena_share > 0)
+		if (facts->arena_fill >= LSM_PICK_ARENA_FILL &&
+			facts->arena_share >= 1.0 / LSM_ARENA_PART)
 			lsm_pick_raise(decision, LSM_PICK_MEMORY, 1 + facts->arena_share);
 	}
 	if (decision->score >= 1)

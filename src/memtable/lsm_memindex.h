@@ -18,6 +18,9 @@
 #define LSM_INDEX_ABSENT		0
 #define LSM_INDEX_READY			1
 
+/* A table's part of the memory for indexes from which on it is flushed where that is short. */
+#define LSM_ARENA_PART			256
+
 /*
  * The index of one generation of one table.  Everything but the links of the
  * nodes is guarded by mutex; state and generation change only under the

@@ -45,8 +45,9 @@
 /* Records of two pages, packed. */
 #define LSM_SCRATCH_BYTES		(2 * (BLCKSZ + LSM_MAX_OFFSET * LSM_PACK_OVERHEAD))
 
-/* Pages begun by this process since it was last slowed. */
+/* Pages begun by this process since it was last slowed, and of them, those of versions. */
 uint32		lsm_pages_begun = 0;
+uint32		lsm_version_pages_begun = 0;
 
 /* Records that go to one page in one WAL record. */
 typedef struct LsmPageBatch
@@ -109,22 +110,6 @@ lsm_rowlog_ask_for_reads(Relation rel, LsmTable *table)
 }
 
 /*
- * The memory for indexes is nearly used up, by tables none of which is near its own bound: have the
- * greatest flushed, once a second by each backend.
- */
-static void
-lsm_rowlog_ask_for_memory(void)
-{
-	static TimestampTz asked_at = 0;
-	TimestampTz now = GetCurrentStatementStartTimestamp();
-
-	if ((now - asked_at < USECS_PER_SEC && now >= asked_at) || RecoveryInProgress())
-		return;
-	asked_at = now;
-	lsm_table_ask_for_memory();
-}
-
-/*
  * Before a change: flush a memtable that is full.  A worker is asked to do that
  * long before, once by each backend, as a request stays until it is served; and
  * writers become slower when it falls behind.
@@ -142,7 +127,7 @@ lsm_rowlog_keep_bounds(Relation rel, LsmTable *table)
 	}
 	lsm_pace_writer(rel, table, fill);
 	if (unlikely(lsm_memindex_arena_free() < lsm_memindex_arena_chunks() / LSM_ARENA_SHORT))
-		lsm_rowlog_ask_for_memory();
+		lsm_table_ask_for_memory();
 	if (fill < LSM_FLUSH_FILL)
 	{
 		lsm_rowlog_heed_waste(rel, table);
@@ -175,6 +160,7 @@ lsm_rest_take(LsmTableShared *shared, int kind, LsmOpenPage *page)
 	rest->npages--;
 	shared->gen_pages++;
 	lsm_pages_begun++;
+	lsm_version_pages_begun += kind == LSM_VERSION_PAGES;
 	return true;
 }
 
@@ -761,7 +747,7 @@ void
 lsm_index_make_room(Relation rel, LsmTable *table)
 {
 	CHECK_FOR_INTERRUPTS();
-	lsm_rowlog_ask_for_memory();
+	lsm_table_ask_for_memory();
 	(void) lsm_table_make_room(table->shared);
 	if (lsm_memindex_arena_free() == 0)
 		lsm_flush_for_room(rel);

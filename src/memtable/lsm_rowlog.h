@@ -83,6 +83,7 @@ extern void lsm_flush_for_room(Relation rel);
 
 extern void lsm_index_make_room(Relation rel, LsmTable *table);
 extern uint32 lsm_pages_begun;
+extern uint32 lsm_version_pages_begun;
 
 extern void lsm_rowlog_keep_bounds(Relation rel, LsmTable *table);
 extern void lsm_rowlog_ask_for_reads(Relation rel, LsmTable *table);

@@ -56,14 +56,16 @@ StaticAssertDecl(sizeof(LsmTableKey) == sizeof(RelFileLocator) + sizeof(int32),
 /* Of so many chunks of the arena the owners are looked at when memory is wanted. */
 #define LSM_ROOM_SAMPLE			16
 
-/* And of so many when somebody is asked to flush. */
+/* And of so many when somebody is asked to flush, which is not done more often than that (us). */
 #define LSM_ASK_SAMPLE			64
+#define LSM_ASK_US				200000
 
 typedef struct LsmShared
 {
 	LWLock		table_lock;
 	pg_atomic_uint64 next_epoch;
 	uint32		lifetime;		/* random; of this memory */
+	pg_atomic_uint64 asked_at;	/* for memory for indexes */
 	LWLockPadded stripes[LSM_STRIPES];
 } LsmShared;
 
@@ -127,6 +129,7 @@ lsm_shmem_startup(void)
 	{
 		LWLockInitialize(&lsm_shared->table_lock, lsm_tranche("lsm_table"));
 		pg_atomic_init_u64(&lsm_shared->next_epoch, 1);
+		pg_atomic_init_u64(&lsm_shared->asked_at, 0);
 		if (!pg_strong_random(&lsm_shared->lifetime, sizeof(lsm_shared->lifetime)))
 			elog(ERROR, "could not generate a random number");
 		for (int i = 0; i < LSM_STRIPES; i++)
@@ -770,34 +773,38 @@ lsm_table_make_room(LsmTableShared *keep)
 }
 
 /*
- * Memory for indexes is short: ask workers to flush a table that has much of it, of those that a
- * look here and there meets: the more a table has, the more often.  (What is dropped must be
- * built again, what is flushed must not.)
+ * Memory for indexes is nearly used up, perhaps by tables none of which is near its own bound: ask
+ * workers to flush one that has a good part of it, by chance, the more likely the more it has.
+ * (What is dropped must be built again, what is flushed must not.  The greatest may be a table
+ * that was dropped, whose memory is free for whoever makes room, or one that cannot be flushed
+ * now.)  At most some times a second, by all together.
  */
 void
 lsm_table_ask_for_memory(void)
 {
+	uint64		now = (uint64) GetCurrentTimestamp();
+	uint64		asked_at = pg_atomic_read_u64(&lsm_shared->asked_at);
+	uint32		least = Max(lsm_memindex_arena_chunks() / LSM_ARENA_PART, 2);
 	LsmMemIndex *indexes[LSM_ASK_SAMPLE];
-	LsmTableShared *most = NULL;
 	Oid			dbid = InvalidOid;
 	Oid			relid = InvalidOid;
 	int			n;
 
+	if ((now - asked_at < LSM_ASK_US && now >= asked_at) || RecoveryInProgress() ||
+		!pg_atomic_compare_exchange_u64(&lsm_shared->asked_at, &asked_at, now))
+		return;
 	LWLockAcquire(&lsm_shared->table_lock, LW_SHARED);
 	n = lsm_memindex_arena_sample(lsm_memindex_arena_turn(), 0, indexes, LSM_ASK_SAMPLE);
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n && !OidIsValid(relid); i++)
 	{
 		LsmTableShared *shared = indexes[i]->owner;
 
 		/* nobody else can flush a temporary table */
-		if (shared->key.backend == -1 &&
-			(most == NULL || lsm_table_index_chunks(shared) > lsm_table_index_chunks(most)))
-			most = shared;
-	}
-	if (most != NULL && lsm_table_index_chunks(most) > 0)
-	{
-		dbid = LSM_LOCATOR_DB(most->key.locator);
-		relid = most->relid;
+		if (shared->key.backend != -1 || shared->flushing != 0 ||
+			lsm_table_index_chunks(shared) < least)
+			continue;
+		dbid = LSM_LOCATOR_DB(shared->key.locator);
+		relid = shared->relid;
 	}
 	LWLockRelease(&lsm_shared->table_lock);
 	if (OidIsValid(relid))

@@ -346,6 +346,10 @@ lsm_worker_step(Oid relid, LsmAttempt *outcome)
 	lsm_worker_choose(rel, &decision, outcome);
 	job = decision.kind;
 
+	/* minors that fail, or come to nothing, are nothing to wait for */
+	if (lsm_worker_spent & (1 << LSM_JOB_MINOR))
+		lsm_table_open(rel)->shared->depth = 0;
+
 	PopActiveSnapshot();
 	lsm_worker_job = job;
 	if (job != LSM_JOB_NONE)
