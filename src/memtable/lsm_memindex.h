@@ -22,9 +22,9 @@
 #define LSM_ARENA_PART			256
 
 /*
- * The index of one generation of one table.  Everything but the links of the
- * nodes is guarded by mutex; state and generation change only under the
- * table's generation lock, exclusive.
+ * The index of one generation of one table.  Memory and hash tables are guarded by mutex, what
+ * is not in the list yet by the order lock (lsm_memindex.c), links and buckets by nothing; state
+ * and generation change only under the table's generation lock, exclusive.
  */
 typedef struct LsmMemIndex
 {

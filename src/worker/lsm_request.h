@@ -26,7 +26,7 @@ extern void lsm_request_shmem_request(void);
 extern void lsm_request_shmem_startup(void);
 
 /*
- * Ask for a look at a table by a worker: now, or in so many seconds.  Cheap; takes
+ * Ask for a look at a table by a worker, of any database: now, or in so many seconds.  Cheap; takes
  * one LWLock, raises no error.  A table that could not be looked at keeps its back-off,
  * as does a kind of job that has failed.
  */
