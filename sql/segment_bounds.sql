@@ -131,12 +131,17 @@ CREATE FUNCTION bounds_opened() RETURNS bigint LANGUAGE sql AS
 SELECT count(*) AS segments FROM lsm_segments('bounds') \gset
 SELECT :segments >= 5 AS enough;
 
--- a session gives its counts when it ends
+-- a session gives its counts when it ends (who is there is looked up once in a transaction)
 CREATE FUNCTION bounds_gone(old int) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  WHILE EXISTS (SELECT FROM pg_stat_get_activity(old)) LOOP
+  FOR i IN 1 .. 18000 LOOP
+    PERFORM pg_stat_clear_snapshot();
+    IF NOT EXISTS (SELECT FROM pg_stat_get_activity(old)) THEN
+      RETURN;
+    END IF;
     PERFORM pg_sleep(0.01);
   END LOOP;
+  RAISE 'session % does not end', old;
 END $$;
 SELECT pg_backend_pid() AS old \gset
 \c -
