@@ -37,6 +37,7 @@ OBJS = $(LSM_SOURCES:.c=.o)
 REGRESS = \
 	insert \
 	load \
+	near \
 	update \
 	upsert \
 	delete \
@@ -275,7 +276,8 @@ PROVE_TESTS = \
 	src/test/t/080_ddl_stress.pl \
 	src/test/t/081_store_sockets.pl \
 	src/test/t/082_trim.pl \
-	src/test/t/083_backlog.pl
+	src/test/t/083_backlog.pl \
+	src/test/t/084_near.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm

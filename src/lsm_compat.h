@@ -323,6 +323,12 @@ lsm_compat_index_attrs(Relation rel)
 #endif
 }
 
+#if PG_VERSION_NUM < 180000
+#define lsm_compat_primary_index(rel) RelationGetPrimaryKeyIndex(rel)
+#else
+#define lsm_compat_primary_index(rel) RelationGetPrimaryKeyIndex(rel, false)
+#endif
+
 /* Rows that a sequential scan has found, whether its conditions let them pass or not. */
 #if PG_VERSION_NUM < 170000
 #define lsm_compat_count_returned(rel, n) \

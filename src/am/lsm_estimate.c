@@ -176,7 +176,10 @@ lsm_estimate_overlap(Relation rel)
 	return (double) n / Max(looked, 1);
 }
 
-/* Pages of the row log with INSERTs: that are begun, and in *all that are there for them. */
+/*
+ * Pages of the row log with INSERTs: that are begun, and in *all that are there for them.  (Of those
+ * for rows that move, none that nobody has begun is known after the index was dropped.)
+ */
 static double
 lsm_estimate_root_pages(LsmTable *table, const LsmView *view, double *all)
 {
@@ -189,6 +192,8 @@ lsm_estimate_root_pages(LsmTable *table, const LsmView *view, double *all)
 	SpinLockAcquire(&table->shared->mutex);
 	begun = *all - table->shared->rest[LSM_ROOT_PAGES].npages;
 	SpinLockRelease(&table->shared->mutex);
+	for (int i = 0; i < 2; i++)
+		begun -= pg_atomic_read_u32(&table->shared->index[i].unbegun);
 	return Max(begun, 0);
 }
 

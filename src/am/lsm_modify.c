@@ -23,6 +23,7 @@
 #include "lsm_am.h"
 #include "lsm_load.h"
 #include "lsm_logical.h"
+#include "lsm_near.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/bufmgr.h"
@@ -57,6 +58,7 @@ lsm_insert_form(Relation rel, LsmTable *table, TupleTableSlot *slot, uint64 xid,
 		new->borrowed = true;
 		new->whole = NULL;
 		new->generation = 0;
+		new->near = NULL;
 		return;
 	}
 	head.xid = xid;
@@ -64,6 +66,34 @@ lsm_insert_form(Relation rel, LsmTable *table, TupleTableSlot *slot, uint64 xid,
 	head.info = LSM_REC_INSERT | info;
 	slot_getallattrs(slot);
 	lsm_record_form(rel, table, &head, slot->tts_values, slot->tts_isnull, NULL, large, new);
+}
+
+/*
+ * A row that is inserted after this transaction has deleted one, which it may be again, goes where
+ * it belongs; near has to last as long as new.
+ */
+static inline void
+lsm_insert_near(Relation rel, LsmTable *table, TupleTableSlot *slot, LsmNeighbour *near,
+				LsmNewRecord *new)
+{
+	if (likely(table->deleted_by != lsm_xact_number || table->ndeleted == 0))
+		return;
+	if (lsm_near_find(rel, table, slot, table->deleted, true, near))
+		new->near = near;
+	table->ndeleted--;
+	table->deleted = LSM_INVALID_TID;
+}
+
+/* A row has been deleted, which may come back. */
+static inline void
+lsm_delete_near(LsmTable *table, LsmTid root)
+{
+	if (table->deleted_by != lsm_xact_number)
+	{
+		table->deleted_by = lsm_xact_number;
+		table->ndeleted = 0;
+	}
+	table->deleted = table->ndeleted++ == 0 ? root : LSM_INVALID_TID;
 }
 
 /* Append INSERT records, whatever becomes of generations meanwhile. */
@@ -74,14 +104,15 @@ lsm_insert_append(Relation rel, LsmTable *table, LsmNewRecord *records, int n, b
 
 	for (;;)
 	{
-		if (speculative)
-			done += lsm_rowlog_insert(rel, table, records + done, n - done, NULL, true);
+		if (speculative || records[done].near != NULL)
+			done += lsm_rowlog_insert(rel, table, records + done, n - done, NULL, speculative);
 		else
 			done += lsm_load_insert(rel, table, records + done, n - done);
 		if (done == n)
 			break;
 		lsm_record_renew(rel, table, &records[done]);
 	}
+	lsm_near_end(rel, table);
 }
 
 void
@@ -91,6 +122,7 @@ lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid
 	LsmTable   *table = lsm_table_open(rel);
 	uint64		xid = U64FromFullTransactionId(GetCurrentFullTransactionId());
 	LsmNewRecord *records = palloc(nslots * sizeof(LsmNewRecord));
+	LsmNeighbour near;
 
 	/*
 	 * REFRESH MATERIALIZED VIEW, COPY FREEZE: the file is the transaction's own, and goes if that
@@ -105,6 +137,8 @@ lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid
 	lsm_rowlog_keep_bounds(rel, table);
 	for (int i = 0; i < nslots; i++)
 		lsm_insert_form(rel, table, slots[i], xid, cid, 0, NULL, &records[i]);
+	if (nslots == 1)
+		lsm_insert_near(rel, table, slots[0], &near, &records[0]);
 	lsm_insert_append(rel, table, records, nslots, false);
 	for (int i = 0; i < nslots; i++)
 	{
@@ -146,10 +180,12 @@ lsm_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid, int op
 	LsmTable   *table = lsm_table_open(rel);
 	uint64		xid = U64FromFullTransactionId(GetCurrentFullTransactionId());
 	LsmNewRecord new;
+	LsmNeighbour near;
 
 	(void) lsm_floor();
 	lsm_rowlog_keep_bounds(rel, table);
 	lsm_insert_form(rel, table, slot, xid, token, LSM_REC_SPECULATIVE, NULL, &new);
+	lsm_insert_near(rel, table, slot, &near, &new);
 	lsm_insert_append(rel, table, &new, 1, true);
 	slot->tts_tableOid = RelationGetRelid(rel);
 	lsm_slot_set_inserted(slot, new.tid, xid, cid, 0);
@@ -415,6 +451,8 @@ lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot
 		lsm_change_failed(change, tid, tmfd);
 	else
 	{
+		if (!changing_part)
+			lsm_delete_near(change->table, change->judgement.root);
 		if (old != NULL)
 			lsm_logical_delete(rel, old);
 		pgstat_count_heap_delete(rel);
@@ -616,6 +654,7 @@ lsm_update_moving(LsmChange *change, const LsmUpdatePlan *plan, TupleTableSlot *
 	LsmJudgement *judgement = &change->judgement;
 	LsmNewRecord *versions = palloc((1 + judgement->nlockers) * sizeof(LsmNewRecord));
 	LsmNewRecord insert;
+	LsmNeighbour near;
 	LsmRecord	head;
 	int			n = 0;
 	bool		done;
@@ -623,6 +662,8 @@ lsm_update_moving(LsmChange *change, const LsmUpdatePlan *plan, TupleTableSlot *
 	lsm_change_head(change, &head, cid, LSM_REC_MOVED |
 					(lsm_update_strength(change, plan) << LSM_REC_STRENGTH_SHIFT));
 	lsm_insert_form(change->rel, change->table, slot, head.xid, cid, 0, &change->large, &insert);
+	if (lsm_near_find(change->rel, change->table, slot, judgement->root, false, &near))
+		insert.near = &near;
 	lsm_record_form(change->rel, change->table, &head, NULL, NULL, NULL, NULL, &versions[n]);
 	n++;
 	for (int i = 0; i < judgement->nlockers; i++)
@@ -641,6 +682,7 @@ lsm_update_moving(LsmChange *change, const LsmUpdatePlan *plan, TupleTableSlot *
 		n++;
 	}
 	done = lsm_change_append(change, &insert, versions, n);
+	lsm_near_end(change->rel, change->table);
 	if (done)
 		lsm_slot_set_inserted(slot, insert.tid, head.xid, cid, lsm_update_locker(change));
 	for (int i = 0; i < n; i++)

@@ -206,6 +206,7 @@ extern LsmExtent lsm_space_alloc(Relation rel, LsmTable *table, uint16 owner, ui
 extern bool lsm_space_new_range(Relation rel, LsmTable *table, int kind);
 extern bool lsm_space_load_range(Relation rel, LsmTable *table, uint32 npages, uint32 lb_pages,
 								 LsmRowRange *result);
+extern uint32 lsm_space_near_ranges(LsmEdit *edit, uint32 npages, LsmRowRange *ranges);
 extern BlockNumber lsm_space_take_values(Relation rel, LsmTable *table, uint32 npages,
 										 uint32 *generation);
 

@@ -293,6 +293,53 @@ lsm_space_load_range(Relation rel, LsmTable *table, uint32 npages, uint32 lb_pag
 }
 
 /*
+ * Ranges of npages pages together, or fewer if the metapage has no place for more, for rows of the
+ * active generation that move (lsm_near.c); LSM_NEAR_PIECES at most.  Their number; the caller
+ * commits.  Free ranges are used again where they are no larger than what is wanted, and not much
+ * smaller.
+ */
+uint32
+lsm_space_near_ranges(LsmEdit *edit, uint32 npages, LsmRowRange *ranges)
+{
+	LsmMeta    *meta = &edit->meta;
+	uint32		n = 0;
+
+	while (npages > 0 && n < LSM_NEAR_PIECES)
+	{
+		uint32		largest = Min(npages, LSM_MAX_RANGE_PAGES);
+		LsmRowRange *range = NULL;
+
+		for (uint32 i = 0; i < meta->nranges; i++)
+		{
+			uint32		size = meta->ranges[i].pages.npages;
+
+			if (meta->ranges[i].kind == LSM_RANGE_FREE && size <= largest && size >= largest / 2 &&
+				(range == NULL || size > range->pages.npages))
+				range = &meta->ranges[i];
+		}
+		if (range != NULL)
+		{
+			lsm_space_ensure(edit->rel, range->pages.start + range->pages.npages);
+			lsm_load_clean_range(edit, range);
+		}
+		else if (meta->nranges < LSM_MAX_RANGES)
+		{
+			range = &meta->ranges[meta->nranges++];
+			memset(range, 0, sizeof(LsmRowRange));
+			range->pages = lsm_space_take(edit, largest, largest);
+		}
+		else
+			break;
+		range->kind = LSM_RANGE_ROOT;
+		range->generation = meta->generation;
+		range->lb = lsm_root_take(edit, range->pages.npages);
+		npages -= range->pages.npages;
+		ranges[n++] = *range;
+	}
+	return n;
+}
+
+/*
  * Give the active generation another extent for large values: one that a value
  * of so many pages has to itself (returned), or one that is shared out.
  */

@@ -40,7 +40,6 @@
 #include "lsm_memindex.h"
 #include "storage/lwlock.h"
 
-#define LSM_CHUNK_BYTES			32768
 #define LSM_MAX_HEIGHT			12
 #define LSM_FILTER_BITS			131072
 #define LSM_FILTER_BYTES		(LSM_FILTER_BITS / 8)
@@ -69,6 +68,7 @@ typedef struct LsmChunkHead
 
 StaticAssertDecl(sizeof(LsmChunkHead) + 4 * LSM_PIECE_BYTES <= LSM_CHUNK_BYTES,
 				 "four pieces fit a chunk");
+StaticAssertDecl(sizeof(LsmChunkHead) + LSM_EXTRA_BYTES <= LSM_CHUNK_BYTES, "so does what is extra");
 
 /*
  * Who brings nodes into the list of an index has one of these locks, for some milliseconds:
@@ -204,6 +204,7 @@ lsm_memindex_init(LsmMemIndex *index, void *owner)
 	pg_atomic_init_u32(&index->pending, 0);
 	pg_atomic_init_u32(&index->inserts, 0);
 	pg_atomic_init_u32(&index->ends, 0);
+	pg_atomic_init_u32(&index->unbegun, 0);
 	lsm_touch_share_init(&index->touched);
 }
 
@@ -224,7 +225,7 @@ lsm_memindex_reset(LsmMemIndex *index, uint32 state, uint32 generation)
 	}
 	index->first_chunk = index->last_chunk = 0;
 	index->used = index->nchunks = 0;
-	index->head = index->filter = index->buckets = 0;
+	index->head = index->filter = index->buckets = index->extra = 0;
 	index->npieces = index->ntables = 0;
 	index->taken = 0;
 	pg_atomic_write_u32(&index->entries, 0);
@@ -232,11 +233,42 @@ lsm_memindex_reset(LsmMemIndex *index, uint32 state, uint32 generation)
 	pg_atomic_write_u32(&index->pending, 0);
 	pg_atomic_write_u32(&index->inserts, 0);
 	pg_atomic_write_u32(&index->ends, 0);
+	pg_atomic_write_u32(&index->unbegun, 0);
 	lsm_touch_share_clear(&index->touched);
 	index->counts_inserts = state == LSM_INDEX_READY;	/* else made from
 														 * version pages */
 	index->state = state;
 	index->generation = generation;
+}
+
+/* Take a chunk from the arena; 0: none left. */
+static uint32
+lsm_memindex_take_chunk(LsmMemIndex *index)
+{
+	uint32		chunk;
+
+	SpinLockAcquire(&arena->mutex);
+	chunk = arena->free_chunk;
+	if (chunk != 0)
+	{
+		arena->free_chunk = ((LsmChunkHead *) lsm_chunk_ptr(chunk))->next;
+		arena->nfree--;
+	}
+	SpinLockRelease(&arena->mutex);
+	if (chunk != 0)
+	{
+		((LsmChunkHead *) lsm_chunk_ptr(chunk))->next = 0;
+		((LsmChunkHead *) lsm_chunk_ptr(chunk))->index = index;
+		index->nchunks++;
+	}
+	return chunk;
+}
+
+/* The address of what lies so many bytes behind the begin of a chunk. */
+static inline uint32
+lsm_chunk_address(uint32 chunk, uint32 bytes)
+{
+	return (uint32) (((Size) (chunk - 1) * LSM_CHUNK_BYTES + bytes) / 8);
 }
 
 /* Take bytes (a multiple of 8) from the index's chunks; mutex held. 0: none left. */
@@ -247,29 +279,18 @@ lsm_memindex_alloc(LsmMemIndex *index, uint32 bytes)
 
 	if (index->last_chunk == 0 || index->used + bytes > LSM_CHUNK_BYTES)
 	{
-		uint32		chunk;
+		uint32		chunk = lsm_memindex_take_chunk(index);
 
-		SpinLockAcquire(&arena->mutex);
-		chunk = arena->free_chunk;
-		if (chunk != 0)
-		{
-			arena->free_chunk = ((LsmChunkHead *) lsm_chunk_ptr(chunk))->next;
-			arena->nfree--;
-		}
-		SpinLockRelease(&arena->mutex);
 		if (chunk == 0)
 			return 0;
-		((LsmChunkHead *) lsm_chunk_ptr(chunk))->next = 0;
-		((LsmChunkHead *) lsm_chunk_ptr(chunk))->index = index;
 		if (index->last_chunk != 0)
 			((LsmChunkHead *) lsm_chunk_ptr(index->last_chunk))->next = chunk;
 		else
 			index->first_chunk = chunk;
 		index->last_chunk = chunk;
 		index->used = sizeof(LsmChunkHead);
-		index->nchunks++;
 	}
-	address = (uint32) (((Size) (index->last_chunk - 1) * LSM_CHUNK_BYTES + index->used) / 8);
+	address = lsm_chunk_address(index->last_chunk, index->used);
 	index->used += bytes;
 	return address;
 }
@@ -682,6 +703,41 @@ lsm_memindex_prefetch(LsmMemIndex *index, LsmTid root)
 
 	if (index->head != 0)
 		lsm_prefetch(lsm_filter_word(index, lsm_root_hash(root), &bit));
+}
+
+void *
+lsm_memindex_extra(LsmMemIndex *index, Size bytes, void (*init) (void *extra, void *arg), void *arg)
+{
+	uint32		address = index->extra;
+
+	Assert(bytes <= LSM_EXTRA_BYTES);
+	if (address == 0)
+	{
+		if (arena->nfree <= arena->nchunks / 2 || index->first_chunk == 0)
+			return NULL;
+		SpinLockAcquire(&index->mutex);
+		address = index->extra;
+		if (address == 0)
+		{
+			uint32		chunk = lsm_memindex_take_chunk(index);
+
+			/* a chunk of its own, before the others: the last one goes on being filled */
+			if (chunk != 0)
+			{
+				((LsmChunkHead *) lsm_chunk_ptr(chunk))->next = index->first_chunk;
+				index->first_chunk = chunk;
+				address = lsm_chunk_address(chunk, MAXALIGN(sizeof(LsmChunkHead)));
+				init(arena_chunks + (Size) address * 8, arg);
+				pg_write_barrier();
+				index->extra = address;
+			}
+		}
+		SpinLockRelease(&index->mutex);
+		if (address == 0)
+			return NULL;
+	}
+	pg_read_barrier();
+	return arena_chunks + (Size) address * 8;
 }
 
 /* Make the first node, filter and hash table, if there is memory; mutex held. */

@@ -18,6 +18,10 @@
 #define LSM_INDEX_ABSENT		0
 #define LSM_INDEX_READY			1
 
+/* Memory is given out in pieces of this, less a head. */
+#define LSM_CHUNK_BYTES			32768
+#define LSM_EXTRA_BYTES			(LSM_CHUNK_BYTES - 64)
+
 /* A table's part of the memory for indexes from which on it is flushed where that is short. */
 #define LSM_ARENA_PART			256
 
@@ -42,6 +46,7 @@ typedef struct LsmMemIndex
 	uint32		head;			/* address of the head node; 0: empty */
 	uint32		filter;			/* address of the filter */
 	uint32		buckets;		/* address of the directory of hash tables */
+	uint32		extra;			/* address of lsm_memindex_extra(), 0: none */
 	pg_atomic_uint32 entries;	/* that are published, */
 	pg_atomic_uint32 ordered;	/* and of them in the list; changed by who orders them */
 	pg_atomic_uint32 pending;	/* address of the newest that nobody orders, 0: none */
@@ -49,6 +54,8 @@ typedef struct LsmMemIndex
 	/* for estimates: INSERTs of the generation, and records that end a row */
 	pg_atomic_uint32 inserts;
 	pg_atomic_uint32 ends;
+	pg_atomic_uint32 unbegun;	/* pages for rows that move (lsm_near.c) that nobody has
+								 * begun */
 	LsmSharedTouch touched;		/* by all its records */
 } LsmMemIndex;
 
@@ -75,6 +82,13 @@ lsm_memindex_count(LsmMemIndex *index, int kind)
 	if (kind == LSM_REC_DELETE || kind == LSM_REC_MOVED)
 		pg_atomic_fetch_add_u32(&index->ends, 1);
 }
+
+/*
+ * Memory of that many bytes (LSM_EXTRA_BYTES at most) that goes with the index, and is made when it is first asked for and
+ * half of the arena is free: init is called then, with the index's mutex held.  NULL: there is none.
+ */
+extern void *lsm_memindex_extra(LsmMemIndex *index, Size bytes,
+								void (*init) (void *extra, void *arg), void *arg);
 extern bool lsm_memindex_order_some(LsmMemIndex *index);
 extern bool lsm_memindex_any(LsmMemIndex *index, LsmTid lo, LsmTid hi);
 extern int	lsm_memindex_collect(LsmMemIndex *index, LsmTid lo, LsmTid hi,

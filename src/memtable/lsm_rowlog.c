@@ -6,8 +6,8 @@
  * A row-log page is a standard page of items, one record each; its special
  * space says which LB it is, so that (LB, item number) is the record's TID.
  * INSERT records go to pages with root LBs, all others to pages with version
- * LBs.  Backends share a few open pages of each kind; a bulk load has pages of its
- * own (lsm_load.c), several to an LB: each says how many items its LB has before it.
+ * LBs.  Backends share a few open pages of each kind; rows that move go to pages that are
+ * chosen by where they were (lsm_near.c).  A bulk load has pages of its own (lsm_load.c), several to an LB: each says how many items its LB has before it.
  *
  * A page can be given to another generation as soon as its own has been
  * flushed.  So readers copy what they need under the content lock, and prove
@@ -25,6 +25,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "access/xloginsert.h"
+#include "lsm_near.h"
 #include "lsm_options.h"
 #include "lsm_pace.h"
 #include "lsm_request.h"
@@ -164,6 +165,35 @@ lsm_rest_take(LsmTableShared *shared, int kind, LsmOpenPage *page)
 	return true;
 }
 
+/* Lock a page that nobody has begun. */
+static void
+lsm_rowlog_lock_fresh(Relation rel, BlockNumber block, BlockNumber lb, LsmPageBatch *batch)
+{
+	batch->buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_ZERO_AND_LOCK, NULL);
+	batch->lb = lb;
+	batch->before = 0;
+	batch->init = true;
+	batch->first = FirstOffsetNumber;
+}
+
+/* Is the locked page the generation's, of that LB? */
+static inline bool
+lsm_rowlog_owns(LsmTableShared *shared, Buffer buffer, BlockNumber lb)
+{
+	return lsm_page_is(BufferGetPage(buffer), LSM_PAGE_ROWLOG, shared->incarnation, lb,
+					   shared->generation);
+}
+
+/* Go on with the locked page, which is the generation's. */
+static void
+lsm_rowlog_continue(BlockNumber lb, LsmPageBatch *batch)
+{
+	batch->lb = lb;
+	batch->before = 0;
+	batch->init = false;
+	batch->first = PageGetMaxOffsetNumber(BufferGetPage(batch->buffer)) + 1;
+}
+
 /*
  * Lock a page of that kind with room for len bytes.  False: no page, and the
  * current range is used up.  gen_lock is held shared.
@@ -199,14 +229,10 @@ lsm_rowlog_lock_page(Relation rel, LsmTable *table, int kind, Size len, int nrec
 			}
 			else
 				LockBuffer(batch->buffer, BUFFER_LOCK_EXCLUSIVE);
-			if (lsm_page_is(BufferGetPage(batch->buffer), LSM_PAGE_ROWLOG,
-							shared->incarnation, page.lb, shared->generation) &&
+			if (lsm_rowlog_owns(shared, batch->buffer, page.lb) &&
 				lsm_page_has_room(BufferGetPage(batch->buffer), len, nrecords))
 			{
-				batch->lb = page.lb;
-				batch->before = 0;
-				batch->init = false;
-				batch->first = PageGetMaxOffsetNumber(BufferGetPage(batch->buffer)) + 1;
+				lsm_rowlog_continue(page.lb, batch);
 				return true;
 			}
 			UnlockReleaseBuffer(batch->buffer);
@@ -232,14 +258,56 @@ lsm_rowlog_lock_page(Relation rel, LsmTable *table, int kind, Size len, int nrec
 		 * here. It cannot prove it, takes it for full and puts another page
 		 * there.
 		 */
-		batch->buffer = ReadBufferExtended(rel, MAIN_FORKNUM, fresh.block,
-										   RBM_ZERO_AND_LOCK, NULL);
-		batch->lb = fresh.lb;
-		batch->before = 0;
-		batch->init = true;
-		batch->first = FirstOffsetNumber;
+		lsm_rowlog_lock_fresh(rel, fresh.block, fresh.lb, batch);
 		return true;
 	}
+}
+
+/*
+ * Lock the root page where an INSERT record belongs.  False: there is none, any other will do.
+ * gen_lock is held shared.
+ */
+static bool
+lsm_rowlog_lock_near(Relation rel, LsmTable *table, const LsmNewRecord *new, LsmPageBatch *batch)
+{
+	LsmTableShared *shared = table->shared;
+	LsmNearSearch search;
+
+	if (new->near == NULL || !lsm_near_begin(table, new->near, new->len, &search))
+		return false;
+	while (lsm_near_next(table, &search))
+	{
+		Page		page;
+
+		if (search.fresh)
+		{
+			SpinLockAcquire(&shared->mutex);
+			shared->gen_pages++;
+			SpinLockRelease(&shared->mutex);
+			lsm_pages_begun++;
+			lsm_rowlog_lock_fresh(rel, search.block, search.lb, batch);
+			return true;
+		}
+		batch->buffer = ReadBuffer(rel, search.block);
+		LockBuffer(batch->buffer, BUFFER_LOCK_EXCLUSIVE);
+		page = BufferGetPage(batch->buffer);
+		if (lsm_rowlog_owns(shared, batch->buffer, search.lb) &&
+			lsm_page_has_room(page, new->len, 1))
+		{
+			lsm_rowlog_continue(search.lb, batch);
+			return true;
+		}
+
+		/*
+		 * Race: whoever begins the page may not have it locked yet. It is left to him, and no other
+		 * row goes there; as if he had failed, and the page was never begun.
+		 */
+		if (!lsm_rowlog_owns(shared, batch->buffer, search.lb) ||
+			PageGetFreeSpace(page) < LSM_PAGE_PAYLOAD / 8)
+			lsm_near_full(table, &search);
+		UnlockReleaseBuffer(batch->buffer);
+	}
+	return false;
 }
 
 /* The page that is being filled, pinned: row after row it is in the same buffer. */
@@ -617,7 +685,8 @@ lsm_rowlog_insert(Relation rel, LsmTable *table, LsmNewRecord *records, int n,
 				return done;
 			}
 		}
-		else if (!lsm_rowlog_lock_page(rel, table, LSM_ROOT_PAGES, records[done].len, 1, &batch))
+		else if (!lsm_rowlog_lock_near(rel, table, &records[done], &batch) &&
+				 !lsm_rowlog_lock_page(rel, table, LSM_ROOT_PAGES, records[done].len, 1, &batch))
 		{
 			LWLockRelease(&shared->gen_lock);
 			if (own != NULL)
@@ -693,7 +762,8 @@ lsm_rowlog_append(Relation rel, LsmTable *table, LsmNewRecord *insert,
 						   (int) (LSM_PAGE_PAYLOAD / (SizeOfLsmRecord + sizeof(ItemIdData)) - 1))));
 	if (insert != NULL)
 	{
-		if (!lsm_rowlog_lock_page(rel, table, LSM_ROOT_PAGES, insert->len, 1, &batches[n]))
+		if (!lsm_rowlog_lock_near(rel, table, insert, &batches[n]) &&
+			!lsm_rowlog_lock_page(rel, table, LSM_ROOT_PAGES, insert->len, 1, &batches[n]))
 			return LSM_APPEND_NO_ROOM;
 		batches[n].records = insert;
 		batches[n].nrecords = 1;

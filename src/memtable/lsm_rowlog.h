@@ -32,6 +32,7 @@ typedef struct LsmNewRecord
 	Size		whole_len;
 	uint32		generation;		/* that has its large values; 0: none */
 	bool		borrowed;		/* the record is a slot's */
+	const struct LsmNeighbour *near;	/* INSERT: where it belongs; NULL: anywhere */
 	LsmTid		tid;			/* out: where it went */
 } LsmNewRecord;
 

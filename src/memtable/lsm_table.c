@@ -563,6 +563,9 @@ lsm_table_open(Relation rel)
 		table->load = NULL;
 		table->frozen_by = 0;
 		table->ended_by = 0;
+		table->deleted_by = 0;
+		table->near_due = false;
+		table->primary_index = InvalidOid;
 		table->ended_in = table->ended = 0;
 		table->ended_known = false;
 		memset(&table->stat, 0, sizeof(table->stat));

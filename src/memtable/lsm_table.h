@@ -23,6 +23,9 @@
 #define LSM_OPEN_PAGES			8
 #define LSM_SPECULATIVE_BUCKETS	64
 
+/* Ranges that a batch of pages for rows that move may consist of (lsm_near.c). */
+#define LSM_NEAR_PIECES			8
+
 /* A row-log page that has room; lb tells its TIDs. */
 typedef struct LsmOpenPage
 {
@@ -175,6 +178,13 @@ typedef struct LsmTable
 	uint32		ended_in;		/* of which there are so many in this generation, */
 	bool		ended_known;	/* and this state of its index (LsmMemIndex.counts_inserts), */
 	uint32		ended;			/* that do not count yet */
+	uint64		deleted_by;		/* lsm_xact_number of who has deleted rows: */
+	uint64		ndeleted;		/* more than he has inserted after that, */
+	LsmTid		deleted;		/* and the one; LSM_INVALID_TID: there were more */
+	bool		near_due;		/* it is to make a batch of pages (lsm_near.c) */
+	Oid			primary_index;	/* whose column is known: */
+	AttrNumber	primary_column; /* the only one, or 0, */
+	Oid			primary_type;	/* and its type */
 	struct LsmLoad *load;		/* rows that this transaction has inserted */
 	uint64		frozen_by;		/* lsm_xact_number of who has inserted rows without xid */
 	LsmStatLocal stat;

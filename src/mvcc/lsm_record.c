@@ -293,6 +293,7 @@ lsm_record_form(Relation rel, LsmTable *table, const LsmRecord *head, Datum *val
 
 	new->whole = NULL;
 	new->borrowed = false;
+	new->near = NULL;
 	new->generation = 0;
 	if (values == NULL)
 	{

@@ -1,0 +1,693 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsm_near.c
+ *	  Root pages for rows that move: which one, by where the row belongs.
+ *
+ * A row that moves (UPDATE of an indexed column), or comes back after a DELETE in the same
+ * transaction, gets a new root.  On whatever page is open it would lie among rows that
+ * only moved at the same time, and who reads a hundred neighbours of an index would come to as
+ * many pages, later blocks, as have moved.  So a batch of root pages is filled side by
+ * side, each with the rows of one span: neighbours stay neighbours.
+ *
+ * WHAT NEIGHBOURS ARE
+ *	  Rows whose roots were near each other.  But the order of roots fades: rows that have moved
+ *	  in different batches are apart from then on.  So if the table has a primary key of one
+ *	  column that is an integer or a time, and roots are mostly in its order, neighbours are
+ *	  those by the key.  A sample of the latest moves, roots and keys, tells whether it is so.
+ *	  A row that is inserted has no root before; it is placed only by its key.
+ *
+ * SPANS
+ *	  They are such that each is likely to get as many rows: quantiles of the sample.  A row
+ *	  for which its page has no room goes to that of a span beside it, and if these have none,
+ *	  either, to any open page.  A batch has up to four times as many pages as moved rows have
+ *	  filled before it in this generation, and no more than LSM_NEAR_PAGES, and another one is made
+ *	  when as many rows have come as nearly fill it.  Pages follow each other in LBs as
+ *	  their spans do.
+ *
+ *	  Where moves do not come back to where they were (a queue, whose rows change once, soon
+ *	  after they were inserted), all of them belong behind the last quantile, and most of the batch
+ *	  is never begun.  The next one waits for four times as many rows, and has but a quarter
+ *	  of the pages that moved rows have filled; if it is no better there is none after it.
+ *
+ * All of it is a hint that goes with the memtable index of the generation: if that is dropped,
+ * what is left of a batch is never begun, as after a restart.  Readers find pages in a range
+ * that nobody has begun in any case.
+ *
+ * LOCKING
+ *	  Where rows are appended gen_lock is held shared, so that the index stays.  What is not
+ *	  atomic is guarded by the index's mutex, but for the bounds of spans: they are written while
+ *	  there is no batch, and who has searched them looks whether the batch is still the same.
+ *	  A key of the sample may come with another's root: it is a sample.
+ *
+ *	  A batch is made with no lock held, as that changes the metapage.  Who finds that
+ *	  one is due makes it, once he has appended his row, and others leave it to him, unless
+ *	  LSM_NEAR_PATIENCE moves go by: an error may have stopped him.  Of two the second finds
+ *	  out once he is the editor of the metapage.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_type.h"
+#include "lsm_manifest.h"
+#include "lsm_near.h"
+#include "lsm_rowlog.h"
+#include "lsm_stop.h"
+#include "lsm_try.h"
+#include "lsm_wal.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/date.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/relcache.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+
+/* Rows that a memtable has changed, and pages that moved rows have filled, before it is worth it. */
+#define LSM_NEAR_ROWS			512
+#define LSM_NEAR_LEAST			4
+
+/* Moves after which who was to make a batch is not waited for any more. */
+#define LSM_NEAR_PATIENCE		1024
+
+/* Pages of a batch, times those that were filled before it; and what a poor one has, and waits for. */
+#define LSM_NEAR_MIN_PAGES		16
+#define LSM_NEAR_PAGES			512
+#define LSM_NEAR_GROWTH			4
+#define LSM_NEAR_POOR			4
+#define LSM_NEAR_MAX_POOR		2
+
+/* Pages beside a span's own that its rows may go to. */
+#define LSM_NEAR_REACH			4
+
+/* Moves by which spans are chosen. */
+#define LSM_NEAR_SAMPLE			2048
+
+/* Places by roots: parts of an LB. */
+#define LSM_NEAR_LB_BITS		8
+#define LSM_NEAR_NO_ROOT		PG_UINT32_MAX
+
+/* No batch is made any more for a memtable that is as full as this. */
+#define LSM_NEAR_FILL			0.9
+
+/* A move of the sample. */
+typedef struct LsmNearMove
+{
+	uint32		root;			/* its place, or LSM_NEAR_NO_ROOT */
+	int64		key;			/* 0: none */
+} LsmNearMove;
+
+typedef struct LsmNear
+{
+	pg_atomic_uint32 moves;		/* in this generation, from some time on */
+	uint32		shift;			/* of roots, so that their places fit 32 bits */
+	uint64		bytes;			/* of rows that have moved, or come; */
+	uint64		came;			/* of these the latter */
+	bool		making;			/* somebody makes a batch, */
+	uint32		making_since;	/* when there were so many moves */
+	uint32		npoor;			/* batches that ended as poor ones */
+	bool		by_key;			/* of the batch */
+	uint32		batch;			/* its number, or of the one that is being made */
+	uint32		npages;			/* 0: there is none */
+	LsmOpenPage pieces[LSM_NEAR_PIECES];	/* its pages: where these begin */
+	uint32		ends[LSM_NEAR_PIECES];	/* and how many there are up to the end of each */
+	uint64		placed;			/* bytes of rows that went to it, */
+	uint64		passed;			/* and of those for which there was no room */
+	bits8		begun[LSM_NEAR_PAGES / 8];
+	bits8		full[LSM_NEAR_PAGES / 8];
+	int64		bounds[LSM_NEAR_PAGES]; /* where spans begin, from the second on */
+	uint32		roots[LSM_NEAR_SAMPLE];
+	int64		keys[LSM_NEAR_SAMPLE];
+} LsmNear;
+
+StaticAssertDecl(sizeof(LsmNear) <= LSM_EXTRA_BYTES, "the index has room for it");
+
+#define lsm_near_bit(bits, n)	((bits)[(n) / 8] & (1 << (n) % 8))
+#define lsm_near_set(bits, n)	((bits)[(n) / 8] |= 1 << (n) % 8)
+
+/* ---- where rows belong ---- */
+
+/*
+ * The column whose values are the primary key and can be taken for numbers, 0 if there is none,
+ * and its type, below domains.
+ */
+static AttrNumber
+lsm_near_key_column(Relation rel, LsmTable *table)
+{
+	Oid			primary = lsm_compat_primary_index(rel);
+	HeapTuple	tuple;
+	Form_pg_index index;
+
+	if (!OidIsValid(primary))
+		return 0;
+	if (table->primary_index == primary)
+		return table->primary_column;
+	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(primary));
+	if (!HeapTupleIsValid(tuple))
+		return 0;
+	index = (Form_pg_index) GETSTRUCT(tuple);
+	table->primary_column = index->indnkeyatts == 1 ? index->indkey.values[0] : 0;
+	ReleaseSysCache(tuple);
+	if (table->primary_column > 0)
+		table->primary_type = getBaseType(TupleDescAttr(RelationGetDescr(rel),
+														table->primary_column - 1)->atttypid);
+	table->primary_index = primary;
+	return table->primary_column;
+}
+
+/* A value as a number that is in the order of its type; false: there is none. */
+static bool
+lsm_near_number(Oid type, Datum value, int64 *number)
+{
+	switch (type)
+	{
+		case INT2OID:
+			*number = DatumGetInt16(value);
+			return true;
+		case INT4OID:
+			*number = DatumGetInt32(value);
+			return true;
+		case INT8OID:
+			*number = DatumGetInt64(value);
+			return true;
+		case OIDOID:
+			*number = DatumGetObjectId(value);
+			return true;
+		case DATEOID:
+			*number = DatumGetDateADT(value);
+			return true;
+		case TIMESTAMPOID:
+		case TIMESTAMPTZOID:
+			*number = DatumGetTimestampTz(value);
+			return true;
+		default:
+			return false;
+	}
+}
+
+static inline bool
+lsm_near_likely(LsmTable *table)
+{
+	LsmTableShared *shared = table->shared;
+
+	return pg_atomic_read_u32(&lsm_table_index(shared, shared->generation)->entries) >=
+		LSM_NEAR_ROWS;
+}
+
+bool
+lsm_near_find(Relation rel, LsmTable *table, TupleTableSlot *slot, LsmTid root, bool comes,
+			  LsmNeighbour *row)
+{
+	AttrNumber	column;
+
+	if (!lsm_near_likely(table))
+		return false;
+	row->root = root;
+	row->comes = comes;
+	row->has_key = false;
+	column = lsm_near_key_column(rel, table);
+	if (column > 0)
+	{
+		bool		isnull;
+		Datum		value = slot_getattr(slot, column, &isnull);
+
+		row->has_key = !isnull && lsm_near_number(table->primary_type, value, &row->key);
+	}
+	return row->has_key || !comes;
+}
+
+static inline uint32
+lsm_near_root(const LsmNear *near, LsmTid root)
+{
+	uint64		place = (uint64) LSM_TID_LB(root) << LSM_NEAR_LB_BITS |
+		((LSM_TID_OFFSET(root) << LSM_NEAR_LB_BITS) / (LSM_MAX_OFFSET + 1));
+
+	return root == LSM_INVALID_TID ? LSM_NEAR_NO_ROOT :
+		(uint32) Min(place >> near->shift, LSM_NEAR_NO_ROOT - 1);
+}
+
+/* The number of a place's span: of bounds at or before it. */
+static uint32
+lsm_near_span(const int64 *bounds, uint32 nbounds, int64 place)
+{
+	uint32		lo = 0;
+	uint32		hi = nbounds;
+
+	while (lo < hi)
+	{
+		uint32		mid = (lo + hi) / 2;
+
+		if (bounds[mid] <= place)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* ---- the batch ---- */
+
+/* Under the index's mutex, before anybody else sees it. */
+static void
+lsm_near_init(void *extra, void *arg)
+{
+	LsmNear    *near = extra;
+	LsmTable   *table = arg;
+	uint64		lbs = table->view != NULL ? table->view->meta.next_root_lb : 0;
+
+	memset(near, 0, offsetof(LsmNear, bounds));
+	pg_atomic_init_u32(&near->moves, 0);
+	/* as many LBs again may come */
+	while ((lbs * 2) << LSM_NEAR_LB_BITS >> near->shift > PG_UINT32_MAX)
+		near->shift++;
+}
+
+/* What the active generation of the table has of this; NULL: nothing. */
+static LsmNear *
+lsm_near_get(LsmTable *table, LsmMemIndex *index)
+{
+	/* it may be another generation than it was when the row was looked at */
+	if (!lsm_near_likely(table))
+		return NULL;
+	return lsm_memindex_extra(index, sizeof(LsmNear), lsm_near_init, table);
+}
+
+/* Did most of the batch find no rows?  The mutex is held. */
+static inline bool
+lsm_near_is_poor(const LsmNear *near)
+{
+	return near->placed < (uint64) near->npages * LSM_PAGE_PAYLOAD / 2;
+}
+
+/* Is another batch to be made?  The mutex is held. */
+static bool
+lsm_near_is_due(const LsmNear *near)
+{
+	uint64		room = (uint64) near->npages * LSM_PAGE_PAYLOAD;
+
+	if (near->bytes < LSM_NEAR_LEAST * LSM_PAGE_PAYLOAD)
+		return false;
+	if (lsm_near_is_poor(near))
+		return near->passed >= room * LSM_NEAR_POOR && near->npoor + 1 < LSM_NEAR_MAX_POOR;
+	return near->placed + near->passed >= room / 8 * 7;
+}
+
+bool
+lsm_near_begin(LsmTable *table, const LsmNeighbour *row, Size len, LsmNearSearch *search)
+{
+	LsmMemIndex *index = lsm_table_index(table->shared, table->shared->generation);
+	LsmNear    *near = lsm_near_get(table, index);
+	uint32		moves;
+	uint32		npages;
+	bool		by_key;
+
+	if (near == NULL)
+		return false;
+	moves = pg_atomic_fetch_add_u32(&near->moves, 1);
+	near->roots[moves % LSM_NEAR_SAMPLE] = lsm_near_root(near, row->root);
+	near->keys[moves % LSM_NEAR_SAMPLE] = row->has_key ? row->key : 0;
+
+	SpinLockAcquire(&index->mutex);
+	near->bytes += len;
+	if (row->comes)
+		near->came += len;
+	if (lsm_near_is_due(near) &&
+		(!near->making || (int32) (moves - near->making_since) >= LSM_NEAR_PATIENCE))
+	{
+		near->making = true;
+		near->making_since = moves;
+		table->near_due = true;
+	}
+	search->batch = near->batch;
+	npages = near->npages;
+	by_key = near->by_key;
+	SpinLockRelease(&index->mutex);
+	if (npages == 0 || (by_key ? !row->has_key : row->comes))
+		return false;
+	search->len = len;
+	search->tried = 0;
+	search->span = lsm_near_span(near->bounds, npages - 1,
+								 by_key ? row->key : lsm_near_root(near, row->root));
+	return true;
+}
+
+/* The n-th page to look at, from a span's own: those beside it, the next ones first. */
+static inline uint32
+lsm_near_nth(uint32 span, uint32 n)
+{
+	return n % 2 == 1 ? span + (n + 1) / 2 : span - n / 2;
+}
+
+bool
+lsm_near_next(LsmTable *table, LsmNearSearch *search)
+{
+	LsmMemIndex *index = lsm_table_index(table->shared, table->shared->generation);
+	LsmNear    *near = lsm_near_get(table, index);
+	bool		found = false;
+
+	if (near == NULL)
+		return false;
+	SpinLockAcquire(&index->mutex);
+	/* else it has ended, and bounds may be others */
+	if (near->batch == search->batch && near->npages > 0)
+	{
+		if (search->tried > 0)
+			near->placed -= Min(search->len, near->placed);
+		while (!found && search->tried <= LSM_NEAR_REACH)
+		{
+			/* before the first one it is a very large number */
+			search->page = lsm_near_nth(search->span, search->tried++);
+			found = search->page < near->npages && !lsm_near_bit(near->full, search->page);
+		}
+		if (found)
+		{
+			int			piece = 0;
+			uint32		from;
+
+			while (near->ends[piece] <= search->page)
+				piece++;
+			from = piece == 0 ? 0 : near->ends[piece - 1];
+			search->block = near->pieces[piece].block + (search->page - from);
+			search->lb = near->pieces[piece].lb + (search->page - from);
+			search->fresh = !lsm_near_bit(near->begun, search->page);
+			lsm_near_set(near->begun, search->page);
+			near->placed += search->len;
+		}
+		else
+			near->passed += search->len;
+	}
+	SpinLockRelease(&index->mutex);
+	if (found && search->fresh)
+		pg_atomic_fetch_sub_u32(&index->unbegun, 1);
+	return found;
+}
+
+void
+lsm_near_full(LsmTable *table, const LsmNearSearch *search)
+{
+	LsmMemIndex *index = lsm_table_index(table->shared, table->shared->generation);
+	LsmNear    *near = lsm_near_get(table, index);
+
+	if (near == NULL)
+		return;
+	SpinLockAcquire(&index->mutex);
+	if (near->batch == search->batch && near->npages > 0)
+		lsm_near_set(near->full, search->page);
+	SpinLockRelease(&index->mutex);
+}
+
+/* ---- making one ---- */
+
+/* What is known of the batch that is to be made. */
+typedef struct LsmNearPlan
+{
+	Relation	rel;
+	LsmTable   *table;
+	uint64		incarnation;
+	uint32		generation;
+	uint32		batch;			/* that it is to follow */
+	uint32		npages;			/* that it may have */
+	bool		by_key;
+	uint32		n;				/* moves of the sample */
+	LsmNearMove *moves;
+	int64	   *bounds;
+	uint32		npieces;
+	LsmRowRange pieces[LSM_NEAR_PIECES];
+} LsmNearPlan;
+
+static int
+lsm_near_cmp_roots(const void *a, const void *b)
+{
+	uint32		x = ((const LsmNearMove *) a)->root;
+	uint32		y = ((const LsmNearMove *) b)->root;
+
+	return x < y ? -1 : x > y;
+}
+
+static int
+lsm_near_cmp_keys(const void *a, const void *b)
+{
+	int64		x = ((const LsmNearMove *) a)->key;
+	int64		y = ((const LsmNearMove *) b)->key;
+
+	return x < y ? -1 : x > y;
+}
+
+/*
+ * Are moves, sorted by roots, also in the order of keys?  Compared are those that are some steps
+ * apart and not of one LB, where rows have no order, and three of each five have to ascend.
+ */
+static bool
+lsm_near_ordered(const LsmNearMove *moves, uint32 n, uint32 shift)
+{
+	uint32		lb_bits = LSM_NEAR_LB_BITS - Min(shift, LSM_NEAR_LB_BITS);
+	uint32		apart = n / 128 + 1;
+	uint32		pairs = 0;
+	uint32		ascend = 0;
+
+	for (uint32 i = apart; i < n; i++)
+	{
+		if (moves[i].root >> lb_bits == moves[i - apart].root >> lb_bits)
+			continue;
+		pairs++;
+		ascend += moves[i].key > moves[i - apart].key;
+	}
+	return ascend * UINT64CONST(5) > pairs * UINT64CONST(3);
+}
+
+static inline int64
+lsm_near_place(const LsmNearMove *move, bool by_key)
+{
+	return by_key ? move->key : (int64) move->root;
+}
+
+/* Sorted moves to different places: if most are, the sample does not know them all. */
+static uint32
+lsm_near_distinct(const LsmNearPlan *plan)
+{
+	uint32		distinct = 1;
+
+	for (uint32 i = 1; i < plan->n; i++)
+		distinct += lsm_near_place(&plan->moves[i], plan->by_key) !=
+			lsm_near_place(&plan->moves[i - 1], plan->by_key);
+	return distinct > plan->n / 2 ? PG_UINT32_MAX : distinct;
+}
+
+/*
+ * Where spans begin, so that as many of the sorted moves fall to each of them; the number of
+ * spans, at most max.  Equal places are of one span.
+ */
+static uint32
+lsm_near_divide(const LsmNearPlan *plan, uint32 max, int64 *bounds)
+{
+	int64		last = lsm_near_place(&plan->moves[0], plan->by_key);
+	uint32		nbounds = 0;
+
+	for (uint32 i = 1; i < max; i++)
+	{
+		int64		place = lsm_near_place(&plan->moves[(uint64) i * plan->n / max], plan->by_key);
+
+		if (place > last)
+			bounds[nbounds++] = last = place;
+	}
+	return nbounds + 1;
+}
+
+/* The sample, and how many pages moved rows have filled; false: no batch is due. */
+static bool
+lsm_near_look(LsmNearPlan *plan, uint64 *moved, uint64 *came, bool *poor, uint32 *shift)
+{
+	LsmTable   *table = plan->table;
+	LsmTableShared *shared = table->shared;
+	LsmMemIndex *index;
+	LsmNear    *near;
+	bool		due = false;
+
+	LWLockAcquire(&shared->gen_lock, LW_SHARED);
+	index = lsm_table_index(shared, shared->generation);
+	near = lsm_near_get(table, index);
+	if (near != NULL)
+	{
+		plan->incarnation = shared->incarnation;
+		plan->generation = shared->generation;
+		plan->n = Min(pg_atomic_read_u32(&near->moves), LSM_NEAR_SAMPLE);
+		for (uint32 i = 0; i < plan->n; i++)
+		{
+			plan->moves[i].root = near->roots[i];
+			plan->moves[i].key = near->keys[i];
+		}
+		*shift = near->shift;
+		SpinLockAcquire(&index->mutex);
+		due = plan->n > 0 && lsm_near_is_due(near);
+		*moved = near->bytes - near->came;
+		*came = near->came;
+		*poor = lsm_near_is_poor(near);
+		plan->batch = near->batch;
+		SpinLockRelease(&index->mutex);
+	}
+	LWLockRelease(&shared->gen_lock);
+	return due;
+}
+
+/* Choose order and size of the batch; false: there is to be none. */
+static bool
+lsm_near_choose(LsmNearPlan *plan)
+{
+	uint64		moved;
+	uint64		came;
+	bool		poor;
+	uint32		shift;
+	uint32		rooted;
+	uint64		filled;
+	uint32		most = RelationUsesLocalBuffers(plan->rel) ? num_temp_buffers / 8 : NBuffers / 64;
+
+	if (!lsm_near_look(plan, &moved, &came, &poor, &shift) ||
+		lsm_rowlog_fill(plan->table) > LSM_NEAR_FILL)
+		return false;
+	qsort(plan->moves, plan->n, sizeof(LsmNearMove), lsm_near_cmp_roots);
+	for (rooted = plan->n; rooted > 0 && plan->moves[rooted - 1].root == LSM_NEAR_NO_ROOT;)
+		rooted--;
+	plan->by_key = lsm_near_ordered(plan->moves, rooted, shift);
+	if (plan->by_key)
+		qsort(plan->moves, plan->n, sizeof(LsmNearMove), lsm_near_cmp_keys);
+	else
+		plan->n = rooted;		/* others are not placed */
+	filled = (moved + (plan->by_key ? came : 0)) / LSM_PAGE_PAYLOAD;
+	if (plan->n == 0 || filled < LSM_NEAR_LEAST)
+		return false;
+
+	most = Min(most, LSM_NEAR_PAGES);
+	most = Min(most, lsm_near_distinct(plan) / 8);
+	most = Min(most, poor ? filled / LSM_NEAR_POOR : filled * LSM_NEAR_GROWTH);
+	if (most < LSM_NEAR_MIN_PAGES)
+		return false;
+	/* ranges that are left are of some use if all have such sizes */
+	plan->npages = LSM_NEAR_MIN_PAGES;
+	while (plan->npages * 2 <= most)
+		plan->npages *= 2;
+	return true;
+}
+
+/*
+ * As the editor of the metapage: is nobody else making it, and is the generation still the
+ * active one?  Then the batch is ours.
+ */
+static bool
+lsm_near_claim(LsmNearPlan *plan)
+{
+	LsmTableShared *shared = plan->table->shared;
+	LsmMemIndex *index;
+	LsmNear    *near;
+	bool		ours = false;
+
+	LWLockAcquire(&shared->gen_lock, LW_SHARED);
+	index = lsm_table_index(shared, shared->generation);
+	if (shared->incarnation == plan->incarnation && shared->generation == plan->generation &&
+		(near = lsm_near_get(plan->table, index)) != NULL)
+	{
+		SpinLockAcquire(&index->mutex);
+		if (near->batch == plan->batch)
+		{
+			if (near->npages > 0)
+				near->npoor = lsm_near_is_poor(near) ? near->npoor + 1 : 0;
+			near->npages = 0;
+			near->placed = near->passed = 0;
+			plan->batch = ++near->batch;
+			ours = true;
+		}
+		SpinLockRelease(&index->mutex);
+	}
+	LWLockRelease(&shared->gen_lock);
+	return ours;
+}
+
+static void
+lsm_near_take(void *arg)
+{
+	LsmNearPlan *plan = arg;
+	LsmEdit    *edit = lsm_edit_begin(plan->rel, plan->table, LSM_OP_RANGE);
+
+	if (lsm_near_claim(plan))
+		plan->npieces = lsm_space_near_ranges(edit, plan->npages, plan->pieces);
+	if (plan->npieces > 0)
+		lsm_edit_commit(edit);
+	else
+		lsm_edit_abandon(edit);
+}
+
+/* The batch is there, unless its generation is not the active one any more. */
+static void
+lsm_near_install(LsmNearPlan *plan)
+{
+	LsmTableShared *shared = plan->table->shared;
+	LsmMemIndex *index;
+	LsmNear    *near;
+
+	LWLockAcquire(&shared->gen_lock, LW_SHARED);
+	index = lsm_table_index(shared, shared->generation);
+	if (shared->incarnation == plan->incarnation && shared->generation == plan->generation &&
+		(near = lsm_near_get(plan->table, index)) != NULL)
+	{
+		uint32		npages = 0;
+		uint32		nspans;
+
+		for (uint32 i = 0; i < plan->npieces; i++)
+			npages += plan->pieces[i].pages.npages;
+		pg_atomic_fetch_add_u32(&index->unbegun, npages);
+		nspans = lsm_near_divide(plan, npages, plan->bounds);
+
+		SpinLockAcquire(&index->mutex);
+		if (near->batch == plan->batch)
+		{
+			uint32		end = 0;
+
+			memcpy(near->bounds, plan->bounds, (nspans - 1) * sizeof(int64));
+			for (uint32 i = 0; i < plan->npieces; i++)
+			{
+				near->pieces[i].block = plan->pieces[i].pages.start;
+				near->pieces[i].lb = plan->pieces[i].lb;
+				near->ends[i] = end += plan->pieces[i].pages.npages;
+			}
+			near->npages = nspans;
+			near->by_key = plan->by_key;
+			near->placed = near->passed = 0;
+			memset(near->begun, 0, sizeof(near->begun));
+			memset(near->full, 0, sizeof(near->full));
+			near->making = false;
+		}
+		SpinLockRelease(&index->mutex);
+	}
+	LWLockRelease(&shared->gen_lock);
+}
+
+/* It is only a hint: nobody's statement fails for it. */
+void
+lsm_near_make(Relation rel, LsmTable *table)
+{
+	LsmNearPlan *plan = palloc0(sizeof(LsmNearPlan));
+
+	table->near_due = false;
+	plan->rel = rel;
+	plan->table = table;
+	plan->moves = palloc(LSM_NEAR_SAMPLE * sizeof(LsmNearMove));
+	plan->bounds = palloc(LSM_NEAR_PAGES * sizeof(int64));
+	if (lsm_near_choose(plan))
+	{
+		ErrorData  *error;
+
+		LSM_STOP("near-range");
+		error = lsm_try(lsm_near_take, plan);
+		LSM_STOP("near-install");
+		if (error == NULL && plan->npieces > 0)
+			lsm_near_install(plan);
+		if (error != NULL)
+			FreeErrorData(error);
+	}
+	pfree(plan->bounds);
+	pfree(plan->moves);
+	pfree(plan);
+}
