@@ -152,7 +152,7 @@ lsm_anchors_add_increments(LsmAnchors *all, LsmView *view)
 	}
 }
 
-/* Root pages, those aside that nobody has begun. */
+/* Root pages, but for those of the last range that nobody has begun. */
 static void
 lsm_anchors_add_pages(LsmAnchors *all, LsmView *view, const LsmRangeRest *rest)
 {

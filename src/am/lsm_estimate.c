@@ -51,7 +51,7 @@ lsm_estimate_bytes(const LsmManifestEntry *entry)
 
 /*
  * INSERTs in that many begun root pages of the row log, most of which are full.
- * Those that are being filled are looked at: a small table may have no other.
+ * Those that are being filled are looked at, but for rows that move: a small table may have no other.
  */
 static double
 lsm_estimate_rowlog(Relation rel, LsmTable *table, const LsmMeta *meta, int32 *attr_widths,

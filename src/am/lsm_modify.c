@@ -68,15 +68,19 @@ lsm_insert_form(Relation rel, LsmTable *table, TupleTableSlot *slot, uint64 xid,
 	lsm_record_form(rel, table, &head, slot->tts_values, slot->tts_isnull, NULL, large, new);
 }
 
+/* Who has more rows to insert again than this loads them (lsm_load.c). */
+#define LSM_NEAR_DELETED		64
+
 /*
- * A row that is inserted after this transaction has deleted one, which it may be again, goes where
+ * A row that is inserted after this transaction has deleted some, of which it may be one, goes where
  * it belongs; near has to last as long as new.
  */
 static inline void
 lsm_insert_near(Relation rel, LsmTable *table, TupleTableSlot *slot, LsmNeighbour *near,
 				LsmNewRecord *new)
 {
-	if (likely(table->deleted_by != lsm_xact_number || table->ndeleted == 0))
+	if (likely(table->deleted_by != lsm_xact_number || table->ndeleted == 0) ||
+		table->ndeleted > LSM_NEAR_DELETED)
 		return;
 	if (lsm_near_find(rel, table, slot, table->deleted, true, near))
 		new->near = near;

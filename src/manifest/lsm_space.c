@@ -24,6 +24,7 @@
 #include "storage/smgr.h"
 
 #define LSM_MAX_RANGE_PAGES		128
+#define LSM_NEAR_LEAVES			32
 
 /* Pages that are shared out to large values, and a value that has its own. */
 #define LSM_MIN_VALUE_EXTENT	16
@@ -294,9 +295,9 @@ lsm_space_load_range(Relation rel, LsmTable *table, uint32 npages, uint32 lb_pag
 
 /*
  * Ranges of npages pages together, or fewer if the metapage has no place for more, for rows of the
- * active generation that move (lsm_near.c); LSM_NEAR_PIECES at most.  Their number; the caller
- * commits.  Free ranges are used again where they are no larger than what is wanted, and not much
- * smaller.
+ * active generation that move (lsm_near.c); LSM_NEAR_PIECES at most.  Their number, for the caller
+ * to commit.  Free ranges are used again where they are no larger than what is wanted, and not much
+ * smaller.  The metapage's last places are left to who cannot do without a range.
  */
 uint32
 lsm_space_near_ranges(LsmEdit *edit, uint32 npages, LsmRowRange *ranges)
@@ -322,7 +323,7 @@ lsm_space_near_ranges(LsmEdit *edit, uint32 npages, LsmRowRange *ranges)
 			lsm_space_ensure(edit->rel, range->pages.start + range->pages.npages);
 			lsm_load_clean_range(edit, range);
 		}
-		else if (meta->nranges < LSM_MAX_RANGES)
+		else if (meta->nranges < LSM_MAX_RANGES - LSM_NEAR_LEAVES)
 		{
 			range = &meta->ranges[meta->nranges++];
 			memset(range, 0, sizeof(LsmRowRange));

@@ -21,7 +21,7 @@
  *	  for which its page has no room goes to that of a span beside it, and if these have none,
  *	  either, to any open page.  A batch has up to four times as many pages as moved rows have
  *	  filled before it in this generation, and no more than LSM_NEAR_PAGES, and another one is made
- *	  when as many rows have come as nearly fill it.  Pages follow each other in LBs as
+ *	  when as many rows have come as nearly fill it.  Pages of one range follow each other in LBs as
  *	  their spans do.
  *
  *	  Where moves do not come back to where they were (a queue, whose rows change once, soon
@@ -37,7 +37,7 @@
  *	  Where rows are appended gen_lock is held shared, so that the index stays.  What is not
  *	  atomic is guarded by the index's mutex, but for the bounds of spans: they are written while
  *	  there is no batch, and who has searched them looks whether the batch is still the same.
- *	  A key of the sample may come with another's root: it is a sample.
+ *	  Nor is the sample guarded, in which a key may come with another's root.
  *
  *	  A batch is made with no lock held, as that changes the metapage.  Who finds that
  *	  one is due makes it, once he has appended his row, and others leave it to him, unless
@@ -51,6 +51,7 @@
 #include "access/htup_details.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_type.h"
+#include "common/pg_prng.h"
 #include "lsm_manifest.h"
 #include "lsm_near.h"
 #include "lsm_rowlog.h"
@@ -261,6 +262,8 @@ lsm_near_init(void *extra, void *arg)
 
 	memset(near, 0, offsetof(LsmNear, bounds));
 	pg_atomic_init_u32(&near->moves, 0);
+	/* another one than before the index was dropped, whose maker may still be at it */
+	near->batch = pg_prng_uint32(&pg_global_prng_state);
 	/* as many LBs again may come */
 	while ((lbs * 2) << LSM_NEAR_LB_BITS >> near->shift > PG_UINT32_MAX)
 		near->shift++;
@@ -573,11 +576,11 @@ lsm_near_choose(LsmNearPlan *plan)
 }
 
 /*
- * As the editor of the metapage: is nobody else making it, and is the generation still the
- * active one?  Then the batch is ours.
+ * As the editor of the metapage: has nobody else made it, and is the generation still the active
+ * one?  claim: then the batch that is there ends, and the next one is ours.
  */
 static bool
-lsm_near_claim(LsmNearPlan *plan)
+lsm_near_is_ours(LsmNearPlan *plan, bool claim)
 {
 	LsmTableShared *shared = plan->table->shared;
 	LsmMemIndex *index;
@@ -590,14 +593,14 @@ lsm_near_claim(LsmNearPlan *plan)
 		(near = lsm_near_get(plan->table, index)) != NULL)
 	{
 		SpinLockAcquire(&index->mutex);
-		if (near->batch == plan->batch)
+		ours = near->batch == plan->batch;
+		if (ours && claim)
 		{
 			if (near->npages > 0)
 				near->npoor = lsm_near_is_poor(near) ? near->npoor + 1 : 0;
 			near->npages = 0;
 			near->placed = near->passed = 0;
 			plan->batch = ++near->batch;
-			ours = true;
 		}
 		SpinLockRelease(&index->mutex);
 	}
@@ -611,12 +614,15 @@ lsm_near_take(void *arg)
 	LsmNearPlan *plan = arg;
 	LsmEdit    *edit = lsm_edit_begin(plan->rel, plan->table, LSM_OP_RANGE);
 
-	if (lsm_near_claim(plan))
+	if (lsm_near_is_ours(plan, false))
 		plan->npieces = lsm_space_near_ranges(edit, plan->npages, plan->pieces);
-	if (plan->npieces > 0)
+	if (plan->npieces > 0 && lsm_near_is_ours(plan, true))
 		lsm_edit_commit(edit);
 	else
+	{
+		plan->npieces = 0;
 		lsm_edit_abandon(edit);
+	}
 }
 
 /* The batch is there, unless its generation is not the active one any more. */
@@ -664,10 +670,16 @@ lsm_near_install(LsmNearPlan *plan)
 	LWLockRelease(&shared->gen_lock);
 }
 
-/* It is only a hint: nobody's statement fails for it. */
+/*
+ * It is only a hint: nobody's statement fails for it.  (After an error, rows that this transaction
+ * has deleted do not count as such in estimates: lsm_table_subxact_abort().)
+ */
 void
 lsm_near_make(Relation rel, LsmTable *table)
 {
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "lsm near pages",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(context);
 	LsmNearPlan *plan = palloc0(sizeof(LsmNearPlan));
 
 	table->near_due = false;
@@ -684,10 +696,7 @@ lsm_near_make(Relation rel, LsmTable *table)
 		LSM_STOP("near-install");
 		if (error == NULL && plan->npieces > 0)
 			lsm_near_install(plan);
-		if (error != NULL)
-			FreeErrorData(error);
 	}
-	pfree(plan->bounds);
-	pfree(plan->moves);
-	pfree(plan);
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(context);
 }
