@@ -277,7 +277,8 @@ PROVE_TESTS = \
 	src/test/t/081_store_sockets.pl \
 	src/test/t/082_trim.pl \
 	src/test/t/083_backlog.pl \
-	src/test/t/084_near.pl
+	src/test/t/084_near.pl \
+	src/test/t/085_failsafe.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm

@@ -16,6 +16,7 @@ $node->append_conf('postgresql.conf', q{
 autovacuum = off
 restart_after_crash = off
 deadlock_timeout = 100ms
+wal_keep_size = 4GB
 });
 $node->start;
 $node->safe_psql('postgres', q{
