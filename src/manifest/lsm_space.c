@@ -24,6 +24,8 @@
 #include "storage/smgr.h"
 
 #define LSM_MAX_RANGE_PAGES		128
+
+/* Places for ranges that near pages leave to others. */
 #define LSM_NEAR_LEAVES			32
 
 /* Pages that are shared out to large values, and a value that has its own. */

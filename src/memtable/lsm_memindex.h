@@ -84,8 +84,9 @@ lsm_memindex_count(LsmMemIndex *index, int kind)
 }
 
 /*
- * Memory of that many bytes (LSM_EXTRA_BYTES at most) that goes with the index, and is made when it is first asked for and
- * half of the arena is free: init is called then, with the index's mutex held.  NULL: there is none.
+ * Memory of that many bytes (LSM_EXTRA_BYTES at most) that goes with the index.  It is made when it
+ * is first asked for, if half of the arena is free: init is called then, with the index's mutex
+ * held, and may raise no error.  NULL: there is none.
  */
 extern void *lsm_memindex_extra(LsmMemIndex *index, Size bytes,
 								void (*init) (void *extra, void *arg), void *arg);

@@ -7,7 +7,8 @@
  * space says which LB it is, so that (LB, item number) is the record's TID.
  * INSERT records go to pages with root LBs, all others to pages with version
  * LBs.  Backends share a few open pages of each kind; rows that move go to pages that are
- * chosen by where they were (lsm_near.c).  A bulk load has pages of its own (lsm_load.c), several to an LB: each says how many items its LB has before it.
+ * chosen by where they belong (lsm_near.c).  A bulk load has pages of its own (lsm_load.c),
+ * several to an LB: each says how many items its LB has before it.
  *
  * A page can be given to another generation as soon as its own has been
  * flushed.  So readers copy what they need under the content lock, and prove
