@@ -278,7 +278,9 @@ PROVE_TESTS = \
 	src/test/t/082_trim.pl \
 	src/test/t/083_backlog.pl \
 	src/test/t/084_near.pl \
-	src/test/t/085_failsafe.pl
+	src/test/t/085_failsafe.pl \
+	src/test/t/086_worker_stops.pl \
+	src/test/t/087_two_majors.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm

@@ -99,6 +99,7 @@ extern const char *lsm_job_name(LsmJobKind kind);
 extern bool lsm_job_call(Relation rel, const struct LsmPickDecision *decision,
 						 LsmJobStats *stats);
 extern void lsm_job_ask(Relation rel);
+extern void lsm_job_ask_beside(Relation rel);
 
 /*
  * Between watch and unwatch, lsm_job_check() raises an error when somebody waits

@@ -231,6 +231,19 @@ lsm_job_ask(Relation rel)
 		lsm_worker_request_later(rel, LSM_JOB_LATER_S);
 }
 
+/*
+ * A worker has claimed a part of the table: have another one look for what can be done beside it.
+ * Else the rest would wait for this part's end if nobody changes the table meanwhile.
+ */
+void
+lsm_job_ask_beside(Relation rel)
+{
+	LsmPickDecision decision;
+
+	if (watched && lsm_slots_turn_left() && lsm_pick_job(rel, 0, &decision))
+		lsm_worker_request(rel);
+}
+
 /* Are we a worker at its job? */
 bool
 lsm_job_is_watched(void)

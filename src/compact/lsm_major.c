@@ -581,6 +581,8 @@ lsm_major_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStat
 		sweep->done = true;
 		return;
 	}
+	if (part.first > 1 || part.last < LSM_MAX_TID)
+		lsm_job_ask_beside(rel);
 	lsm_compact_begin(&compact, rel, table, owner, part.increments, part.n, 2);
 	if (OidIsValid(lsm_cold_attached(rel)))
 		compact.merge->bottom.segment_bytes =

@@ -381,6 +381,18 @@ lsm_slots_have_turn(void)
 	return running < Max(lsm_compaction_workers - 1, 1);
 }
 
+/* Would lsm_slot_take_turn() succeed? */
+bool
+lsm_slots_turn_left(void)
+{
+	bool		left;
+
+	LWLockAcquire(&lsm_workers->lock, LW_SHARED);
+	left = lsm_slots_have_turn();
+	LWLockRelease(&lsm_workers->lock);
+	return left;
+}
+
 /* Such jobs have failed.  The lock is held exclusively. */
 static void
 lsm_request_let_rest(LsmRequest *request, uint32 kinds, const ErrorData *error)

@@ -139,6 +139,7 @@ extern void lsm_slot_start(int n, Oid dbid, bool visit);
 extern void lsm_slot_free(int n);
 extern bool lsm_slot_attach(int n, LsmWorkerSlot *slot);
 extern void lsm_slot_end(int n, bool complete);
+extern bool lsm_slots_turn_left(void);
 extern bool lsm_slot_take_turn(int n, Oid dbid, Oid relid);
 extern bool lsm_slot_give_turn(int n);
 extern void lsm_slots_set_crowded(bool crowded);
