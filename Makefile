@@ -280,7 +280,8 @@ PROVE_TESTS = \
 	src/test/t/084_near.pl \
 	src/test/t/085_failsafe.pl \
 	src/test/t/086_worker_stops.pl \
-	src/test/t/087_two_majors.pl
+	src/test/t/087_two_majors.pl \
+	src/test/t/088_visits.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm

@@ -85,6 +85,17 @@ SELECT lbs() - :before < 10 AS again;
 SELECT c AS problem FROM lsm_check('ri') c;
 DROP TABLE ri;
 
+-- a warning comes when a quarter is left
+SET lsm.debug_first_lb = -950000000;
+CREATE TABLE ri (id int) USING lsm;
+INSERT INTO ri VALUES (1);
+VACUUM ri;
+DROP TABLE ri;
+SET lsm.debug_first_lb = -930000000;
+CREATE TABLE ri (id int) USING lsm;
+INSERT INTO ri VALUES (1);
+VACUUM ri;
+DROP TABLE ri;
 -- few are left
 SET lsm.debug_first_lb = -100000000;
 CREATE TABLE ri (id int) USING lsm;

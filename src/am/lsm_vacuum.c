@@ -810,6 +810,7 @@ lsm_vacuum_give_back(LsmVacuum *vacuum)
 	bool		cut;
 
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_TRUNCATE);
+	lsm_job_free_left(rel);
 	if (vacuum->truncate && lsm_relocate_worth(rel, vacuum->table, AmAutoVacuumWorkerProcess()))
 		vacuum->moved = lsm_relocate(rel, vacuum->table, AmAutoVacuumWorkerProcess() ?
 									 lsm_job_limit(lsm_view_get(rel, vacuum->table)) / BLCKSZ : PG_UINT64_MAX);

@@ -88,6 +88,8 @@ lsm_increment_least(void)
 extern void lsm_job_lock(Relation rel, uint16 owner);
 extern void lsm_job_lock_for_writer(Relation rel);
 extern bool lsm_job_lock_if_free(Relation rel, uint16 owner);
+extern void lsm_job_free_pages(Relation rel, uint16 owner);
+extern void lsm_job_free_left(Relation rel);
 extern bool lsm_job_keep_off(Relation rel, uint16 owner);
 extern void lsm_job_unlock(Relation rel, uint16 owner);
 

@@ -421,7 +421,10 @@ lsm_flush_all(Relation rel, bool writer, LsmJobStats *stats)
 	LSM_STOP("flush-start");
 	lsm_progress_begin(RelationGetRelid(rel), LSM_JOB_FLUSH, 1, LSM_MAX_TID);
 	if (writer)
+	{
 		lsm_job_lock_for_writer(rel);
+		lsm_job_free_pages(rel, LSM_OWNER_FLUSH);
+	}
 	else
 		lsm_job_lock(rel, LSM_OWNER_FLUSH);
 	lsm_progress_phase(LSM_PHASE_PREPARING);
@@ -456,16 +459,27 @@ lsm_flush_for_writer(Relation rel, LsmJobStats *stats)
 	lsm_flush_all(rel, true, stats);
 }
 
+/* Is there still no room?  Of what any backend knows without reading the manifest. */
+static bool
+lsm_flush_is_wanted(Relation rel, LsmTable *table)
+{
+	const LsmMeta *meta = lsm_meta_peek(rel);
+
+	return meta->flushing != 0 || meta->nranges >= LSM_MAX_RANGES ||
+		lsm_rowlog_fill(table) >= 1 || lsm_memindex_arena_free() == 0;
+}
+
 /*
  * Flush because the memtable has reached its bound.  Whoever comes second waits
- * for the first and then finds room.  The time is counted as a stall.
+ * for the first and then finds room; of hundreds each holds up those behind it, so that has to be
+ * quick, however large the table is.  The time is counted as a stall.
  */
 void
 lsm_flush_for_room(Relation rel)
 {
 	LsmTable   *table = lsm_table_open(rel);
 	LsmJobStats stats = {0};
-	LsmView    *view;
+	bool		wanted;
 	instr_time	start;
 	instr_time	stall;
 
@@ -473,21 +487,24 @@ lsm_flush_for_room(Relation rel)
 	lsm_progress_begin(RelationGetRelid(rel), LSM_JOB_FLUSH, 1, LSM_MAX_TID);
 	lsm_job_lock_for_writer(rel);
 	lsm_progress_phase(LSM_PHASE_PREPARING);
-	view = lsm_view_get(rel, table);
-	if ((view->meta.flushing != 0 || lsm_rowlog_fill(table) >= 1 ||
-		 view->meta.nranges >= LSM_MAX_RANGES || lsm_memindex_arena_free() == 0) &&
-		lsm_flush_switch(rel, table))
-		lsm_flush_generation(rel, table, &stats);
+	wanted = lsm_flush_is_wanted(rel, table);
+	if (wanted)
+	{
+		lsm_job_free_pages(rel, LSM_OWNER_FLUSH);
+		if (lsm_flush_switch(rel, table))
+			lsm_flush_generation(rel, table, &stats);
+	}
 	lsm_job_unlock(rel, LSM_OWNER_FLUSH);
 
 	/* those that are left have insertions that are not decided; that does not take long */
-	if (lsm_view_get(rel, table)->meta.nranges >= LSM_MAX_RANGES)
+	if (lsm_meta_peek(rel)->nranges >= LSM_MAX_RANGES)
 	{
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 LSM_UNDECIDED_MS, lsm_compat_wait_event("LsmSlowWrite"));
 		ResetLatch(MyLatch);
 	}
-	lsm_job_ask(rel);
+	if (wanted)
+		lsm_job_ask(rel);
 	lsm_progress_end();
 	INSTR_TIME_SET_CURRENT(stall);
 	INSTR_TIME_SUBTRACT(stall, start);

@@ -59,7 +59,7 @@ lsm_job_tag(Relation rel, uint16 owner, LOCKTAG *tag)
  * Free the pages that a dead job of that kind was given, and those of large values
  * that nobody can read any more.
  */
-static void
+void
 lsm_job_free_pages(Relation rel, uint16 owner)
 {
 	LsmTable   *table = lsm_table_open(rel);
@@ -108,16 +108,19 @@ lsm_job_lock(Relation rel, uint16 owner)
 /*
  * The lock of flushes, for who writes rather than asks for a flush.  lock_timeout is for locks
  * that the user knows of: no statement that writes, nor a commit, would fail by it in heap.
+ * Many may wait for it, one after another: so who flushes cleans up (lsm_job_free_pages()).
  */
 void
 lsm_job_lock_for_writer(Relation rel)
 {
 	int			timeout = LockTimeout;
+	LOCKTAG		tag;
 
+	lsm_job_tag(rel, LSM_OWNER_FLUSH, &tag);
 	LockTimeout = 0;
 	PG_TRY();
 	{
-		lsm_job_lock(rel, LSM_OWNER_FLUSH);
+		(void) LockAcquire(&tag, ExclusiveLock, false, false);
 	}
 	PG_FINALLY();
 	{
@@ -137,6 +140,25 @@ lsm_job_lock_if_free(Relation rel, uint16 owner)
 		return false;
 	lsm_job_free_pages(rel, owner);
 	return true;
+}
+
+/*
+ * Free the pages of dead jobs of all kinds.  The next one of a kind does that itself, but of majors
+ * there are several, by number: the third one that was ended may have been the last for long.
+ * Not while this process has the lock of a job.
+ */
+void
+lsm_job_free_left(Relation rel)
+{
+	LsmView    *view = lsm_view_get(rel, lsm_table_open(rel));
+	uint32		owners = 0;
+
+	for (int i = 0; i < view->nentries; i++)
+		if (view->entries[i].type == LSM_ENTRY_PENDING)
+			owners |= 1 << view->entries[i].kind;
+	for (uint16 owner = LSM_OWNER_FLUSH; owner <= LSM_OWNER_LAST; owner++)
+		if ((owners & (1 << owner)) != 0 && lsm_job_lock_if_free(rel, owner))
+			lsm_job_unlock(rel, owner);
 }
 
 /* Keep jobs of a kind off until the transaction ends; false: one runs. */

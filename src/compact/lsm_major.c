@@ -530,16 +530,21 @@ lsm_major_merge(LsmCompact *compact, LsmMajorSweep *sweep, LsmMajorPart *part,
 	uint64		input_bytes = compact->bytes;
 	int			previous = -1;
 	int64		written = stats->bytes_written;
+	bool		any = part->n > 0;
 
 	for (int i = 0; i < part->nbases; i++)
 	{
 		if (chosen[i])
 		{
+			any = true;
 			input_bytes += part->bases[i].stored_bytes;
 			sweep->cold = sweep->cold || lsm_entry_is_cold(&part->bases[i]);
 			lsm_compact_expect(&part->bases[i]);
 		}
 	}
+	/* who has nothing to do asks nobody: that would be he himself, at once */
+	if (any && (part->first > 1 || part->last < LSM_MAX_TID))
+		lsm_job_ask_beside(compact->rel);
 	compact->merge->bottom.expected_pages =
 		Max(Min(input_bytes, compact->merge->bottom.segment_bytes) / BLCKSZ, 2);
 	compact->merge->increment.expected_pages =
@@ -581,8 +586,6 @@ lsm_major_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStat
 		sweep->done = true;
 		return;
 	}
-	if (part.first > 1 || part.last < LSM_MAX_TID)
-		lsm_job_ask_beside(rel);
 	lsm_compact_begin(&compact, rel, table, owner, part.increments, part.n, 2);
 	if (OidIsValid(lsm_cold_attached(rel)))
 		compact.merge->bottom.segment_bytes =

@@ -136,6 +136,7 @@ lsm_trim(Relation rel, LsmJobStats *stats)
 	bool		any = false;
 	bool		tail;
 
+	lsm_job_free_left(rel);
 	if (!lsm_job_lock_if_free(rel, LSM_OWNER_PUNCH))
 		return false;
 	lsm_progress_begin(RelationGetRelid(rel), LSM_JOB_TRIM, 1, LSM_MAX_TID);

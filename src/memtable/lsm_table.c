@@ -259,20 +259,33 @@ lsm_table_throw_out(LsmTableShared *shared)
 	return true;
 }
 
-/* Throw out an unpinned entry; table_lock is held exclusively. */
+static inline uint32
+lsm_table_index_chunks(const LsmTableShared *shared)
+{
+	return shared->index[0].nchunks + shared->index[1].nchunks;
+}
+
+/*
+ * Throw out an unpinned entry; table_lock is held exclusively.  One without memtable index if
+ * there is one: visits of workers come to all tables, and would have those indexes made anew
+ * that are in use.
+ */
 static bool
 lsm_table_evict(void)
 {
-	HASH_SEQ_STATUS scan;
-	LsmTableShared *shared;
+	for (int most = 0; most <= 1; most++)
+	{
+		HASH_SEQ_STATUS scan;
+		LsmTableShared *shared;
 
-	hash_seq_init(&scan, lsm_shared_tables);
-	while ((shared = hash_seq_search(&scan)) != NULL)
-		if (lsm_table_throw_out(shared))
-		{
-			hash_seq_term(&scan);
-			return true;
-		}
+		hash_seq_init(&scan, lsm_shared_tables);
+		while ((shared = hash_seq_search(&scan)) != NULL)
+			if ((most > 0 || lsm_table_index_chunks(shared) == 0) && lsm_table_throw_out(shared))
+			{
+				hash_seq_term(&scan);
+				return true;
+			}
+	}
 	return false;
 }
 
@@ -704,12 +717,6 @@ lsm_table_xact_end(void)
 	npinned = 0;
 	lsm_xact_number++;
 	lsm_views_xact_end();
-}
-
-static inline uint32
-lsm_table_index_chunks(const LsmTableShared *shared)
-{
-	return shared->index[0].nchunks + shared->index[1].nchunks;
 }
 
 /* Drop the indexes of a table whose lock is free; false: it is not, or there are none. */

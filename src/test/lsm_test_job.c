@@ -30,6 +30,7 @@
  *	  lsm_test_extents(regclass)	the most extents that a segment has
  *	  lsm_test_generation(regclass)	the active generation
  *	  lsm_test_entries(regclass)	how many entries its manifest has
+ *	  lsm_test_pending(regclass)	pages that running jobs, or dead ones, have been given
  *	  lsm_test_swap_ages(regclass)	damages the order of increments: the oldest
  *									one and the newest one change places
  *
@@ -64,6 +65,7 @@ PG_FUNCTION_INFO_V1(lsm_test_resolve);
 PG_FUNCTION_INFO_V1(lsm_test_extents);
 PG_FUNCTION_INFO_V1(lsm_test_generation);
 PG_FUNCTION_INFO_V1(lsm_test_entries);
+PG_FUNCTION_INFO_V1(lsm_test_pending);
 PG_FUNCTION_INFO_V1(lsm_test_swap_ages);
 
 Datum
@@ -272,6 +274,20 @@ lsm_test_entries(PG_FUNCTION_ARGS)
 
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_INT32(nentries);
+}
+
+Datum
+lsm_test_pending(PG_FUNCTION_ARGS)
+{
+	Relation	rel = relation_open(PG_GETARG_OID(0), AccessShareLock);
+	LsmView    *view = lsm_view_get(rel, lsm_table_open(rel));
+	int64		npages = 0;
+
+	for (int i = 0; i < view->nentries; i++)
+		if (view->entries[i].type == LSM_ENTRY_PENDING)
+			npages += view->entries[i].extents[0].npages;
+	relation_close(rel, AccessShareLock);
+	PG_RETURN_INT64(npages);
 }
 
 Datum

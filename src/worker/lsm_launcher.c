@@ -379,20 +379,26 @@ lsm_launcher_waits_since(const LsmDatabase *database, const LsmDemand *demand,
 	TimestampTz visit_at = lsm_database_visit_at(database);
 	TimestampTz since = 0;
 	int			starting = 0;
+	int			visits = 0;
 
 	*visit = false;
 	if (database->not_before > now)
 		return 0;
 	for (int i = 0; i < LSM_MAX_WORKERS; i++)
 	{
-		if (slots[i].state == LSM_SLOT_FREE || slots[i].dbid != database->dbid)
+		if (slots[i].state == LSM_SLOT_FREE)
+			continue;
+		visits += slots[i].visit;
+		if (slots[i].dbid != database->dbid)
 			continue;
 		if (slots[i].state == LSM_SLOT_STARTING)
 			starting++;
 		if (slots[i].visit)
 			*visit = true;		/* one is enough */
 	}
-	*visit = !*visit && starting == 0 && visit_at <= now;
+	/* one is kept free of visits: of many tables, or from a slow disk, they take minutes */
+	*visit = !*visit && starting == 0 && visit_at <= now &&
+		visits < Max(lsm_compaction_workers - 1, 1);
 	if (demand != NULL && demand->due > starting)
 		since = demand->first;
 	if (*visit)

@@ -607,6 +607,16 @@ lsm_slot_start(int n, Oid dbid, bool visit)
 	LWLockRelease(&lsm_workers->lock);
 }
 
+/* The worker has looked at all tables of its database: it may be another one's turn. */
+void
+lsm_slot_visited(int n)
+{
+	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
+	lsm_workers->slots[n].visit = false;
+	lsm_launcher_wake();
+	LWLockRelease(&lsm_workers->lock);
+}
+
 void
 lsm_slot_free(int n)
 {

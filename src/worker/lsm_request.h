@@ -136,6 +136,7 @@ typedef struct LsmWorkerSlot
 extern void lsm_launcher_attach(struct Latch *latch);
 extern void lsm_slots_read(LsmWorkerSlot *slots);
 extern void lsm_slot_start(int n, Oid dbid, bool visit);
+extern void lsm_slot_visited(int n);
 extern void lsm_slot_free(int n);
 extern bool lsm_slot_attach(int n, LsmWorkerSlot *slot);
 extern void lsm_slot_end(int n, bool complete);

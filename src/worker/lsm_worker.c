@@ -39,6 +39,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_class.h"
+#include "common/pg_prng.h"
 #include "lsm_am.h"
 #include "lsm_cold_ddl.h"
 #include "lsm_cold_move.h"
@@ -656,20 +657,26 @@ static void
 lsm_worker_visit(void)
 {
 	List	   *tables;
-	ListCell   *lc;
+	int			n;
+	int			first;
 
 	pgstat_report_activity(STATE_RUNNING, "lsm: looking for tables with work");
 	tables = lsm_worker_list_tables();
-	foreach(lc, tables)
+	n = list_length(tables);
+
+	/* there may be fewer requests than tables that want one: not always the same ones */
+	first = n > 0 ? (int) (pg_prng_uint64(&pg_global_prng_state) % n) : 0;
+	for (int i = 0; i < n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		lsm_worker_look_at(lfirst_oid(lc));
+		lsm_worker_look_at(list_nth_oid(tables, (first + i) % n));
 	}
 	list_free(tables);
 
 	/* last: what tables want comes first */
 	if (lsm_worker_list_stores() != NIL)
 		lsm_request_stores();
+	lsm_slot_visited(lsm_my_slot);
 	pgstat_report_activity(STATE_IDLE, NULL);
 }
 

@@ -218,7 +218,7 @@ foreach my $ddl (
 {
 	held_work('t');
 	wait_hang();
-	is($node->psql('held', "$no_stop SET lock_timeout = '60s'; $ddl"), 0, "while a worker is in a job: $ddl");
+	is($node->psql('held', "$no_stop SET lock_timeout = '10s'; $ddl"), 0, "while a worker is in a job: $ddl");
 	is(held_psql('SELECT count(*), sum(v) FROM t'), '5000|3000', 'the rows are as they were');
 	held_psql('DROP TABLE t');
 }
