@@ -40,6 +40,9 @@ StaticAssertDecl(LSM_JOB_FLUSH == LSM_OWNER_FLUSH && LSM_JOB_MINOR == LSM_OWNER_
 /* Seconds until a table with increments, or free space, is looked at. */
 #define LSM_JOB_LATER_S			5
 
+/* And until another worker looks at one that has a major running. */
+#define LSM_JOB_BESIDE_S		1
+
 volatile sig_atomic_t lsm_job_poll_due = false;
 
 static bool watched = false;	/* a background job runs */
@@ -254,16 +257,24 @@ lsm_job_ask(Relation rel)
 }
 
 /*
- * A worker has claimed a part of the table: have another one look for what can be done beside it.
- * Else the rest would wait for this part's end if nobody changes the table meanwhile.
+ * A worker has something to do in a part of the table: have another one look for what can be done
+ * beside it.  Else the rest would wait for this part's end if nobody changes the table meanwhile.
+ * Not at once: it may be this worker that looks again, and what has been of no use to it is
+ * forgotten then.
  */
 void
 lsm_job_ask_beside(Relation rel)
 {
+	LsmTableShared *shared = lsm_table_open(rel)->shared;
+	uint16		depth = shared->depth;
 	LsmPickDecision decision;
 
-	if (watched && lsm_slots_turn_left() && lsm_pick_job(rel, 0, &decision))
-		lsm_worker_request(rel);
+	if (!watched || !lsm_slots_turn_left())
+		return;
+	if (lsm_pick_job(rel, 0, &decision))
+		lsm_worker_request_later(rel, LSM_JOB_BESIDE_S);
+	/* writers do not wait for minors that fail, as the worker has found */
+	shared->depth = depth;
 }
 
 /* Are we a worker at its job? */

@@ -104,8 +104,8 @@ foreach my $point (sort keys %points)
 			like($node->safe_psql('postgres', "SELECT query FROM pg_stat_activity WHERE $hangs"), qr/^lsm: $job.* of public\.t$/,
 				"a worker hangs: $label");
 			is(held_psql('SELECT count(*), sum(v) FROM t'), "12000|$sum", "rows are read: $label");
-			$node->safe_psql('postgres', "SELECT $how(pid) FROM pg_stat_activity WHERE $hangs");
 			$node->safe_psql('postgres', 'ALTER DATABASE held RESET lsm.debug_stop');
+			$node->safe_psql('postgres', "SELECT $how(pid) FROM pg_stat_activity WHERE $hangs");
 			# who is still there, with the setting from before, may come to the point again
 			$node->wait_until('held', "SELECT (SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE $hangs) = 0 AND NOT ($to_do{$job})");
 			is(held_psql('SELECT count(*), sum(v) FROM t'), "12000|$sum", "no row is lost: $label");

@@ -89,9 +89,8 @@ held_psql("UPDATE t SET v = v + 1, pad = pad(id, v + 1) WHERE id % 3 = 0; DELETE
 held_psql('INSERT INTO t SELECT i, 1, pad(i, 1) FROM generate_series(1, 15000, 100) i');
 is_sound(19950, 'changed while two majors wait');
 $node->safe_psql('postgres', 'ALTER DATABASE held RESET lsm.debug_stop');
-$holder->query_safe('SELECT pg_advisory_unlock(7107437)');
-work_is_done(19950, 'two majors, and what came meanwhile');
 $holder->quit;
+work_is_done(19950, 'two majors, and what came meanwhile');
 
 # ---- one is cancelled, the other is ended ----
 
@@ -102,6 +101,8 @@ $node->safe_psql('postgres', 'ALTER DATABASE held RESET lsm.debug_stop');
 $node->safe_psql('postgres', 'ALTER SYSTEM SET lsm.compaction_workers = 0');
 $node->reload;
 $node->wait_until('held', q{SELECT current_setting('lsm.compaction_workers') = '0'});
+# a third worker may have come for the flush
+$node->wait_until('postgres', "SELECT count(*) = 2 FROM pg_stat_activity WHERE $workers");
 is($node->safe_psql('postgres', qq{
 	SELECT pg_cancel_backend(min(pid)), pg_terminate_backend(max(pid)) FROM pg_stat_activity WHERE $majors}),
 	't|t', 'one is cancelled, the other is ended');
