@@ -96,6 +96,7 @@ CREATE TABLE ri (id int) USING lsm;
 INSERT INTO ri VALUES (1);
 VACUUM ri;
 DROP TABLE ri;
+
 -- few are left
 SET lsm.debug_first_lb = -100000000;
 CREATE TABLE ri (id int) USING lsm;

@@ -146,9 +146,9 @@ lsm_job_lock_if_free(Relation rel, uint16 owner)
 }
 
 /*
- * Free the pages of dead jobs of all kinds.  The next one of a kind does that itself, but of majors
- * there are several, by number: the third one that was ended may have been the last for long.
- * Not while this process has the lock of a job.
+ * Free the pages of dead jobs of all kinds.  The next job with the same lock does that itself, but
+ * majors of workers have three, of which each takes the first that is free: what had the last of them
+ * may not be followed by another for long.  Not while this process has the lock of a job.
  */
 void
 lsm_job_free_left(Relation rel)
@@ -273,6 +273,7 @@ lsm_job_ask_beside(Relation rel)
 		return;
 	if (lsm_pick_job(rel, 0, &decision))
 		lsm_worker_request_later(rel, LSM_JOB_BESIDE_S);
+
 	/* writers do not wait for minors that fail, as the worker has found */
 	shared->depth = depth;
 }

@@ -542,7 +542,8 @@ lsm_major_merge(LsmCompact *compact, LsmMajorSweep *sweep, LsmMajorPart *part,
 			lsm_compact_expect(&part->bases[i]);
 		}
 	}
-	/* who has nothing to do asks nobody: that would be he himself, at once */
+
+	/* who has nothing to do asks nobody: it might be he himself who comes for it, again and again */
 	if (any && (part->first > 1 || part->last < LSM_MAX_TID))
 		lsm_job_ask_beside(compact->rel);
 	compact->merge->bottom.expected_pages =

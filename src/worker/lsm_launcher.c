@@ -16,7 +16,7 @@
  * that the server has for them, workers leave theirs after the table they are at; the longest
  * waiting comes next.  Visits let requests pass for a minute: of a thousand databases that
  * nobody uses, visits take long after a start, and a memtable that is half full cannot wait
- * for them.
+ * for them.  For the same reason one worker, if there are several, is kept free of visits.
  *
  * A database that is locked by someone who creates, drops, copies or moves it
  * is left alone until that is over: a worker would wait for it and be of no use to
