@@ -72,20 +72,55 @@ lsm_foresee_scan(const IndexFetchTableData *fetch, const ItemPointerData *tid,
 	return scan;
 }
 
+/* Leave one root of each LB, others take the rest; their number. */
+static int
+lsm_foresee_others(LsmTid *roots, int *n, LsmTid *others)
+{
+	LsmTid		seen[LSM_FORESEEN] = {0};
+	int			left = 0;
+	int			nothers = 0;
+
+	for (int i = 0; i < *n; i++)
+	{
+		LsmTid	   *place = &seen[LSM_TID_LB(roots[i]) % LSM_FORESEEN];
+
+		if (*place != LSM_INVALID_TID && LSM_TID_LB(*place) == LSM_TID_LB(roots[i]))
+			others[nothers++] = roots[i];
+		else
+			roots[left++] = *place = roots[i];
+	}
+	*n = left;
+	return nothers;
+}
+
+/* What is in roots is changed. */
 static void
-lsm_foresee_asked(LsmTable *table, const LsmTid *roots, int n, const int16 *asked, int nasked)
+lsm_foresee_asked(LsmTable *table, LsmTid *roots, int n, const int16 *asked, int nasked)
 {
 	LsmRowsForeseen inrows[LSM_FORESEEN];
+	LsmTid		others[LSM_FORESEEN];
 	LsmMemIndex *index = lsm_table_index(table->shared, table->shared->generation);
+	int			nothers;
+	int			known;
+	int			found;
 
 	for (int i = 0; i < n; i++)
 		lsm_memindex_prefetch(index, roots[i]);
-	n = lsm_blocks_foresee(table, roots, n, asked, nasked, inrows);
-	lsm_rowblocks_foresee(inrows, n);
+	known = lsm_rowblocks_known(table, roots, &n, inrows);
+	nothers = lsm_foresee_others(roots, &n, others);
+	found = lsm_blocks_foresee(table, roots, n, asked, nasked, inrows + known);
+	if (nothers > 0)
+	{
+		lsm_rowblocks_remember(table, inrows + known, found);
+		known += found;
+		known += lsm_rowblocks_known(table, others, &nothers, inrows + known);
+		found = lsm_blocks_foresee(table, others, nothers, asked, nasked, inrows + known);
+	}
+	lsm_rowblocks_foresee(inrows, known + found);
 }
 
 void
-lsm_foresee_roots(LsmTable *table, const LsmTid *roots, int n)
+lsm_foresee_roots(LsmTable *table, LsmTid *roots, int n)
 {
 	if (table->view != NULL && table->view->base_blocks >= LSM_FORESEE_BLOCKS)
 		lsm_foresee_asked(table, roots, n, NULL, 0);

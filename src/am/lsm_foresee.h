@@ -27,8 +27,8 @@ extern void lsm_foresee_rows(LsmForesight *foresight, LsmTable *table,
 							 const IndexFetchTableData *fetch, const ItemPointerData *tid,
 							 TupleTableSlot *slot);
 
-/* Rows with these roots (LSM_FORESEEN at most) are going to be looked up. */
-extern void lsm_foresee_roots(LsmTable *table, const LsmTid *roots, int n);
+/* Rows with these roots (LSM_FORESEEN at most) are going to be looked up.  What is in roots is changed. */
+extern void lsm_foresee_roots(LsmTable *table, LsmTid *roots, int n);
 
 /* The row with that TID is going to be fetched into the slot. */
 static inline void

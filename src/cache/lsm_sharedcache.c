@@ -837,6 +837,24 @@ lsm_sharedcache_foresee_rows(LsmRowsForeseen *foreseen, int n)
 	}
 }
 
+bool
+lsm_sharedcache_foresee_again(LsmRowsForeseen *foreseen)
+{
+	LsmCachePart part;
+	const char *rows;
+
+	if (foreseen->place.part >= (uint32) lsm_cache_npartitions ||
+		foreseen->place.entry >= lsm_cache_part_frames)
+		return false;
+	foreseen->uid = lsm_cache_rows_uid(foreseen->segment);
+	part = lsm_cache_part(foreseen->place.part);
+	if (!lsm_cache_is_rows(&part, foreseen->place.entry, foreseen->uid,
+						   foreseen->blockno | LSM_CACHE_ROWS, &rows, &foreseen->len))
+		return false;
+	foreseen->rows = rows;
+	return true;
+}
+
 void
 lsm_sharedcache_put_rows(uint64 uid, uint32 blockno, uint32 len, const char *bytes)
 {

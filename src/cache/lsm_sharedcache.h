@@ -175,6 +175,9 @@ typedef struct LsmRowsForeseen
 
 extern void lsm_sharedcache_foresee_rows(LsmRowsForeseen *foreseen, int n);
 
+/* The same of one that was there not long ago.  False: it is not there any more. */
+extern bool lsm_sharedcache_foresee_again(LsmRowsForeseen *foreseen);
+
 extern void lsm_sharedcache_put_rows(uint64 uid, uint32 blockno, uint32 len, const char *bytes);
 extern bool lsm_sharedcache_has_rows(uint64 uid, uint32 blockno);
 extern bool lsm_sharedcache_keeps_rows(uint64 uid, uint32 blockno);

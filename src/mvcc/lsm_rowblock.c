@@ -15,7 +15,8 @@
  *
  * Where a row has been found, or foreseen, is remembered for a few rows (LsmRowHint): which
  * row of which block it is never changes, so that whoever comes to it next need not search.
- * The row behind the one that was found last is tried without any search.
+ * So it is for a few LBs: most rows of one are in one block, where the row behind the one that
+ * was found last is tried without any search.
  *
  * Blocks whose rows have large values, or are long, are left as they are: what is asked of
  * those is mostly a small part.
@@ -78,6 +79,7 @@ typedef struct LsmRowBlock
 typedef struct LsmRowHint
 {
 	LsmTid		root;
+	LsmTable   *table;			/* to be compared only */
 	uint64		uid;
 	uint32		blockno;
 	uint32		row;
@@ -204,10 +206,10 @@ lsm_rowblock_get_hinted(Relation rel, LsmTable *table, uint64 uid, LsmTid root,
 
 	if (hint->root != root || hint->uid != uid)
 	{
-		/* perhaps it is the one behind the last one, or that one again */
+		/* perhaps it is the one behind the last one, or that one again; or near it */
 		last = lsm_row_last_of(root);
 		next = *last;
-		if (next.uid != uid || next.root > root || LSM_TID_LB(next.root) != LSM_TID_LB(root))
+		if (next.uid != uid || LSM_TID_LB(next.root) != LSM_TID_LB(root))
 			return false;
 		next.row += next.root < root;
 		next.root = root;
@@ -218,20 +220,27 @@ lsm_rowblock_get_hinted(Relation rel, LsmTable *table, uint64 uid, LsmTid root,
 		const LsmRowBlock *block = lsm_sharedcache_hold_rows(uid, hint->blockno, &hint->place,
 															 &held);
 		uint32		distance;
+		int			row;
 
 		if (block == NULL)
 		{
 			last->uid = 0;		/* it has left the cache */
 			return false;
 		}
-		if (lsm_rowblock_head(block, held.len, root, &head, &distance) &&
-			lsm_rowblock_is(block, &head, distance, hint->row))
-			*len = lsm_rowblock_copy(block, held.len, hint->row, record);
-		else
-			*len = 0;
+		*len = 0;
+		if (!lsm_rowblock_head(block, held.len, root, &head, &distance))
+			continue;
+		row = hint->row;
+		if (!lsm_rowblock_is(block, &head, distance, row))
+			row = lsm_rowblock_find(block, &head, distance);
+		if (row < 0)
+			continue;
+		hint->row = row;
+		*len = lsm_rowblock_copy(block, held.len, row, record);
 	} while (!lsm_sharedcache_let_go(&held));
 	if (*len == 0)
 		return false;
+	hint->table = table;
 	*lsm_row_last_of(root) = *hint;
 	lsm_rowblock_count(rel, table, head.npages);
 	return true;
@@ -242,7 +251,7 @@ lsm_rowblock_get(Relation rel, LsmTable *table, uint64 uid, uint32 blockno, LsmT
 				 LsmRecord *record, Size *len)
 {
 	LsmCacheHeld held = LSM_CACHE_HELD_NOT;
-	LsmRowHint	hint = {root, uid, blockno, 0, LSM_CACHE_PLACE_NONE};
+	LsmRowHint	hint = {root, table, uid, blockno, 0, LSM_CACHE_PLACE_NONE};
 	LsmRowBlock head = {0};
 
 	do
@@ -268,6 +277,48 @@ lsm_rowblock_get(Relation rel, LsmTable *table, uint64 uid, uint32 blockno, LsmT
 	*lsm_row_last_of(root) = hint;
 	*lsm_row_hint(root) = hint;
 	return LSM_ROW_FOUND;
+}
+
+int
+lsm_rowblocks_known(LsmTable *table, LsmTid *roots, int *nroots, LsmRowsForeseen *foreseen)
+{
+	int			known = 0;
+	int			left = 0;
+
+	for (int i = 0; i < *nroots; i++)
+	{
+		const LsmRowHint *last = lsm_row_last_of(roots[i]);
+		LsmRowsForeseen *row = &foreseen[known];
+
+		row->segment = last->uid;
+		row->blockno = last->blockno;
+		row->place = last->place;
+		row->root = roots[i];
+		if (last->uid != 0 && last->table == table &&
+			LSM_TID_LB(last->root) == LSM_TID_LB(roots[i]) &&
+			lsm_sharedcache_foresee_again(row))
+			known++;
+		else
+			roots[left++] = roots[i];
+	}
+	*nroots = left;
+	return known;
+}
+
+void
+lsm_rowblocks_remember(LsmTable *table, const LsmRowsForeseen *foreseen, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		LsmRowHint *last = lsm_row_last_of(foreseen[i].root);
+
+		last->root = foreseen[i].root;
+		last->table = table;
+		last->uid = foreseen[i].segment;
+		last->blockno = foreseen[i].blockno;
+		last->row = 0;
+		last->place = foreseen[i].place;
+	}
 }
 
 /* What is foreseen of a row. */

@@ -28,11 +28,21 @@ extern LsmRowFound lsm_rowblock_get(Relation rel, LsmTable *table, uint64 uid, u
 									LsmTid root, LsmRecord *record, Size *len);
 
 /*
- * The same of a row that was found or foreseen not long ago, or is the one behind the row found
- * last, in whatever block of the segment.  False: it has to be searched for.
+ * The same of a row that was found or foreseen not long ago, or is in the row block where one of
+ * its LB was, in whatever block of the segment.  False: it has to be searched for.
  */
 extern bool lsm_rowblock_get_hinted(Relation rel, LsmTable *table, uint64 uid, LsmTid root,
 									LsmRecord *record, Size *len);
+
+/*
+ * Which of the roots are in a row block where one of their LB was found, or foreseen, not long ago?
+ * They are taken out of roots, their number is returned.
+ */
+extern int	lsm_rowblocks_known(LsmTable *table, LsmTid *roots, int *nroots,
+								struct LsmRowsForeseen *foreseen);
+
+/* Remember the row blocks of LBs; their rows follow in lsm_rowblocks_foresee(). */
+extern void lsm_rowblocks_remember(LsmTable *table, const struct LsmRowsForeseen *foreseen, int n);
 
 /*
  * Have the processor fetch the records of rows in row blocks that were foreseen, and remember
