@@ -17,12 +17,25 @@
  *	  A row that is inserted has no root before; it is placed only by its key.
  *
  * SPANS
- *	  They are such that each is likely to get as many rows: quantiles of the sample.  A row
- *	  for which its page has no room goes to that of a span beside it, and if these have none,
- *	  either, to any open page.  A batch has up to four times as many pages as moved rows have
- *	  filled before it in this generation, and no more than LSM_NEAR_PAGES, and another one is made
- *	  when as many rows have come as nearly fill it.  Pages of one range follow each other in LBs as
- *	  their spans do.
+ *	  They are such that each is likely to get as many rows: quantiles of the sample (knots), and
+ *	  between these parts of equal length, as a few moves say little of where the next ones go.  A span has
+ *	  a page of its own, and another one of the batch's last pages, which are kept for that, when it
+ *	  is full.  When these are gone a row goes to the page of a span beside its own, and if these
+ *	  have no room, either, to any open page.  Pages of one range follow each other in LBs as their
+ *	  spans do.
+ *
+ * BATCHES
+ *	  Rows of different batches are apart, also if they are neighbours, so there should be few in
+ *	  a generation.  The first one is a trial, with up to four times as many pages as moved rows
+ *	  have filled before it.  If it finds its rows, the next one is to last to the end of the
+ *	  generation: it has what moves fill until then if they go on as they did, and a quarter more,
+ *	  as pages do not fill evenly; but no more than LSM_NEAR_PAGES, and no more than half
+ *	  of what the table's rows fill, or neighbours would be of different spans, and it is all in vain
+ *	  if moves end.  Another one is made when this one is nearly full, or rows find no room in it.
+ *	  One that is too large, as VACUUM ends the generation, costs less than two: spans are shorter,
+ *	  and pages not as full.  A
+ *	  generation whose forerunner placed its rows, and is still being flushed, needs no trial: it
+ *	  takes over the sample, and has as many pages as moves have filled there, and a quarter more.
  *
  *	  Where moves do not come back to where they were (a queue, whose rows change once, soon
  *	  after they were inserted), all of them belong behind the last quantile, and most of the batch
@@ -35,7 +48,7 @@
  *
  * LOCKING
  *	  Where rows are appended gen_lock is held shared, so that the index stays.  What is not
- *	  atomic is guarded by the index's mutex, but for the bounds of spans: they are written while
+ *	  atomic is guarded by the index's mutex, but for the knots: they are written while
  *	  there is no batch, and who has searched them looks whether the batch is still the same.
  *	  Nor is the sample guarded, in which a key may come with another's root.
  *
@@ -75,18 +88,35 @@
 /* Moves after which who was to make a batch is not waited for any more. */
 #define LSM_NEAR_PATIENCE		1024
 
-/* Pages of a batch, times those that were filled before it; and what a poor one has, and waits for. */
+/* Pages of a batch: a range is the unit of large ones. */
 #define LSM_NEAR_MIN_PAGES		16
-#define LSM_NEAR_PAGES			512
+#define LSM_NEAR_UNIT			128
+#define LSM_NEAR_PAGES			(LSM_NEAR_UNIT * LSM_NEAR_PIECES)
+
+/* Of the first one, times those that were filled before it; what a poor one has, and waits for. */
 #define LSM_NEAR_GROWTH			4
 #define LSM_NEAR_POOR			4
 #define LSM_NEAR_MAX_POOR		2
 
-/* Pages beside a span's own that its rows may go to. */
-#define LSM_NEAR_REACH			4
+/* The next ones have so many for each that is likely to be filled. */
+#define LSM_NEAR_SLACK			1.25
 
-/* Moves by which spans are chosen. */
-#define LSM_NEAR_SAMPLE			2048
+/* And no more than one for so many that the table's rows would fill. */
+#define LSM_NEAR_SHARE			2
+
+/* One page in so many has no span at first. */
+#define LSM_NEAR_SPARE			8
+
+/* Another batch is due when one row in so many has found no room. */
+#define LSM_NEAR_PASSED			128
+
+/* Pages beside a span's own that its rows may go to. */
+#define LSM_NEAR_REACH			16
+
+/* Moves by which spans are chosen, and how many there are between two quantiles. */
+#define LSM_NEAR_SAMPLE			1536
+#define LSM_NEAR_STEP			32
+#define LSM_NEAR_KNOTS			(LSM_NEAR_SAMPLE / LSM_NEAR_STEP + 1)
 
 /* Places by roots: parts of an LB. */
 #define LSM_NEAR_LB_BITS		8
@@ -106,21 +136,28 @@ typedef struct LsmNear
 {
 	pg_atomic_uint32 moves;		/* in this generation, from some time on */
 	uint32		shift;			/* of roots, so that their places fit 32 bits */
+	double		fill;			/* of the generation, at that time */
 	uint64		bytes;			/* of rows that have moved, or come; */
 	uint64		came;			/* of these the latter */
+	uint64		before;			/* as bytes, in the generation before, of those that it placed */
 	bool		making;			/* somebody makes a batch, */
 	uint32		making_since;	/* when there were so many moves */
-	uint32		npoor;			/* batches that ended as poor ones */
+	uint32		npoor;			/* batches that ended as poor ones, */
+	bool		proven;			/* and one that did not, after these */
 	bool		by_key;			/* of the batch */
 	uint32		batch;			/* its number, or of the one that is being made */
 	uint32		npages;			/* 0: there is none */
+	uint32		nspans;
+	uint32		nused;			/* pages that belong to a span, the first ones */
 	LsmOpenPage pieces[LSM_NEAR_PIECES];	/* its pages: where these begin */
 	uint32		ends[LSM_NEAR_PIECES];	/* and how many there are up to the end of each */
 	uint64		placed;			/* bytes of rows that went to it, */
 	uint64		passed;			/* and of those for which there was no room */
 	bits8		begun[LSM_NEAR_PAGES / 8];
 	bits8		full[LSM_NEAR_PAGES / 8];
-	int64		bounds[LSM_NEAR_PAGES]; /* where spans begin, from the second on */
+	uint16		pages[LSM_NEAR_PAGES];	/* of each span, that is filled now */
+	uint32		nknots;
+	int64		knots[LSM_NEAR_KNOTS];	/* places, between which there are as many spans each */
 	uint32		roots[LSM_NEAR_SAMPLE];
 	int64		keys[LSM_NEAR_SAMPLE];
 } LsmNear;
@@ -190,13 +227,23 @@ lsm_near_number(Oid type, Datum value, int64 *number)
 	}
 }
 
+/* Has the generation that is flushed now something of this?  gen_lock is held, or it is a hint. */
+static inline bool
+lsm_near_has_before(LsmTableShared *shared)
+{
+	LsmMemIndex *before = lsm_table_index(shared, shared->flushing);
+
+	return shared->flushing != 0 && before->generation == shared->flushing && before->extra != 0;
+}
+
 static inline bool
 lsm_near_likely(LsmTable *table)
 {
 	LsmTableShared *shared = table->shared;
+	LsmMemIndex *index = lsm_table_index(shared, shared->generation);
 
-	return pg_atomic_read_u32(&lsm_table_index(shared, shared->generation)->entries) >=
-		LSM_NEAR_ROWS;
+	return index->extra != 0 || pg_atomic_read_u32(&index->entries) >= LSM_NEAR_ROWS ||
+		lsm_near_has_before(shared);
 }
 
 bool
@@ -231,28 +278,53 @@ lsm_near_root(const LsmNear *near, LsmTid root)
 		(uint32) Min(place >> near->shift, LSM_NEAR_NO_ROOT - 1);
 }
 
-/* The number of a place's span: of bounds at or before it. */
+/* The number of a place's span. */
 static uint32
-lsm_near_span(const int64 *bounds, uint32 nbounds, int64 place)
+lsm_near_span(const LsmNear *near, uint32 nspans, int64 place)
 {
+	const int64 *knots = near->knots;
 	uint32		lo = 0;
-	uint32		hi = nbounds;
+	uint32		hi = near->nknots;
+	double		part;
 
+	/* the last knot at or before it */
 	while (lo < hi)
 	{
 		uint32		mid = (lo + hi) / 2;
 
-		if (bounds[mid] <= place)
+		if (knots[mid] <= place)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	return lo;
+	if (lo == 0)
+		return 0;
+	if (lo >= near->nknots)
+		return nspans - 1;
+	part = (double) ((uint64) place - knots[lo - 1]) / ((uint64) knots[lo] - knots[lo - 1]);
+	return Min((lo - 1 + part) / (near->nknots - 1) * nspans, nspans - 1);
 }
 
 /* ---- the batch ---- */
 
-/* Under the index's mutex, before anybody else sees it. */
+/*
+ * What the generation before has found out holds for this one, if one of its batches has found
+ * its rows, or the last one does so.  It may change meanwhile, which makes no difference.
+ */
+static void
+lsm_near_inherit(LsmNear *near, LsmNear *before)
+{
+	if (before->shift != near->shift || before->npoor > 0 ||
+		(!before->proven && (before->placed < LSM_NEAR_MIN_PAGES * LSM_PAGE_PAYLOAD ||
+							 before->passed > before->placed / LSM_NEAR_SPARE)))
+		return;
+	near->before = before->bytes - (before->by_key ? 0 : before->came);
+	pg_atomic_write_u32(&near->moves, Min(pg_atomic_read_u32(&before->moves), LSM_NEAR_SAMPLE));
+	memcpy(near->roots, before->roots, sizeof(near->roots));
+	memcpy(near->keys, before->keys, sizeof(near->keys));
+}
+
+/* Under the index's mutex, before anybody else sees it.  gen_lock is held. */
 static void
 lsm_near_init(void *extra, void *arg)
 {
@@ -260,13 +332,18 @@ lsm_near_init(void *extra, void *arg)
 	LsmTable   *table = arg;
 	uint64		lbs = table->view != NULL ? table->view->meta.next_root_lb : 0;
 
-	memset(near, 0, offsetof(LsmNear, bounds));
+	memset(near, 0, offsetof(LsmNear, pages));
 	pg_atomic_init_u32(&near->moves, 0);
+	near->fill = lsm_rowlog_fill(table);
 	/* another one than before the index was dropped, whose maker may still be at it */
 	near->batch = pg_prng_uint32(&pg_global_prng_state);
 	/* as many LBs again may come */
 	while ((lbs * 2) << LSM_NEAR_LB_BITS >> near->shift > PG_UINT32_MAX)
 		near->shift++;
+	if (lsm_near_has_before(table->shared))
+		lsm_near_inherit(near, lsm_memindex_extra(lsm_table_index(table->shared,
+																  table->shared->flushing),
+												  sizeof(LsmNear), NULL, NULL));
 }
 
 /* What the active generation of the table has of this; NULL: nothing. */
@@ -295,8 +372,10 @@ lsm_near_is_due(const LsmNear *near)
 	if (near->bytes < LSM_NEAR_LEAST * LSM_PAGE_PAYLOAD)
 		return false;
 	if (lsm_near_is_poor(near))
-		return near->passed >= room * LSM_NEAR_POOR && near->npoor + 1 < LSM_NEAR_MAX_POOR;
-	return near->placed + near->passed >= room / 8 * 7;
+		return near->passed >= Min(room * LSM_NEAR_POOR, LSM_NEAR_UNIT * LSM_PAGE_PAYLOAD) &&
+			near->npoor + 1 < LSM_NEAR_MAX_POOR;
+	return near->placed + near->passed >= room / 8 * 7 ||
+		(near->nused == near->npages && near->passed >= room / LSM_NEAR_PASSED);
 }
 
 bool
@@ -305,7 +384,7 @@ lsm_near_begin(LsmTable *table, const LsmNeighbour *row, Size len, LsmNearSearch
 	LsmMemIndex *index = lsm_table_index(table->shared, table->shared->generation);
 	LsmNear    *near = lsm_near_get(table, index);
 	uint32		moves;
-	uint32		npages;
+	uint32		nspans;
 	bool		by_key;
 
 	if (near == NULL)
@@ -326,19 +405,20 @@ lsm_near_begin(LsmTable *table, const LsmNeighbour *row, Size len, LsmNearSearch
 		table->near_due = true;
 	}
 	search->batch = near->batch;
-	npages = near->npages;
+	nspans = near->npages > 0 ? near->nspans : 0;
 	by_key = near->by_key;
 	SpinLockRelease(&index->mutex);
-	if (npages == 0 || (by_key ? !row->has_key : row->comes))
+	if (nspans == 0 || (by_key ? !row->has_key : row->comes))
 		return false;
 	search->len = len;
 	search->tried = 0;
-	search->span = lsm_near_span(near->bounds, npages - 1,
+	search->given = false;
+	search->span = lsm_near_span(near, nspans,
 								 by_key ? row->key : lsm_near_root(near, row->root));
 	return true;
 }
 
-/* The n-th page to look at, from a span's own: those beside it, the next ones first. */
+/* The n-th span whose page is looked at: those beside the row's own, the next ones first. */
 static inline uint32
 lsm_near_nth(uint32 span, uint32 n)
 {
@@ -358,14 +438,18 @@ lsm_near_next(LsmTable *table, LsmNearSearch *search)
 	/* else it has ended, and bounds may be others */
 	if (near->batch == search->batch && near->npages > 0)
 	{
-		if (search->tried > 0)
+		if (search->given)
 			near->placed -= Min(search->len, near->placed);
 		while (!found && search->tried <= LSM_NEAR_REACH)
 		{
 			/* before the first one it is a very large number */
-			search->page = lsm_near_nth(search->span, search->tried++);
-			found = search->page < near->npages && !lsm_near_bit(near->full, search->page);
+			search->at = lsm_near_nth(search->span, search->tried++);
+			if (search->at >= near->nspans)
+				continue;
+			search->page = near->pages[search->at];
+			found = !lsm_near_bit(near->full, search->page);
 		}
+		search->given = found;
 		if (found)
 		{
 			int			piece = 0;
@@ -390,7 +474,7 @@ lsm_near_next(LsmTable *table, LsmNearSearch *search)
 }
 
 void
-lsm_near_full(LsmTable *table, const LsmNearSearch *search)
+lsm_near_full(LsmTable *table, LsmNearSearch *search)
 {
 	LsmMemIndex *index = lsm_table_index(table->shared, table->shared->generation);
 	LsmNear    *near = lsm_near_get(table, index);
@@ -399,7 +483,13 @@ lsm_near_full(LsmTable *table, const LsmNearSearch *search)
 		return;
 	SpinLockAcquire(&index->mutex);
 	if (near->batch == search->batch && near->npages > 0)
+	{
 		lsm_near_set(near->full, search->page);
+		if (near->pages[search->at] == search->page && near->nused < near->npages)
+			near->pages[search->at] = near->nused++;
+		if (near->pages[search->at] != search->page)
+			search->tried--;	/* it has another one now */
+	}
 	SpinLockRelease(&index->mutex);
 }
 
@@ -417,10 +507,21 @@ typedef struct LsmNearPlan
 	bool		by_key;
 	uint32		n;				/* moves of the sample */
 	LsmNearMove *moves;
-	int64	   *bounds;
 	uint32		npieces;
 	LsmRowRange pieces[LSM_NEAR_PIECES];
 } LsmNearPlan;
+
+/* What there has been of this generation. */
+typedef struct LsmNearPast
+{
+	uint64		moved;			/* bytes of rows that had a root, */
+	uint64		came;			/* and of those that came back */
+	uint64		before;			/* in the one before, of those that it placed */
+	bool		first;			/* there is no batch, */
+	bool		poor;			/* or it has found too few rows */
+	uint32		shift;
+	double		fill;			/* of the generation before the first move */
+} LsmNearPast;
 
 static int
 lsm_near_cmp_roots(const void *a, const void *b)
@@ -481,28 +582,29 @@ lsm_near_distinct(const LsmNearPlan *plan)
 }
 
 /*
- * Where spans begin, so that as many of the sorted moves fall to each of them; the number of
- * spans, at most max.  Equal places are of one span.
+ * Quantiles of the sorted moves, with the first and the last of them, but of equal ones only one;
+ * their number.
  */
 static uint32
-lsm_near_divide(const LsmNearPlan *plan, uint32 max, int64 *bounds)
+lsm_near_divide(const LsmNearPlan *plan, int64 *knots)
 {
-	int64		last = lsm_near_place(&plan->moves[0], plan->by_key);
-	uint32		nbounds = 0;
+	uint32		steps = Max(plan->n / LSM_NEAR_STEP, 1);
+	uint32		nknots = 0;
 
-	for (uint32 i = 1; i < max; i++)
+	for (uint32 i = 0; i <= steps; i++)
 	{
-		int64		place = lsm_near_place(&plan->moves[(uint64) i * plan->n / max], plan->by_key);
+		uint32		at = Min(i * plan->n / steps, plan->n - 1);
+		int64		place = lsm_near_place(&plan->moves[at], plan->by_key);
 
-		if (place > last)
-			bounds[nbounds++] = last = place;
+		if (nknots == 0 || place > knots[nknots - 1])
+			knots[nknots++] = place;
 	}
-	return nbounds + 1;
+	return nknots;
 }
 
-/* The sample, and how many pages moved rows have filled; false: no batch is due. */
+/* The sample, and what there has been of this generation; false: no batch is due. */
 static bool
-lsm_near_look(LsmNearPlan *plan, uint64 *moved, uint64 *came, bool *poor, uint32 *shift)
+lsm_near_look(LsmNearPlan *plan, LsmNearPast *past)
 {
 	LsmTable   *table = plan->table;
 	LsmTableShared *shared = table->shared;
@@ -523,12 +625,15 @@ lsm_near_look(LsmNearPlan *plan, uint64 *moved, uint64 *came, bool *poor, uint32
 			plan->moves[i].root = near->roots[i];
 			plan->moves[i].key = near->keys[i];
 		}
-		*shift = near->shift;
+		past->shift = near->shift;
 		SpinLockAcquire(&index->mutex);
 		due = plan->n > 0 && lsm_near_is_due(near);
-		*moved = near->bytes - near->came;
-		*came = near->came;
-		*poor = lsm_near_is_poor(near);
+		past->moved = near->bytes - near->came;
+		past->came = near->came;
+		past->fill = near->fill;
+		past->before = near->before;
+		past->first = near->npages == 0;
+		past->poor = lsm_near_is_poor(near);
 		plan->batch = near->batch;
 		SpinLockRelease(&index->mutex);
 	}
@@ -536,42 +641,74 @@ lsm_near_look(LsmNearPlan *plan, uint64 *moved, uint64 *came, bool *poor, uint32
 	return due;
 }
 
+/* Pages that the table's rows fill, or would fill, but for those that have moved in this generation. */
+static uint64
+lsm_near_table_pages(LsmTable *table, uint64 filled)
+{
+	const LsmView *view = table->view;
+	uint32		begun = table->shared->gen_pages;
+	uint64		bytes = 0;
+
+	for (int i = 0; view != NULL && i < view->nbase; i++)
+		bytes += view->base[i]->raw_bytes;
+	return bytes / LSM_PAGE_PAYLOAD + begun - Min(begun, filled);
+}
+
+/*
+ * How many pages the batch may have, as moved rows have filled so many in this generation, which
+ * has come to that part of its bound.
+ */
+static uint32
+lsm_near_most(LsmNearPlan *plan, const LsmNearPast *past, uint64 filled, double fill)
+{
+	uint32		buffers = RelationUsesLocalBuffers(plan->rel) ? num_temp_buffers / 8 : NBuffers / 32;
+	uint64		most = Min(buffers, LSM_NEAR_PAGES);
+	double		rest = 0;
+
+	most = Min(most, lsm_near_distinct(plan) / 8);
+	if (past->poor)
+		return Min(most, filled / LSM_NEAR_POOR);
+	if (past->first)
+		rest = past->before / LSM_PAGE_PAYLOAD;
+	else if (fill > past->fill)
+		rest = filled / (fill - past->fill) * Max(LSM_FLUSH_FILL - fill, 0);
+	if (rest == 0)
+		return Min(most, filled * LSM_NEAR_GROWTH);
+	most = Min(most, lsm_near_table_pages(plan->table, filled) / LSM_NEAR_SHARE);
+	return Min(most, rest * LSM_NEAR_SLACK);
+}
+
 /* Choose order and size of the batch; false: there is to be none. */
 static bool
 lsm_near_choose(LsmNearPlan *plan)
 {
-	uint64		moved;
-	uint64		came;
-	bool		poor;
-	uint32		shift;
+	LsmNearPast past;
 	uint32		rooted;
 	uint64		filled;
-	uint32		most = RelationUsesLocalBuffers(plan->rel) ? num_temp_buffers / 8 : NBuffers / 64;
+	uint32		most;
+	double		fill = lsm_rowlog_fill(plan->table);
 
-	if (!lsm_near_look(plan, &moved, &came, &poor, &shift) ||
-		lsm_rowlog_fill(plan->table) > LSM_NEAR_FILL)
+	if (!lsm_near_look(plan, &past) || fill > LSM_NEAR_FILL)
 		return false;
 	qsort(plan->moves, plan->n, sizeof(LsmNearMove), lsm_near_cmp_roots);
 	for (rooted = plan->n; rooted > 0 && plan->moves[rooted - 1].root == LSM_NEAR_NO_ROOT;)
 		rooted--;
-	plan->by_key = lsm_near_ordered(plan->moves, rooted, shift);
+	plan->by_key = lsm_near_ordered(plan->moves, rooted, past.shift);
 	if (plan->by_key)
 		qsort(plan->moves, plan->n, sizeof(LsmNearMove), lsm_near_cmp_keys);
 	else
 		plan->n = rooted;		/* others are not placed */
-	filled = (moved + (plan->by_key ? came : 0)) / LSM_PAGE_PAYLOAD;
+	filled = (past.moved + (plan->by_key ? past.came : 0)) / LSM_PAGE_PAYLOAD;
 	if (plan->n == 0 || filled < LSM_NEAR_LEAST)
 		return false;
 
-	most = Min(most, LSM_NEAR_PAGES);
-	most = Min(most, lsm_near_distinct(plan) / 8);
-	most = Min(most, poor ? filled / LSM_NEAR_POOR : filled * LSM_NEAR_GROWTH);
+	most = lsm_near_most(plan, &past, filled, fill);
 	if (most < LSM_NEAR_MIN_PAGES)
 		return false;
 	/* ranges that are left are of some use if all have such sizes */
-	plan->npages = LSM_NEAR_MIN_PAGES;
-	while (plan->npages * 2 <= most)
-		plan->npages *= 2;
+	plan->npages = most - most % LSM_NEAR_UNIT;
+	if (plan->npages == 0)
+		plan->npages = pg_prevpower2_32(most);
 	return true;
 }
 
@@ -597,7 +734,10 @@ lsm_near_is_ours(LsmNearPlan *plan, bool claim)
 		if (ours && claim)
 		{
 			if (near->npages > 0)
-				near->npoor = lsm_near_is_poor(near) ? near->npoor + 1 : 0;
+			{
+				near->proven = !lsm_near_is_poor(near);
+				near->npoor = near->proven ? 0 : near->npoor + 1;
+			}
 			near->npages = 0;
 			near->placed = near->passed = 0;
 			plan->batch = ++near->batch;
@@ -639,26 +779,35 @@ lsm_near_install(LsmNearPlan *plan)
 		(near = lsm_near_get(plan->table, index)) != NULL)
 	{
 		uint32		npages = 0;
-		uint32		nspans;
+		uint32		steps = Max(plan->n / LSM_NEAR_STEP, 1);
+		uint32		nknots;
+		int64		knots[LSM_NEAR_KNOTS];
 
 		for (uint32 i = 0; i < plan->npieces; i++)
 			npages += plan->pieces[i].pages.npages;
 		pg_atomic_fetch_add_u32(&index->unbegun, npages);
-		nspans = lsm_near_divide(plan, npages, plan->bounds);
+		nknots = lsm_near_divide(plan, knots);
 
 		SpinLockAcquire(&index->mutex);
 		if (near->batch == plan->batch)
 		{
 			uint32		end = 0;
 
-			memcpy(near->bounds, plan->bounds, (nspans - 1) * sizeof(int64));
+			memcpy(near->knots, knots, nknots * sizeof(int64));
+			near->nknots = nknots;
+			/* of quantiles that are equal the pages are spare ones, too */
+			near->nspans = (npages - npages / LSM_NEAR_SPARE) * (nknots - 1) / steps;
+			near->nspans = Max(near->nspans, 1);
 			for (uint32 i = 0; i < plan->npieces; i++)
 			{
 				near->pieces[i].block = plan->pieces[i].pages.start;
 				near->pieces[i].lb = plan->pieces[i].lb;
 				near->ends[i] = end += plan->pieces[i].pages.npages;
 			}
-			near->npages = nspans;
+			for (uint32 i = 0; i < near->nspans; i++)
+				near->pages[i] = i;
+			near->npages = npages;
+			near->nused = near->nspans;
 			near->by_key = plan->by_key;
 			near->placed = near->passed = 0;
 			memset(near->begun, 0, sizeof(near->begun));
@@ -686,7 +835,6 @@ lsm_near_make(Relation rel, LsmTable *table)
 	plan->rel = rel;
 	plan->table = table;
 	plan->moves = palloc(LSM_NEAR_SAMPLE * sizeof(LsmNearMove));
-	plan->bounds = palloc(LSM_NEAR_PAGES * sizeof(int64));
 	if (lsm_near_choose(plan))
 	{
 		ErrorData  *error;

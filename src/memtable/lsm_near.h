@@ -25,8 +25,10 @@ typedef struct LsmNearSearch
 	Size		len;			/* of the row */
 	uint32		batch;
 	uint32		span;			/* where the row belongs, */
-	uint32		tried;			/* and how many pages, from there on, were looked at */
-	uint32		page;			/* which one was given */
+	uint32		tried;			/* and how many spans, from there on, were looked at */
+	uint32		at;				/* the last one, */
+	uint32		page;			/* and its page */
+	bool		given;			/* which is the row's, as far as is known */
 	BlockNumber block;
 	BlockNumber lb;
 	bool		fresh;			/* who asks for it has to begin it */
@@ -49,8 +51,8 @@ extern bool lsm_near_begin(LsmTable *table, const LsmNeighbour *row, Size len,
 /* The next page that may have room.  False: there is none, any open page will do. */
 extern bool lsm_near_next(LsmTable *table, LsmNearSearch *search);
 
-/* It has none, and hardly for any other row. */
-extern void lsm_near_full(LsmTable *table, const LsmNearSearch *search);
+/* It has none, and hardly for any other row; its span gets another one, if there are any. */
+extern void lsm_near_full(LsmTable *table, LsmNearSearch *search);
 
 /* Make the next batch of pages.  No LWLock is held. */
 extern void lsm_near_make(Relation rel, LsmTable *table);

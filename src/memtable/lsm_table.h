@@ -24,7 +24,7 @@
 #define LSM_SPECULATIVE_BUCKETS	64
 
 /* Ranges that a batch of pages for rows that move may consist of (lsm_near.c). */
-#define LSM_NEAR_PIECES			8
+#define LSM_NEAR_PIECES			16
 
 /* A row-log page that has room; lb tells its TIDs. */
 typedef struct LsmOpenPage

@@ -16,6 +16,7 @@ $node->append_conf('postgresql.conf', q{
 autovacuum = off
 restart_after_crash = off
 deadlock_timeout = 100ms
+shared_buffers = 128MB
 wal_keep_size = 4GB
 });
 $node->start;
@@ -103,6 +104,48 @@ foreach my $point (qw(near-range near-install))
 	cmp_ok($node->safe_psql('postgres', $pages), '<', 70, "neighbours are together all the same: $point");
 	$maker->quit;
 }
+
+# ---- batches that last, and what one generation has found out for the next one ----
+
+$node->safe_psql('postgres', q{
+	CREATE TABLE l (id int PRIMARY KEY, v int, pad text) USING lsm WITH (lsm.auto_compact = off);
+	CREATE INDEX ON l (v);
+	INSERT INTO l SELECT i, 0, md5(i::text) FROM generate_series(1, 100000) i;
+	SELECT lsm_flush('l');
+	CREATE PROCEDURE move_l(first int, last int) LANGUAGE plpgsql AS $$
+	BEGIN
+		FOR i IN first .. last LOOP
+			UPDATE l SET v = v + 1 WHERE id = (i::int8 * 7919) % 100000 + 1;
+			IF i % 500 = 0 THEN
+				COMMIT;
+			END IF;
+		END LOOP;
+	END $$});
+$node->safe_psql('postgres', $_) foreach ('CALL move_l(1, 30000)', q{SELECT lsm_flush('l')}, 'CALL move_l(30001, 60000)');
+
+# with batches that only grow from one to the next it would be 11
+cmp_ok($node->safe_psql('postgres', q{SELECT round(avg(n), 1) FROM (SELECT count(DISTINCT (ctid::text::point)[0]) AS n FROM l GROUP BY (id - 1) / 100) x}),
+	'<', 9.5, 'a hundred neighbours lie in few pages, after two generations');
+
+# Pages of those rows that move in the third one.
+my $third = q{SELECT count(DISTINCT (ctid::text::point)[0]) FROM l, generate_series(60001, 61000) i WHERE id = (i::int8 * 7919) % 100000 + 1};
+my $flusher = $node->session('postgres');
+my $flusher_pid = $node->session_pid($flusher);
+
+$holder->query_safe($hold);
+$flusher->query_safe(q{SET lsm.debug_stop = 'flush-before-swap:wait'});
+$node->start_query($flusher, q{SELECT lsm_flush('l')});
+$node->wait_blocked($flusher_pid);
+$node->safe_psql('postgres', 'CALL move_l(60001, 61000)');
+
+# a thousand of them fill nine pages, where they are put as they come, and begin 16 more if there is a trial
+cmp_ok($node->safe_psql('postgres', $third), '>', 60, 'rows are placed from the beginning');
+$holder->query_safe('SELECT pg_advisory_unlock_all()');
+my ($flush_out, $flush_err) = $node->finish_query($flusher);
+is($flush_err, '', 'the flush ends');
+$flusher->quit;
+is($node->safe_psql('postgres', 'SELECT count(*), sum(v), count(DISTINCT id) FROM l'), '100000|61000|100000', 'all rows are there');
+$node->check_ok('postgres', 'after a generation that took over what was known');
 
 # ---- many at once ----
 
