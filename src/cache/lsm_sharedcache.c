@@ -852,6 +852,7 @@ lsm_sharedcache_foresee_again(LsmRowsForeseen *foreseen)
 						   foreseen->blockno | LSM_CACHE_ROWS, &rows, &foreseen->len))
 		return false;
 	foreseen->rows = rows;
+	lsm_prefetch(rows);
 	return true;
 }
 

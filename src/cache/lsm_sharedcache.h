@@ -175,7 +175,7 @@ typedef struct LsmRowsForeseen
 
 extern void lsm_sharedcache_foresee_rows(LsmRowsForeseen *foreseen, int n);
 
-/* The same of one that was there not long ago.  False: it is not there any more. */
+/* The same of one that was at that place not long ago.  False: it is not there any more. */
 extern bool lsm_sharedcache_foresee_again(LsmRowsForeseen *foreseen);
 
 extern void lsm_sharedcache_put_rows(uint64 uid, uint32 blockno, uint32 len, const char *bytes);

@@ -30,8 +30,8 @@
  *	  have filled before it.  If it finds its rows, the next one is to last to the end of the
  *	  generation: it has what moves fill until then if they go on as they did, and a quarter more,
  *	  as pages do not fill evenly; but no more than LSM_NEAR_PAGES, and no more than half
- *	  of what the table's rows fill, or neighbours would be of different spans, and it is all in vain
- *	  if moves end.  Another one is made when this one is nearly full, or rows find no room in it.
+ *	  of what the table's rows fill, about, or neighbours would be of different spans, and it is all
+ *	  in vain if moves end.  Another one is made when this one is nearly full, or rows find no room in it.
  *	  One that is too large, as VACUUM ends the generation, costs less than two: spans are shorter,
  *	  and pages not as full.  A
  *	  generation whose forerunner placed its rows, and is still being flushed, needs no trial: it
@@ -39,8 +39,9 @@
  *
  *	  Where moves do not come back to where they were (a queue, whose rows change once, soon
  *	  after they were inserted), all of them belong behind the last quantile, and most of the batch
- *	  is never begun.  The next one waits for four times as many rows, and has but a quarter
- *	  of the pages that moved rows have filled; if it is no better there is none after it.
+ *	  is never begun.  The next one waits until four times as many rows, or those of
+ *	  LSM_NEAR_UNIT pages, have found no room, and has but a quarter of the pages that moved rows
+ *	  have filled; if it is no better there is none after it.
  *
  * All of it is a hint that goes with the memtable index of the generation: if that is dropped,
  * what is left of a batch is never begun, as after a restart.  Readers find pages in a range
@@ -93,7 +94,7 @@
 #define LSM_NEAR_UNIT			128
 #define LSM_NEAR_PAGES			(LSM_NEAR_UNIT * LSM_NEAR_PIECES)
 
-/* Of the first one, times those that were filled before it; what a poor one has, and waits for. */
+/* Of a trial, times those that were filled before it; what comes after a poor one, and waits for. */
 #define LSM_NEAR_GROWTH			4
 #define LSM_NEAR_POOR			4
 #define LSM_NEAR_MAX_POOR		2
@@ -103,6 +104,9 @@
 
 /* And no more than one for so many that the table's rows would fill. */
 #define LSM_NEAR_SHARE			2
+
+/* At least that part of its bound is thought to be left of a generation. */
+#define LSM_NEAR_REST			0.125
 
 /* One page in so many has no span at first. */
 #define LSM_NEAR_SPARE			8
@@ -134,12 +138,12 @@ typedef struct LsmNearMove
 
 typedef struct LsmNear
 {
-	pg_atomic_uint32 moves;		/* in this generation, from some time on */
+	pg_atomic_uint32 moves;		/* in this generation, from some time on, or the sample before it */
 	uint32		shift;			/* of roots, so that their places fit 32 bits */
 	double		fill;			/* of the generation, at that time */
 	uint64		bytes;			/* of rows that have moved, or come; */
 	uint64		came;			/* of these the latter */
-	uint64		before;			/* as bytes, in the generation before, of those that it placed */
+	uint64		before;			/* bytes in the generation before of rows such as it placed */
 	bool		making;			/* somebody makes a batch, */
 	uint32		making_since;	/* when there were so many moves */
 	uint32		npoor;			/* batches that ended as poor ones, */
@@ -309,7 +313,7 @@ lsm_near_span(const LsmNear *near, uint32 nspans, int64 place)
 
 /*
  * What the generation before has found out holds for this one, if one of its batches has found
- * its rows, or the last one does so.  It may change meanwhile, which makes no difference.
+ * its rows, or the last one does so.
  */
 static void
 lsm_near_inherit(LsmNear *near, LsmNear *before)
@@ -389,6 +393,8 @@ lsm_near_begin(LsmTable *table, const LsmNeighbour *row, Size len, LsmNearSearch
 
 	if (near == NULL)
 		return false;
+	/* that it takes of a page */
+	len = MAXALIGN(len) + sizeof(ItemIdData);
 	moves = pg_atomic_fetch_add_u32(&near->moves, 1);
 	near->roots[moves % LSM_NEAR_SAMPLE] = lsm_near_root(near, row->root);
 	near->keys[moves % LSM_NEAR_SAMPLE] = row->has_key ? row->key : 0;
@@ -435,12 +441,15 @@ lsm_near_next(LsmTable *table, LsmNearSearch *search)
 	if (near == NULL)
 		return false;
 	SpinLockAcquire(&index->mutex);
-	/* else it has ended, and bounds may be others */
+	/* else it has ended, and knots may be others */
 	if (near->batch == search->batch && near->npages > 0)
 	{
+		/* in a trial a span is not to have all of it */
+		uint32		reach = Min(LSM_NEAR_REACH, near->nspans / 4);
+
 		if (search->given)
 			near->placed -= Min(search->len, near->placed);
-		while (!found && search->tried <= LSM_NEAR_REACH)
+		while (!found && search->tried <= reach)
 		{
 			/* before the first one it is a very large number */
 			search->at = lsm_near_nth(search->span, search->tried++);
@@ -474,7 +483,7 @@ lsm_near_next(LsmTable *table, LsmNearSearch *search)
 }
 
 void
-lsm_near_full(LsmTable *table, LsmNearSearch *search)
+lsm_near_full(LsmTable *table, LsmNearSearch *search, bool another)
 {
 	LsmMemIndex *index = lsm_table_index(table->shared, table->shared->generation);
 	LsmNear    *near = lsm_near_get(table, index);
@@ -485,7 +494,7 @@ lsm_near_full(LsmTable *table, LsmNearSearch *search)
 	if (near->batch == search->batch && near->npages > 0)
 	{
 		lsm_near_set(near->full, search->page);
-		if (near->pages[search->at] == search->page && near->nused < near->npages)
+		if (another && near->pages[search->at] == search->page && near->nused < near->npages)
 			near->pages[search->at] = near->nused++;
 		if (near->pages[search->at] != search->page)
 			search->tried--;	/* it has another one now */
@@ -516,7 +525,7 @@ typedef struct LsmNearPast
 {
 	uint64		moved;			/* bytes of rows that had a root, */
 	uint64		came;			/* and of those that came back */
-	uint64		before;			/* in the one before, of those that it placed */
+	uint64		before;			/* in the one before, of such as it placed */
 	bool		first;			/* there is no batch, */
 	bool		poor;			/* or it has found too few rows */
 	uint32		shift;
@@ -641,17 +650,23 @@ lsm_near_look(LsmNearPlan *plan, LsmNearPast *past)
 	return due;
 }
 
-/* Pages that the table's rows fill, or would fill, but for those that have moved in this generation. */
+/* Pages that the table's rows fill, or would fill, about, but for those that have moved just now. */
 static uint64
 lsm_near_table_pages(LsmTable *table, uint64 filled)
 {
 	const LsmView *view = table->view;
 	uint32		begun = table->shared->gen_pages;
+	uint32		flushing = table->shared->flushing;
+	uint64		pages = begun - Min(begun, filled);
 	uint64		bytes = 0;
 
 	for (int i = 0; view != NULL && i < view->nbase; i++)
 		bytes += view->base[i]->raw_bytes;
-	return bytes / LSM_PAGE_PAYLOAD + begun - Min(begun, filled);
+	for (uint32 i = 0; view != NULL && flushing != 0 && i < view->meta.nranges; i++)
+		if (view->meta.ranges[i].kind == LSM_RANGE_ROOT &&
+			view->meta.ranges[i].generation <= flushing)
+			pages += view->meta.ranges[i].pages.npages;
+	return pages + bytes / LSM_PAGE_PAYLOAD;
 }
 
 /*
@@ -663,17 +678,18 @@ lsm_near_most(LsmNearPlan *plan, const LsmNearPast *past, uint64 filled, double 
 {
 	uint32		buffers = RelationUsesLocalBuffers(plan->rel) ? num_temp_buffers / 8 : NBuffers / 32;
 	uint64		most = Min(buffers, LSM_NEAR_PAGES);
-	double		rest = 0;
+	double		left = Max(LSM_FLUSH_FILL - fill, LSM_NEAR_REST);
+	double		rest;
 
 	most = Min(most, lsm_near_distinct(plan) / 8);
 	if (past->poor)
 		return Min(most, filled / LSM_NEAR_POOR);
-	if (past->first)
-		rest = past->before / LSM_PAGE_PAYLOAD;
-	else if (fill > past->fill)
-		rest = filled / (fill - past->fill) * Max(LSM_FLUSH_FILL - fill, 0);
-	if (rest == 0)
-		return Min(most, filled * LSM_NEAR_GROWTH);
+	if (past->first && past->before > 0)
+		rest = past->before / LSM_PAGE_PAYLOAD * (left / LSM_FLUSH_FILL);
+	else if (!past->first && fill > past->fill)
+		rest = filled / (fill - past->fill) * left;
+	else
+		return Min(most, Min(filled * LSM_NEAR_GROWTH, LSM_NEAR_UNIT));
 	most = Min(most, lsm_near_table_pages(plan->table, filled) / LSM_NEAR_SHARE);
 	return Min(most, rest * LSM_NEAR_SLACK);
 }

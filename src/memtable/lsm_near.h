@@ -51,8 +51,8 @@ extern bool lsm_near_begin(LsmTable *table, const LsmNeighbour *row, Size len,
 /* The next page that may have room.  False: there is none, any open page will do. */
 extern bool lsm_near_next(LsmTable *table, LsmNearSearch *search);
 
-/* It has none, and hardly for any other row; its span gets another one, if there are any. */
-extern void lsm_near_full(LsmTable *table, LsmNearSearch *search);
+/* It has none, and hardly for any other row; another: its span gets one, if there are any. */
+extern void lsm_near_full(LsmTable *table, LsmNearSearch *search, bool another);
 
 /* Make the next batch of pages.  No LWLock is held. */
 extern void lsm_near_make(Relation rel, LsmTable *table);

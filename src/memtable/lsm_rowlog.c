@@ -278,6 +278,8 @@ lsm_rowlog_lock_near(Relation rel, LsmTable *table, const LsmNewRecord *new, Lsm
 		return false;
 	while (lsm_near_next(table, &search))
 	{
+		Size		least = Min(MAXALIGN(new->len), LSM_PAGE_PAYLOAD / 3);
+		bool		owns;
 		Page		page;
 
 		if (search.fresh)
@@ -292,8 +294,8 @@ lsm_rowlog_lock_near(Relation rel, LsmTable *table, const LsmNewRecord *new, Lsm
 		batch->buffer = ReadBuffer(rel, search.block);
 		LockBuffer(batch->buffer, BUFFER_LOCK_EXCLUSIVE);
 		page = BufferGetPage(batch->buffer);
-		if (lsm_rowlog_owns(shared, batch->buffer, search.lb) &&
-			lsm_page_has_room(page, new->len, 1))
+		owns = lsm_rowlog_owns(shared, batch->buffer, search.lb);
+		if (owns && lsm_page_has_room(page, new->len, 1))
 		{
 			lsm_rowlog_continue(search.lb, batch);
 			return true;
@@ -303,9 +305,8 @@ lsm_rowlog_lock_near(Relation rel, LsmTable *table, const LsmNewRecord *new, Lsm
 		 * Race: whoever begins the page may not have it locked yet. It is left to him, and no other
 		 * row goes there; as if he had failed, and the page was never begun.
 		 */
-		if (!lsm_rowlog_owns(shared, batch->buffer, search.lb) ||
-			PageGetFreeSpace(page) < LSM_PAGE_PAYLOAD / 8)
-			lsm_near_full(table, &search);
+		if (!owns || PageGetFreeSpace(page) < Max(LSM_PAGE_PAYLOAD / 8, least))
+			lsm_near_full(table, &search, owns);
 		UnlockReleaseBuffer(batch->buffer);
 	}
 	return false;

@@ -88,7 +88,7 @@ typedef struct LsmRowHint
 
 static LsmRowHint lsm_row_hints[LSM_ROW_HINTS];
 
-/* The row found last, by LB: index scans come back to the one behind it, from others between. */
+/* The row found last, or foreseen, by LB: index scans come back to the one behind it, or near it. */
 static LsmRowHint lsm_row_last[LSM_ROW_LAST];
 
 static inline LsmRowHint *
@@ -210,7 +210,12 @@ lsm_rowblock_get_hinted(Relation rel, LsmTable *table, uint64 uid, LsmTid root,
 		last = lsm_row_last_of(root);
 		next = *last;
 		if (next.uid != uid || LSM_TID_LB(next.root) != LSM_TID_LB(root))
+		{
+			/* it is of a segment that has been compacted: it leads nowhere */
+			if (next.table == table && LSM_TID_LB(next.root) == LSM_TID_LB(root))
+				last->uid = 0;
 			return false;
+		}
 		next.row += next.root < root;
 		next.root = root;
 		hint = &next;

@@ -35,8 +35,8 @@ extern bool lsm_rowblock_get_hinted(Relation rel, LsmTable *table, uint64 uid, L
 									LsmRecord *record, Size *len);
 
 /*
- * Which of the roots are in a row block where one of their LB was found, or foreseen, not long ago?
- * They are taken out of roots, their number is returned.
+ * Of which roots was one of the same LB found, or foreseen, not long ago?  Their row blocks are
+ * taken for that one's.  They are taken out of roots, their number is returned.
  */
 extern int	lsm_rowblocks_known(LsmTable *table, LsmTid *roots, int *nroots,
 								struct LsmRowsForeseen *foreseen);

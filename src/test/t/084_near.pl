@@ -147,6 +147,31 @@ $flusher->quit;
 is($node->safe_psql('postgres', 'SELECT count(*), sum(v), count(DISTINCT id) FROM l'), '100000|61000|100000', 'all rows are there');
 $node->check_ok('postgres', 'after a generation that took over what was known');
 
+# ---- rows that move once, soon after they came: a batch is a trial only ----
+
+my $last = q{SELECT max((ctid::text::point)[0]) FROM l};
+
+$node->safe_psql('postgres', q{SELECT lsm_flush('l')});
+
+my $last_before = $node->safe_psql('postgres', $last);
+
+$node->safe_psql('postgres', q{
+	DO $$
+	BEGIN
+		FOR i IN 100001 .. 105000 LOOP
+			INSERT INTO l VALUES (i, 0, md5(i::text));
+			UPDATE l SET v = 1 WHERE id = i;
+			IF i % 100 = 0 THEN
+				COMMIT;
+			END IF;
+		END LOOP;
+	END $$});
+
+# both fill some 45 pages each
+cmp_ok($node->safe_psql('postgres', $last) - $last_before, '<', 200, 'no pages are taken for what does not move');
+is($node->safe_psql('postgres', 'SELECT count(*), sum(v), count(DISTINCT id) FROM l'), '105000|66000|105000', 'all rows are there');
+$node->check_ok('postgres', 'after rows that moved once');
+
 # ---- many at once ----
 
 my $script = "$PostgreSQL::Test::Utils::tmp_check/move.sql";
