@@ -282,7 +282,8 @@ PROVE_TESTS = \
 	src/test/t/086_worker_stops.pl \
 	src/test/t/087_two_majors.pl \
 	src/test/t/088_visits.pl \
-	src/test/t/089_memory_size.pl
+	src/test/t/089_memory_size.pl \
+	src/test/t/090_queue.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm
