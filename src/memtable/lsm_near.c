@@ -18,23 +18,24 @@
  *
  * SPANS
  *	  They are such that each is likely to get as many rows: quantiles of the sample (knots), and
- *	  between these parts of equal length, as a few moves say little of where the next ones go.  A span has
- *	  a page of its own, and another one of the batch's last pages, which are kept for that, when it
- *	  is full.  When these are gone a row goes to the page of a span beside its own, and if these
- *	  have no room, either, to any open page.  Pages of one range follow each other in LBs as their
- *	  spans do.
+ *	  between these parts of equal length, as a few moves say little of where the next ones go.  A
+ *	  span has a page of its own, and another one of the batch's last pages, which are kept for
+ *	  that, when it is full.  When these are gone a row goes to the page of a span beside its own,
+ *	  and if these have no room, either, to any open page.  Pages of one range follow each other in
+ *	  LBs as their spans do.
  *
  * BATCHES
  *	  Rows of different batches are apart, also if they are neighbours, so there should be few in
  *	  a generation.  The first one is a trial, with up to four times as many pages as moved rows
  *	  have filled before it.  If it finds its rows, the next one is to last to the end of the
  *	  generation: it has what moves fill until then if they go on as they did, and a quarter more,
- *	  as pages do not fill evenly; but no more than LSM_NEAR_PAGES, and no more than half
- *	  of what the table's rows fill, about, or neighbours would be of different spans, and it is all
- *	  in vain if moves end.  Another one is made when this one is nearly full, or rows find no room in it.
- *	  One that is too large, as VACUUM ends the generation, costs less than two: spans are shorter,
- *	  and pages not as full.  A
- *	  generation whose forerunner placed its rows, and is still being flushed, needs no trial: it
+ *	  as pages do not fill evenly; but no more than LSM_NEAR_PAGES, and no more than half of what
+ *	  the table's rows fill, about, or neighbours would be of different spans, and it is all in
+ *	  vain if moves end.  Another one is made when this one is nearly full, or rows find no room in
+ *	  it.  One that is too large, as VACUUM ends the generation, costs less than two: spans are
+ *	  shorter, and pages not as full.
+ *
+ *	  A generation whose forerunner placed its rows, and is still being flushed, needs no trial: it
  *	  takes over the sample, and has as many pages as moves have filled there, and a quarter more.
  *
  *	  Where moves do not come back to where they were (a queue, whose rows change once, soon
@@ -138,7 +139,7 @@ typedef struct LsmNearMove
 
 typedef struct LsmNear
 {
-	pg_atomic_uint32 moves;		/* in this generation, from some time on, or the sample before it */
+	pg_atomic_uint32 moves;		/* in this generation, from some time on, and those taken over */
 	uint32		shift;			/* of roots, so that their places fit 32 bits */
 	double		fill;			/* of the generation, at that time */
 	uint64		bytes;			/* of rows that have moved, or come; */

@@ -217,6 +217,17 @@ sub session_pid
 	return $1;
 }
 
+# A process, and those that it starts from now on, may have so many MB more than it has now. The
+# kernel keeps to that. Linux only.
+sub bound_memory
+{
+	my ($self, $pid, $megabytes) = @_;
+	my ($data) = PostgreSQL::Test::Utils::slurp_file("/proc/$pid/status") =~ /^VmData:\s+(\d+) kB/m;
+
+	PostgreSQL::Test::Utils::system_or_bail('prlimit', "--pid=$pid", '--data=' . ($data + $megabytes * 1024) * 1024);
+	return;
+}
+
 # query_until's pattern matches the marker that psql prints before it sends
 # the statement, so this returns while the statement runs.
 sub start_query

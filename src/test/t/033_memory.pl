@@ -81,13 +81,8 @@ sub bounded_session
 {
 	my ($megabytes) = @_;
 	my $session = $node->session('postgres');
-	my $pid = $session->query_safe('SELECT pg_backend_pid()');
 
-	chomp($pid);
-	my ($data) = PostgreSQL::Test::Utils::slurp_file("/proc/$pid/status") =~ /^VmData:\s+(\d+) kB/m;
-	my $limit = ($data + $megabytes * 1024) * 1024;
-
-	PostgreSQL::Test::Utils::system_or_bail('prlimit', "--pid=$pid", "--data=$limit");
+	$node->bound_memory($node->session_pid($session), $megabytes);
 	return $session;
 }
 

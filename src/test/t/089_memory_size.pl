@@ -44,15 +44,6 @@ sub change
 	return;
 }
 
-sub bound_process
-{
-	my ($pid) = @_;
-	my ($data) = PostgreSQL::Test::Utils::slurp_file("/proc/$pid/status") =~ /^VmData:\s+(\d+) kB/m;
-
-	PostgreSQL::Test::Utils::system_or_bail('prlimit', "--pid=$pid", '--data=' . ($data + $bound * 1024) * 1024);
-	return;
-}
-
 # ---- sessions ----
 
 change();
@@ -70,7 +61,7 @@ foreach my $query (
 {
 	my $session = $node->session('postgres');
 
-	bound_process($node->session_pid($session));
+	$node->bound_memory($node->session_pid($session), $bound);
 	$session->query($query);
 	is($session->{stderr} =~ s/^background_psql.*\n?//mgr, '', "within $bound MB: $query");
 	$session->quit;
@@ -83,7 +74,7 @@ is($node->safe_psql('postgres', 'SELECT count(*), sum(v) FROM t'),
 
 # they begin with the limit of the server's first process
 change();
-bound_process(PostgreSQL::Test::Utils::slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/);
+$node->bound_memory(PostgreSQL::Test::Utils::slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/, $bound);
 $node->safe_psql('postgres', q{
 	UPDATE t SET v = v + 1 WHERE id % 5 = 0;
 	SELECT lsm_stat_reset();

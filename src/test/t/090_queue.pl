@@ -1,4 +1,4 @@
-# A queue of constant small size, with nothing set and workers and autovacuum as they are: what
+# A queue of constant small size, with nothing set but that autovacuum looks each second: what
 # an entry costs to find, and the file, do not grow with the number of entries that have gone
 # through.  (For hours, beside heap: bench/queue.sh.)
 
@@ -33,12 +33,12 @@ COMMIT;
 my $counts = q{SELECT records_memtable + records_segments, rows_read FROM lsm_stat_tables WHERE relname = 'q'};
 my (@cost, @size);
 
-# Each phase brings five times as many entries as the queue has.
+# Each phase brings fifteen times as many entries as the queue has.
 foreach my $phase (1 .. 12)
 {
 	my ($examined, $read) = split /\|/, $node->safe_psql('postgres', $counts);
 
-	$node->command_ok([ 'pgbench', '-n', '-M', 'prepared', '-c', 4, '-j', 2, '-t', 625, '-f', $script, '-h', $node->host, '-p', $node->port, 'postgres' ],
+	$node->command_ok([ 'pgbench', '-n', '-M', 'prepared', '-c', 4, '-j', 2, '-t', 1875, '-f', $script, '-h', $node->host, '-p', $node->port, 'postgres' ],
 		"phase $phase");
 
 	my ($examined_then, $read_then) = split /\|/, $node->safe_psql('postgres', $counts);
@@ -48,9 +48,10 @@ foreach my $phase (1 .. 12)
 	note "records a row $cost[-1], size $size[-1]";
 }
 
-# what grows all the time would be at two or three times as much
-cmp_ok(min(@cost[ 9 .. 11 ]), '<=', 1.5 * max(@cost[ 0 .. 2 ]), 'records examined for a row');
-cmp_ok(min(@size[ 9 .. 11 ]), '<=', 1.5 * max(@size[ 0 .. 2 ]), 'the file and its index');
+# What grows all the time would be at three times as much, as the file is without workers and
+# autovacuum. Between two rounds of theirs it comes and goes, so the least of some is taken.
+cmp_ok(min(@cost[ 9 .. 11 ]), '<=', 2 * max(@cost[ 0 .. 2 ]), 'records examined for a row');
+cmp_ok(min(@size[ 9 .. 11 ]), '<=', 2 * max(@size[ 0 .. 2 ]), 'the file and its index');
 is($node->safe_psql('postgres', 'SELECT count(*), count(DISTINCT id) FROM q'), '500|500', 'the queue is as long as at first');
 is($node->safe_psql('postgres', q{SELECT errors FROM lsm_stat_tables WHERE relname = 'q'}), '0', 'workers have met with no error');
 $node->check_ok('postgres', 'at the end');
