@@ -94,6 +94,17 @@ CREATE FUNCTION lsm_test_turns() RETURNS bool LANGUAGE C AS '$libdir/lsm';
 SELECT lsm_test_turns() AS fair;
 DROP FUNCTION lsm_test_turns();
 
+-- one is told when there is a turn again, not all; where very many wait, flushes still find room
+CREATE FUNCTION lsm_test_turn_told() RETURNS bool LANGUAGE C AS '$libdir/lsm';
+CREATE FUNCTION lsm_test_turns_full() RETURNS bool LANGUAGE C AS '$libdir/lsm';
+SELECT lsm_test_turn_told() AS one_by_one, lsm_test_turns_full() AS room;
+DROP FUNCTION lsm_test_turn_told(), lsm_test_turns_full();
+
+-- a flush that fails rests, however often it is asked for
+CREATE FUNCTION lsm_test_flush_rests(regclass) RETURNS bool LANGUAGE C STRICT AS '$libdir/lsm';
+SELECT lsm_test_flush_rests('jb');
+DROP FUNCTION lsm_test_flush_rests(regclass);
+
 -- a row with many large values: they do not take more extents than a segment can have
 CREATE FUNCTION lsm_test_extents(regclass) RETURNS int LANGUAGE C STRICT AS '$libdir/lsm';
 CREATE TABLE jl (id int) USING lsm WITH (autovacuum_enabled = off);

@@ -160,7 +160,7 @@ lsm_gather_memtable(LsmTable *table, const LsmView *view, LsmPickFacts *facts)
 	LsmTableShared *shared = table->shared;
 
 	facts->generation_waits = view->meta.flushing != 0;
-	facts->arena_fill = 1 - (double) lsm_memindex_arena_free() / lsm_memindex_arena_chunks();
+	facts->arena_fill = lsm_memindex_arena_fill();
 	facts->memtable_pages = lsm_gather_memtable_pages(table, view);
 	if (facts->memtable_pages == 0)
 		return;

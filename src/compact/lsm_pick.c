@@ -212,7 +212,7 @@ lsm_pick_flush(const LsmPickFacts *facts, LsmPickDecision *decision)
 
 		/* who has more of it goes first */
 		if (facts->arena_fill >= LSM_PICK_ARENA_FILL &&
-			facts->arena_share >= 1.0 / LSM_ARENA_PART)
+			lsm_memindex_is_much(facts->arena_fill, facts->arena_share))
 			lsm_pick_raise(decision, LSM_PICK_MEMORY, 1 + facts->arena_share);
 	}
 	if (decision->score >= 1)

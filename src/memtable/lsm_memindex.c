@@ -192,6 +192,13 @@ lsm_memindex_arena_rounds(int max)
 	return (arena->nchunks + max - 1) / max;
 }
 
+/* Share of the arena that is used. */
+double
+lsm_memindex_arena_fill(void)
+{
+	return 1 - (double) lsm_memindex_arena_free() / lsm_memindex_arena_chunks();
+}
+
 /* owner: for whoever finds the index by a chunk. */
 void
 lsm_memindex_init(LsmMemIndex *index, void *owner)

@@ -22,8 +22,19 @@
 #define LSM_CHUNK_BYTES			32768
 #define LSM_EXTRA_BYTES			(LSM_CHUNK_BYTES - 64)
 
-/* A table's part of the memory for indexes from which on it is flushed where that is short. */
+/*
+ * A table's part of the memory for indexes from which on it is flushed where that is short; where
+ * it is used up, by tables of which none has as much, any part will do: who needs memory then has
+ * the index of another one dropped, which is made anew from pages when it is used next.
+ */
 #define LSM_ARENA_PART			256
+#define LSM_ARENA_USED_UP		0.97
+
+static inline bool
+lsm_memindex_is_much(double fill, double share)
+{
+	return fill >= LSM_ARENA_USED_UP || share >= 1.0 / LSM_ARENA_PART;
+}
 
 /*
  * The index of one generation of one table.  Memory and hash tables are guarded by mutex, what
@@ -63,6 +74,7 @@ extern Size lsm_memindex_arena_size(int memtable_size_kb);
 extern void lsm_memindex_arena_init(void *arena, Size size, int tranche, bool fresh);
 extern uint32 lsm_memindex_arena_chunks(void);
 extern uint32 lsm_memindex_arena_free(void);
+extern double lsm_memindex_arena_fill(void);
 extern uint32 lsm_memindex_arena_turn(void);
 extern uint32 lsm_memindex_arena_rounds(int max);
 extern int	lsm_memindex_arena_sample(uint32 turn, uint32 round, LsmMemIndex **indexes, int max);

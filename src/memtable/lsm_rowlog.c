@@ -44,6 +44,10 @@
 /* Pages of row log that end a generation, unless its index ends it before. */
 #define LSM_GENERATION_PAGES	8192
 
+/* After asking for a flush because of reads, it is asked for again after so long (us), until it comes. */
+#define LSM_ASK_AGAIN_US		USECS_PER_SEC
+#define LSM_ASK_AGAIN_MAX_US	(64 * USECS_PER_SEC)
+
 /* Records of two pages, packed. */
 #define LSM_SCRATCH_BYTES		(2 * (BLCKSZ + LSM_MAX_OFFSET * LSM_PACK_OVERHEAD))
 
@@ -82,6 +86,13 @@ lsm_rowlog_fill(LsmTable *table)
 	return Max(pages, chunks);
 }
 
+static void
+lsm_rowlog_ask_for_flush(Relation rel)
+{
+	if (!RelationUsesLocalBuffers(rel))
+		lsm_worker_request_flush(MyDatabaseId, RelationGetRelid(rel));
+}
+
 /*
  * Reads have examined records of the memtable in vain, or look-ups have gone by it for nothing
  * since the table is quiet: ask a worker to flush it, if
@@ -105,10 +116,14 @@ lsm_rowlog_ask_for_reads(Relation rel, LsmTable *table)
 		table->shared->flushing != 0 || RecoveryInProgress())
 		return;
 	now = GetCurrentStatementStartTimestamp();
-	if (now - table->stat.asked_at < USECS_PER_SEC && now >= table->stat.asked_at)
+	if (table->stat.asked_generation != table->shared->generation)
+		table->stat.ask_again_us = LSM_ASK_AGAIN_US;
+	if (now - table->stat.asked_at < table->stat.ask_again_us && now >= table->stat.asked_at)
 		return;
 	table->stat.asked_at = now;
-	lsm_worker_request(rel);
+	table->stat.asked_generation = table->shared->generation;
+	table->stat.ask_again_us = Min(table->stat.ask_again_us * 2, LSM_ASK_AGAIN_MAX_US);
+	lsm_rowlog_ask_for_flush(rel);
 }
 
 /*
@@ -138,7 +153,7 @@ lsm_rowlog_keep_bounds(Relation rel, LsmTable *table)
 	if (table->asked_flush != table->shared->generation)
 	{
 		table->asked_flush = table->shared->generation;
-		lsm_worker_request(rel);
+		lsm_rowlog_ask_for_flush(rel);
 	}
 }
 

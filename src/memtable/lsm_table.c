@@ -56,8 +56,12 @@ StaticAssertDecl(sizeof(LsmTableKey) == sizeof(RelFileLocator) + sizeof(int32),
 /* Of so many chunks of the arena the owners are looked at when memory is wanted. */
 #define LSM_ROOM_SAMPLE			16
 
-/* And of so many when somebody is asked to flush, which is not done more often than that (us). */
+/*
+ * And of so many when somebody is asked to flush, so many of them at most; which is not done more
+ * often than that (us).
+ */
 #define LSM_ASK_SAMPLE			64
+#define LSM_ASK_MOST			16
 #define LSM_ASK_US				200000
 
 typedef struct LsmShared
@@ -784,7 +788,8 @@ lsm_table_make_room(LsmTableShared *keep)
 
 /*
  * Memory for indexes is nearly used up, perhaps by tables none of which is near its own bound: ask
- * workers to flush one that has a good part of it, by chance, the more likely the more it has.
+ * workers to flush one that has a good part of it, by chance, the more likely the more it has;
+ * where all is used up, some, whatever they have.
  * (What is dropped must be built again, what is flushed must not.  The greatest may be a table
  * that was dropped, whose memory is free for whoever makes room, or one that cannot be flushed
  * now.)  At most some times a second, by all together.
@@ -794,10 +799,12 @@ lsm_table_ask_for_memory(void)
 {
 	uint64		now = (uint64) GetCurrentTimestamp();
 	uint64		asked_at = pg_atomic_read_u64(&lsm_shared->asked_at);
-	uint32		least = Max(lsm_memindex_arena_chunks() / LSM_ARENA_PART, 2);
+	double		fill = lsm_memindex_arena_fill();
+	int			most = fill >= LSM_ARENA_USED_UP ? LSM_ASK_MOST : 1;
 	LsmMemIndex *indexes[LSM_ASK_SAMPLE];
-	Oid			dbid = InvalidOid;
-	Oid			relid = InvalidOid;
+	Oid			dbids[LSM_ASK_SAMPLE];
+	Oid			relids[LSM_ASK_SAMPLE];
+	int			asked = 0;
 	int			n;
 
 	if ((now - asked_at < LSM_ASK_US && now >= asked_at) || RecoveryInProgress() ||
@@ -805,20 +812,21 @@ lsm_table_ask_for_memory(void)
 		return;
 	LWLockAcquire(&lsm_shared->table_lock, LW_SHARED);
 	n = lsm_memindex_arena_sample(lsm_memindex_arena_turn(), 0, indexes, LSM_ASK_SAMPLE);
-	for (int i = 0; i < n && !OidIsValid(relid); i++)
+	for (int i = 0; i < n && asked < most; i++)
 	{
 		LsmTableShared *shared = indexes[i]->owner;
 
 		/* nobody else can flush a temporary table */
 		if (shared->key.backend != -1 || shared->flushing != 0 ||
-			lsm_table_index_chunks(shared) < least)
+			!lsm_memindex_is_much(fill, (double) lsm_table_index_chunks(shared) /
+								  lsm_memindex_arena_chunks()))
 			continue;
-		dbid = LSM_LOCATOR_DB(shared->key.locator);
-		relid = shared->relid;
+		dbids[asked] = LSM_LOCATOR_DB(shared->key.locator);
+		relids[asked++] = shared->relid;
 	}
 	LWLockRelease(&lsm_shared->table_lock);
-	if (OidIsValid(relid))
-		lsm_worker_request_table(dbid, relid);
+	for (int i = 0; i < asked; i++)
+		lsm_worker_request_flush(dbids[i], relids[i]);
 }
 
 /*

@@ -87,7 +87,9 @@ typedef struct LsmStatLocal
 	 */
 	uint64		memtable_waste;
 	uint64		memtable_quiet;
-	TimestampTz asked_at;		/* when a flush was asked for because of it */
+	TimestampTz asked_at;		/* when a flush was asked for because of it, */
+	uint32		asked_generation;	/* of that, */
+	int64		ask_again_us;	/* not to be asked for again before so long */
 } LsmStatLocal;
 
 extern void lsm_stat_widen(LsmStatLocal *stat, LsmTid root);

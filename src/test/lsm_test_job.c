@@ -15,6 +15,12 @@
  *									looked at soon, when no other major runs?
  *	  lsm_test_turns()				tables that were refused a turn twice, the second time in
  *									another order: are they tried as they first came?
+ *	  lsm_test_turn_told()			are those that wait for a turn told of it one by one, as
+ *									they came, each when the one before makes nothing of it?
+ *	  lsm_test_turns_full()			more tables wait for a turn than there is room for: is there
+ *									room for a flush, and for those that wait longest?
+ *	  lsm_test_flush_rests(regclass)	does a flush that has failed rest though it is asked
+ *									for, until somebody asks for something else?
  *	  lsm_test_request(regclass)	asks for a look at a table; how often workers have
  *									let it rest after an error
  *	  lsm_test_due(regclass)		in how many seconds a worker will look at the table;
@@ -54,6 +60,9 @@ PG_FUNCTION_INFO_V1(lsm_test_job);
 PG_FUNCTION_INFO_V1(lsm_test_chosen);
 PG_FUNCTION_INFO_V1(lsm_test_no_turn);
 PG_FUNCTION_INFO_V1(lsm_test_turns);
+PG_FUNCTION_INFO_V1(lsm_test_turn_told);
+PG_FUNCTION_INFO_V1(lsm_test_turns_full);
+PG_FUNCTION_INFO_V1(lsm_test_flush_rests);
 PG_FUNCTION_INFO_V1(lsm_test_request);
 PG_FUNCTION_INFO_V1(lsm_test_due);
 PG_FUNCTION_INFO_V1(lsm_test_backoff);
@@ -123,15 +132,22 @@ lsm_test_no_turn(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(status.waiting && status.due != DT_NOEND);
 }
 
-/* The table, one of ten, gets no turn, not in the moment when another one has got none. */
+/* The table gets no turn, not in the moment when another one has got none. */
 static void
-lsm_test_refuse(Oid dbid, int i)
+lsm_test_refuse_table(Oid dbid, Oid relid)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
 	while (GetCurrentTimestamp() == now)
 		;
-	lsm_request_end(dbid, OID_MAX - i * 3 % 10, LSM_ATTEMPT_NO_TURN, NULL);
+	lsm_request_end(dbid, relid, LSM_ATTEMPT_NO_TURN, NULL);
+}
+
+/* The same for one of ten. */
+static void
+lsm_test_refuse(Oid dbid, int i)
+{
+	lsm_test_refuse_table(dbid, OID_MAX - i * 3 % 10);
 }
 
 Datum
@@ -152,6 +168,123 @@ lsm_test_turns(PG_FUNCTION_ARGS)
 	for (int i = 0; i < 10; i++)
 		lsm_request_end(dbid, OID_MAX - i, LSM_ATTEMPT_GONE, NULL);
 	PG_RETURN_BOOL(fair);
+}
+
+/* A slot of no worker has the only turn that there is of two workers, of which this process knows. */
+#define LSM_TEST_SLOT	(LSM_MAX_WORKERS - 1)
+
+static void
+lsm_test_hold_turn(Oid dbid)
+{
+	LsmWorkerSlot slot;
+
+	Assert(lsm_compaction_workers == 0);
+	lsm_compaction_workers = 2;
+	lsm_slot_start(LSM_TEST_SLOT, dbid, false);
+	if (!lsm_slot_attach(LSM_TEST_SLOT, &slot) ||
+		!lsm_slot_take_turn(LSM_TEST_SLOT, dbid, InvalidOid) || lsm_slots_turn_left())
+		elog(ERROR, "the turn is not to be had");
+}
+
+static void
+lsm_test_drop_turn(void)
+{
+	Oid			dbids[LSM_MAX_OVERFLOWN];
+
+	(void) lsm_request_take_overflown(dbids);
+	lsm_slot_free(LSM_TEST_SLOT);
+	lsm_compaction_workers = 0;
+}
+
+/* How many tables of a database are due? */
+static int
+lsm_test_ndue(Oid dbid)
+{
+	LsmDemand  *demand = hash_search(lsm_request_demands(GetCurrentTimestamp()), &dbid, HASH_FIND,
+									 NULL);
+
+	return demand == NULL ? 0 : demand->due;
+}
+
+Datum
+lsm_test_turn_told(PG_FUNCTION_ARGS)
+{
+	const Oid	dbid = OID_MAX;
+	uint32		resting;
+	bool		good;
+
+	lsm_test_hold_turn(dbid);
+	for (int i = 0; i < 10; i++)
+		lsm_test_refuse(dbid, i);
+	good = lsm_test_ndue(dbid) == 0;
+	(void) lsm_slot_give_turn(LSM_TEST_SLOT);
+	for (int i = 0; i < 5; i++)
+	{
+		Oid			relid = OID_MAX - i * 3 % 10;
+
+		good &= lsm_test_ndue(dbid) == 1 && lsm_request_take(dbid, &resting) == relid;
+		lsm_request_end(dbid, relid, i % 2 == 0 ? LSM_ATTEMPT_DONE : LSM_ATTEMPT_GONE, NULL);
+	}
+	good &= lsm_slot_take_turn(LSM_TEST_SLOT, dbid, lsm_request_take(dbid, &resting)) &&
+		lsm_test_ndue(dbid) == 0;
+	for (int i = 0; i < 10; i++)
+		lsm_request_end(dbid, OID_MAX - i, LSM_ATTEMPT_GONE, NULL);
+	lsm_test_drop_turn();
+	PG_RETURN_BOOL(good);
+}
+
+Datum
+lsm_test_turns_full(PG_FUNCTION_ARGS)
+{
+	const Oid	dbid = OID_MAX;
+	LsmWorkerStatus status;
+	bool		good;
+
+	lsm_test_hold_turn(dbid);
+	for (Oid i = 1; i < 2000; i++)
+		lsm_test_refuse_table(dbid, OID_MAX - i);
+	lsm_worker_request_flush(dbid, OID_MAX);
+	good = lsm_worker_status(dbid, OID_MAX, &status) && status.waiting && lsm_test_ndue(dbid) == 1;
+	for (Oid i = 1; i < 500; i++)
+		good &= lsm_worker_status(dbid, OID_MAX - i, &status);
+	for (Oid i = 0; i < 2000; i++)
+		lsm_request_end(dbid, OID_MAX - i, LSM_ATTEMPT_GONE, NULL);
+	lsm_test_drop_turn();
+	PG_RETURN_BOOL(good);
+}
+
+/* Seconds until a table is due. */
+static double
+lsm_test_seconds(Oid relid)
+{
+	LsmWorkerStatus status;
+
+	if (!lsm_worker_status(MyDatabaseId, relid, &status) || !status.waiting)
+		elog(ERROR, "nobody waits for the table");
+	return (status.due - GetCurrentTimestamp()) / (double) USECS_PER_SEC;
+}
+
+Datum
+lsm_test_flush_rests(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	Relation	rel = relation_open(relid, AccessShareLock);
+	ErrorData	error = {.message = "tested"};
+	bool		good;
+
+	for (int i = 0; i < 15; i++)
+		lsm_request_failed(MyDatabaseId, relid, 1 << LSM_JOB_FLUSH, &error);
+	lsm_request_end(MyDatabaseId, relid, LSM_ATTEMPT_DONE, NULL);
+	Assert(lsm_compaction_workers == 0);
+	lsm_compaction_workers = 2;
+	lsm_worker_request_flush(MyDatabaseId, relid);
+	good = lsm_test_seconds(relid) > 1000;
+	lsm_worker_request(rel);
+	lsm_compaction_workers = 0;
+	good &= lsm_test_seconds(relid) < 1;
+	lsm_request_end(MyDatabaseId, relid, LSM_ATTEMPT_GONE, NULL);
+	relation_close(rel, AccessShareLock);
+	PG_RETURN_BOOL(good);
 }
 
 Datum

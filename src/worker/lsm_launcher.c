@@ -59,7 +59,10 @@
 /* A process that has not come up by then will not. */
 #define LSM_START_TIMEOUT_MS	60000
 
-/* Requests that were dropped make no more than one round of visits in so long. */
+/*
+ * Requests that were dropped make no more than one round of visits in so long, unless most of
+ * those that were not have been served.
+ */
 #define LSM_OVERFLOW_WAIT_MS	60000
 
 /* What is asked for in so long after a visit was due comes before it. */
@@ -311,6 +314,7 @@ lsm_launcher_collect(LsmWorkerSlot *slots)
 		lsm_launcher_ended(&slots[i]);
 		lsm_worker_gone_at = GetCurrentTimestamp();
 		lsm_no_process_until = 0;
+		lsm_workers_set_no_process(false);
 		lsm_slot_free(i);
 		slots[i].state = LSM_SLOT_FREE;
 		if (lsm_handles[i] != NULL)
@@ -344,6 +348,7 @@ lsm_launcher_start(int n, LsmDatabase *database, bool visit)
 	MemoryContextSwitchTo(caller);
 	if (started)
 	{
+		lsm_workers_set_no_process(false);
 		if (visit)
 			database->visited_at = GetCurrentTimestamp();
 		return true;
@@ -363,7 +368,10 @@ lsm_launcher_lacks_process(void)
 
 	lsm_no_process_until = TimestampTzPlusMilliseconds(now, ends ? LSM_PROCESS_WAIT_MS :
 													   LSM_NO_PROCESS_WAIT_MS);
-	if (ends || warned)
+	if (ends)
+		return;
+	lsm_workers_set_no_process(true);
+	if (warned)
 		return;
 	ereport(LOG,
 			(errmsg("could not start an lsm worker: out of background worker slots"),
@@ -588,7 +596,8 @@ lsm_launcher_main(Datum arg)
 		if (lsm_compaction_workers > 0)
 		{
 			TimestampTz now = GetCurrentTimestamp();
-			bool		overflown = now >= overflow_at && lsm_databases_overflown();
+			bool		overflown = (now >= overflow_at || lsm_request_is_room()) &&
+				lsm_databases_overflown();
 
 			if (overflown)
 				overflow_at = TimestampTzPlusMilliseconds(now, LSM_OVERFLOW_WAIT_MS);

@@ -5,10 +5,10 @@
  *
  * A request says that a worker shall look at a table; what is to be done there
  * is found out by the worker.  The table of requests is bounded.  Where it is
- * full, what is only to be looked at again later goes first; if that is not
- * enough, requests are dropped and the launcher is told of which databases, so that it
- * has these visited.  So requests may be lost without harm, and after a
- * restart there are none.
+ * full, what is only to be looked at again later goes first, then what cannot be done now; if
+ * that is not enough, requests are refused.  The launcher is told of which databases requests were
+ * refused or dropped, so that it has these visited (but not for tables that fail: these wait for
+ * the next visit).  So requests may be lost without harm, and after a restart there are none.
  *
  * In place of a table there may be LSM_REQUEST_STORES: look at the stores of the database.
  *
@@ -17,6 +17,12 @@
  *
  * A kind of job that has failed rests, each time twice as long; others of the table are
  * asked for and done meanwhile.  If nothing could be chosen, all of it rests.
+ *
+ * TURNS
+ *	  What takes long needs a turn, of which there is one less than workers.  Of those that
+ *	  wait for one, the one that has waited longest is told when there is one again, and when it
+ *	  has been served, the next, if there still is.  The others are looked at now and then all
+ *	  the same: the one that was told may belong to a database that no worker can connect to.
  *
  * LOCKING
  *	  One LWLock guards all of it.  No other lock is taken inside, and it is held
@@ -29,6 +35,7 @@
 #include "access/xlog.h"
 #include "common/pg_prng.h"
 #include "lsm_request.h"
+#include "lsm_stat.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
@@ -44,6 +51,9 @@
 #define LSM_FAILURE_MAX_S		3600
 #define LSM_GAVE_WAY_MAX_S		60
 #define LSM_LOOK_AGAIN_S		5
+
+/* Who waits for a turn looks after so long whether there is one, though nobody has told. */
+#define LSM_TURN_WAIT_MS		60000
 
 #define LSM_ALL_KINDS			PG_UINT32_MAX
 
@@ -71,6 +81,7 @@ typedef struct LsmWorkerShared
 {
 	LWLock		lock;
 	struct Latch *launcher;		/* NULL: none runs */
+	bool		no_process;		/* the server has none for a worker */
 	int			noverflown;		/* databases whose requests were dropped; -1:
 								 * more than there is room for */
 	Oid			overflown[LSM_MAX_OVERFLOWN];
@@ -82,6 +93,8 @@ typedef struct LsmWorkerShared
 
 int			lsm_compaction_workers = 2;
 int			lsm_compaction_naptime = 3600;
+
+uint64		lsm_requests_refused = 0;
 
 static LsmWorkerShared *lsm_workers;
 static HTAB *lsm_requests;
@@ -124,22 +137,66 @@ lsm_backoff_ms(int n, int limit_s)
 
 /* ---- entries; the lock is held exclusively ---- */
 
-/* What an entry is worth; 4: it must stay. */
-static int
+/* A request of the database is dropped. */
+static void
+lsm_request_lost(Oid dbid)
+{
+	for (int i = 0; i < lsm_workers->noverflown; i++)
+		if (lsm_workers->overflown[i] == dbid)
+			return;
+	if (lsm_workers->noverflown < 0)
+		return;
+	if (lsm_workers->noverflown < LSM_MAX_OVERFLOWN)
+		lsm_workers->overflown[lsm_workers->noverflown++] = dbid;
+	else
+		lsm_workers->noverflown = -1;
+}
+
+/* What an entry is worth, the least first. */
+typedef enum LsmRequestWorth
+{
+	LSM_WORTH_NOTHING,
+	LSM_WORTH_ERROR,			/* it only has the last error */
+	LSM_WORTH_LATER,			/* it is only to be looked at again */
+	LSM_WORTH_FAILED,			/* it could not be served, and waits for another attempt */
+	LSM_WORTH_NO_TURN,			/* it waits for a turn */
+	LSM_WORTH_ALL				/* it must stay */
+} LsmRequestWorth;
+
+static LsmRequestWorth
 lsm_request_worth(const LsmRequest *request, TimestampTz now)
 {
+	const LsmWorkerStatus *status = &request->status;
+
 	if (request->served)
-		return 4;
-	if (request->status.waiting && (request->status.failures > 0 || request->gave_way > 0) &&
-		request->status.due > now)
-		return 3;
-	return request->asked ? 4 : request->status.waiting ? 2 : request->status.error_at != 0 ? 1 : 0;
+		return LSM_WORTH_ALL;
+	if (status->waiting && (status->failures > 0 || request->gave_way > 0) && status->due > now)
+		return LSM_WORTH_FAILED;
+	if (request->turn_since != 0)
+		return LSM_WORTH_NO_TURN;
+	if (request->asked)
+		return LSM_WORTH_ALL;
+	if (status->waiting)
+		return LSM_WORTH_LATER;
+	return status->error_at != 0 ? LSM_WORTH_ERROR : LSM_WORTH_NOTHING;
+}
+
+/* Of two that are worth the same, is it this one that can be missed sooner? */
+static bool
+lsm_request_before(const LsmRequest *request, const LsmRequest *other, LsmRequestWorth worth)
+{
+	if (worth == LSM_WORTH_FAILED)
+		return request->status.due > other->status.due;
+	if (worth == LSM_WORTH_NO_TURN)
+		return request->turn_since > other->turn_since;
+	return false;
 }
 
 /*
  * Throw out an entry: one that nobody waits for, without an error if there is such, else one
  * that is only to be looked at again, else the one that waits longest after it could not be
  * served: tables that fail, or are locked, must not keep others waiting, however many they are.
+ * Nor must those that wait for a turn, of which the last goes: flushes need none.
  */
 static bool
 lsm_request_evict(void)
@@ -148,15 +205,15 @@ lsm_request_evict(void)
 	HASH_SEQ_STATUS scan;
 	LsmRequest *request;
 	LsmRequest *victim = NULL;
-	int			worth = 4;
+	LsmRequestWorth worth = LSM_WORTH_ALL;
 
 	hash_seq_init(&scan, lsm_requests);
 	while ((request = hash_seq_search(&scan)) != NULL)
 	{
-		int			its = lsm_request_worth(request, now);
+		LsmRequestWorth its = lsm_request_worth(request, now);
 
 		if (its < worth ||
-			(its == worth && its == 3 && request->status.due > victim->status.due))
+			(victim != NULL && its == worth && lsm_request_before(request, victim, its)))
 		{
 			worth = its;
 			victim = request;
@@ -164,6 +221,8 @@ lsm_request_evict(void)
 	}
 	if (victim == NULL)
 		return false;
+	if (worth == LSM_WORTH_NO_TURN || victim->gave_way > 0)
+		lsm_request_lost(victim->key.dbid);
 	hash_search(lsm_requests, &victim->key, HASH_REMOVE, NULL);
 	return true;
 }
@@ -202,34 +261,32 @@ lsm_launcher_wake(void)
 		SetLatch(lsm_workers->launcher);
 }
 
-/* There is no room for a request.  The lock is held exclusively. */
-static void
-lsm_request_lost(Oid dbid)
-{
-	for (int i = 0; i < lsm_workers->noverflown; i++)
-		if (lsm_workers->overflown[i] == dbid)
-			return;
-	if (lsm_workers->noverflown < 0)
-		return;
-	if (lsm_workers->noverflown < LSM_MAX_OVERFLOWN)
-		lsm_workers->overflown[lsm_workers->noverflown++] = dbid;
-	else
-		lsm_workers->noverflown = -1;
-}
-
 /* ---- asking ---- */
 
+/* Does a kind of job rest, so that there is no use in asking for it?  0: what is to be done is open. */
+static bool
+lsm_request_rests(const LsmRequest *request, uint32 kinds)
+{
+	return request->resting == LSM_ALL_KINDS ||
+		(kinds != 0 && (request->resting & kinds) == kinds &&
+		 request->rest_until > GetCurrentTimestamp());
+}
+
+/* kinds: what is asked for, as bits; 0: what the worker finds. */
 static void
-lsm_request_ask(Oid dbid, Oid relid, int seconds)
+lsm_request_ask(Oid dbid, Oid relid, uint32 kinds, int seconds)
 {
 	LsmRequest *request;
 
 	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
 	request = lsm_request_get(dbid, relid, true);
 	if (request == NULL)
+	{
 		lsm_request_lost(dbid);
+		lsm_requests_refused++;
+	}
 	else if (!request->status.waiting ||
-			 (request->resting != LSM_ALL_KINDS && request->gave_way == 0 &&
+			 (!lsm_request_rests(request, kinds) && request->gave_way == 0 &&
 			  request->status.due > TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
 																(int64) seconds * 1000)))
 	{
@@ -246,20 +303,20 @@ lsm_worker_request_later(Relation rel, int seconds)
 	if (lsm_workers == NULL || lsm_compaction_workers == 0 || IsBinaryUpgrade ||
 		RelationUsesLocalBuffers(rel))
 		return;
-	lsm_request_ask(MyDatabaseId, RelationGetRelid(rel), seconds);
+	lsm_request_ask(MyDatabaseId, RelationGetRelid(rel), 0, seconds);
 }
 
 void
-lsm_worker_request_table(Oid dbid, Oid relid)
+lsm_worker_request_flush(Oid dbid, Oid relid)
 {
 	if (lsm_workers != NULL && lsm_compaction_workers > 0 && !IsBinaryUpgrade)
-		lsm_request_ask(dbid, relid, 0);
+		lsm_request_ask(dbid, relid, 1 << LSM_JOB_FLUSH, 0);
 }
 
 void
 lsm_request_stores(void)
 {
-	lsm_request_ask(MyDatabaseId, LSM_REQUEST_STORES, 0);
+	lsm_request_ask(MyDatabaseId, LSM_REQUEST_STORES, 0, 0);
 }
 
 void
@@ -369,16 +426,44 @@ lsm_request_put_back(Oid dbid, Oid relid)
 	LWLockRelease(&lsm_workers->lock);
 }
 
-/* May one more worker do what takes long?  The lock is held. */
-static bool
-lsm_slots_have_turn(void)
+/* How many more workers may do what takes long?  The lock is held. */
+static int
+lsm_slots_turns(void)
 {
-	int			running = 0;
+	int			turns = Max(lsm_compaction_workers - 1, 1);
 
 	for (int i = 0; i < LSM_MAX_WORKERS; i++)
 		if (lsm_workers->slots[i].state == LSM_SLOT_RUNNING && lsm_workers->slots[i].turn)
-			running++;
-	return running < Max(lsm_compaction_workers - 1, 1);
+			turns--;
+	return turns;
+}
+
+/*
+ * As many of those that wait for a turn as there are turns may try, the ones that have waited
+ * longest.  True: some are of other databases than that one.  The lock is held exclusively.
+ */
+static bool
+lsm_request_tell_turns(Oid dbid)
+{
+	bool		others = false;
+
+	for (int turns = lsm_slots_turns(); turns > 0; turns--)
+	{
+		HASH_SEQ_STATUS scan;
+		LsmRequest *request;
+		LsmRequest *first = NULL;
+
+		hash_seq_init(&scan, lsm_requests);
+		while ((request = hash_seq_search(&scan)) != NULL)
+			if (request->no_turn && (first == NULL || request->turn_since < first->turn_since))
+				first = request;
+		if (first == NULL)
+			break;
+		lsm_request_set(first, true, 0);
+		others |= first->key.dbid != dbid;
+		lsm_launcher_wake();
+	}
+	return others;
 }
 
 /* Would lsm_slot_take_turn() succeed? */
@@ -388,7 +473,7 @@ lsm_slots_turn_left(void)
 	bool		left;
 
 	LWLockAcquire(&lsm_workers->lock, LW_SHARED);
-	left = lsm_slots_have_turn();
+	left = lsm_slots_turns() > 0;
 	LWLockRelease(&lsm_workers->lock);
 	return left;
 }
@@ -437,6 +522,7 @@ lsm_request_end(Oid dbid, Oid relid, LsmAttempt outcome, const ErrorData *error)
 	if (outcome == LSM_ATTEMPT_GONE)
 	{
 		hash_search(lsm_requests, &key, HASH_REMOVE, NULL);
+		(void) lsm_request_tell_turns(InvalidOid);
 		LWLockRelease(&lsm_workers->lock);
 		return;
 	}
@@ -451,8 +537,13 @@ lsm_request_end(Oid dbid, Oid relid, LsmAttempt outcome, const ErrorData *error)
 	request->served = false;
 	status = &request->status;
 	request->gave_way = outcome == LSM_ATTEMPT_GAVE_WAY ? request->gave_way + 1 : 0;
-	if (outcome != LSM_ATTEMPT_NO_TURN && outcome != LSM_ATTEMPT_PASSED && outcome != LSM_ATTEMPT_MORE)
+	if (outcome != LSM_ATTEMPT_NO_TURN && outcome != LSM_ATTEMPT_PASSED && outcome != LSM_ATTEMPT_MORE &&
+		request->turn_since != 0)
+	{
+		/* it was told of a turn, and has none any more */
 		request->turn_since = 0;
+		(void) lsm_request_tell_turns(InvalidOid);
+	}
 	switch (outcome)
 	{
 		case LSM_ATTEMPT_FAILED:
@@ -477,10 +568,10 @@ lsm_request_end(Oid dbid, Oid relid, LsmAttempt outcome, const ErrorData *error)
 			lsm_request_set(request, true, 0);
 			if (request->turn_since == 0)
 				request->turn_since = status->due;
-			if (!lsm_slots_have_turn())
+			if (lsm_slots_turns() <= 0)
 			{
 				request->no_turn = true;
-				status->due = DT_NOEND;
+				status->due = TimestampTzPlusMilliseconds(status->due, LSM_TURN_WAIT_MS);
 			}
 			break;
 		case LSM_ATTEMPT_LATER:
@@ -559,6 +650,22 @@ lsm_request_take_overflown(Oid *dbids)
 	return n;
 }
 
+/* Is at least half of the places for requests free of such as wait? */
+bool
+lsm_request_is_room(void)
+{
+	HASH_SEQ_STATUS scan;
+	LsmRequest *request;
+	int			waiting = 0;
+
+	LWLockAcquire(&lsm_workers->lock, LW_SHARED);
+	hash_seq_init(&scan, lsm_requests);
+	while ((request = hash_seq_search(&scan)) != NULL)
+		waiting += request->status.waiting;
+	LWLockRelease(&lsm_workers->lock);
+	return waiting < LSM_MAX_REQUESTS / 2;
+}
+
 /* Forget what belongs to databases that have gone. */
 void
 lsm_request_drop_databases(bool (*exists) (Oid dbid))
@@ -575,6 +682,28 @@ lsm_request_drop_databases(bool (*exists) (Oid dbid))
 }
 
 /* ---- workers ---- */
+
+/* The server has, or has not, had a process for a worker. */
+void
+lsm_workers_set_no_process(bool no_process)
+{
+	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
+	lsm_workers->no_process = no_process;
+	LWLockRelease(&lsm_workers->lock);
+}
+
+bool
+lsm_workers_may_come(void)
+{
+	bool		may;
+
+	LWLockAcquire(&lsm_workers->lock, LW_SHARED);
+	may = lsm_workers->launcher != NULL && !lsm_workers->no_process;
+	for (int i = 0; i < LSM_MAX_WORKERS && !may; i++)
+		may = lsm_workers->slots[i].state == LSM_SLOT_RUNNING;
+	LWLockRelease(&lsm_workers->lock);
+	return may;
+}
 
 /* The launcher's latch, or NULL when it goes. */
 void
@@ -640,34 +769,12 @@ lsm_slot_attach(int n, LsmWorkerSlot *slot)
 	return mine;
 }
 
-/*
- * Those that wait for a turn may try.  True: some are of other databases than that one.  The
- * lock is held exclusively.
- */
-static bool
-lsm_request_retry_turns(Oid dbid)
-{
-	HASH_SEQ_STATUS scan;
-	LsmRequest *request;
-	bool		others = false;
-
-	hash_seq_init(&scan, lsm_requests);
-	while ((request = hash_seq_search(&scan)) != NULL)
-		if (request->no_turn)
-		{
-			lsm_request_set(request, true, 0);
-			others |= request->key.dbid != dbid;
-		}
-	lsm_launcher_wake();
-	return others;
-}
-
 /* The settings have changed: there may be more turns. */
 void
 lsm_request_settings_changed(void)
 {
 	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
-	(void) lsm_request_retry_turns(InvalidOid);
+	(void) lsm_request_tell_turns(InvalidOid);
 	LWLockRelease(&lsm_workers->lock);
 }
 
@@ -678,7 +785,7 @@ lsm_slot_pass_turn(LsmWorkerSlot *slot)
 	if (!slot->turn)
 		return false;
 	slot->turn = false;
-	return lsm_request_retry_turns(slot->dbid);
+	return lsm_request_tell_turns(slot->dbid);
 }
 
 void
@@ -706,7 +813,7 @@ lsm_slot_take_turn(int n, Oid dbid, Oid relid)
 	LsmRequest *request;
 
 	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
-	may = lsm_slots_have_turn();
+	may = lsm_slots_turns() > 0;
 	lsm_workers->slots[n].turn = may;
 	request = may ? lsm_request_get(dbid, relid, false) : NULL;
 	if (request != NULL)

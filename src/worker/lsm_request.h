@@ -26,13 +26,16 @@ extern void lsm_request_shmem_request(void);
 extern void lsm_request_shmem_startup(void);
 
 /*
- * Ask for a look at a table by a worker, of any database: now, or in so many seconds.  Cheap; takes
- * one LWLock, raises no error.  A table that could not be looked at keeps its back-off,
- * as does a kind of job that has failed.
+ * Ask for a look at a table by a worker: now, or in so many seconds; or for a flush of one, of any
+ * database.  Cheap; takes one LWLock, raises no error.  A table that could not be looked at keeps
+ * its back-off, as does a kind of job that has failed.
  */
 extern void lsm_worker_request(Relation rel);
 extern void lsm_worker_request_later(Relation rel, int seconds);
-extern void lsm_worker_request_table(Oid dbid, Oid relid);
+extern void lsm_worker_request_flush(Oid dbid, Oid relid);
+
+/* Is there a worker, or a process for one?  (Not whether the settings want any.) */
+extern bool lsm_workers_may_come(void);
 
 /* Take so many microseconds of all workers' time, at a rate: until when? */
 extern TimestampTz lsm_worker_take_time(int rate, int64 us);
@@ -108,7 +111,11 @@ typedef struct LsmDemand
 	TimestampTz first;			/* when the first was or will be due */
 } LsmDemand;
 
+/* Requests of this process that there was no place for. */
+extern uint64 lsm_requests_refused;
+
 extern struct HTAB *lsm_request_demands(TimestampTz now);
+extern bool lsm_request_is_room(void);
 extern int	lsm_request_take_overflown(Oid *dbids);
 extern void lsm_request_settings_changed(void);
 extern void lsm_request_drop_databases(bool (*exists) (Oid dbid));
@@ -134,6 +141,7 @@ typedef struct LsmWorkerSlot
 } LsmWorkerSlot;
 
 extern void lsm_launcher_attach(struct Latch *latch);
+extern void lsm_workers_set_no_process(bool no_process);
 extern void lsm_slots_read(LsmWorkerSlot *slots);
 extern void lsm_slot_start(int n, Oid dbid, bool visit);
 extern void lsm_slot_visited(int n);

@@ -57,6 +57,7 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lmgr.h"
+#include "storage/pmsignal.h"
 #include "storage/proc.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
@@ -71,6 +72,12 @@
 
 /* After so many jobs on one table it is another's turn. */
 #define LSM_WORKER_JOBS			8
+
+/*
+ * Where other databases wait for a worker, it stays in its own for so long: to start one for each of
+ * very many tables would take longer than to look at them.
+ */
+#define LSM_WORKER_STAY_MS		500
 
 /*
  * Kinds of jobs, as bits, that take long, for which workers need a turn; and a minor, or what
@@ -508,6 +515,15 @@ lsm_worker_serve(Oid relid, uint32 resting)
 
 /* ---- all tables ---- */
 
+/* Between two tables: a worker with much to do waits for nothing, and so would not notice. */
+static void
+lsm_worker_check(void)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (!PostmasterIsAlive())
+		proc_exit(1);
+}
+
 /* The lsm tables of the database, from pg_class. */
 static List *
 lsm_worker_list_tables(void)
@@ -652,7 +668,10 @@ lsm_worker_serve_stores(void)
 
 /* ---- visits ---- */
 
-/* See what is to be done in the database that nobody has asked for. */
+/*
+ * See what is to be done in the database that nobody has asked for.  Where there is no place for
+ * another request, the rest has to wait for the next visit, which comes when these are served.
+ */
 static void
 lsm_worker_visit(void)
 {
@@ -666,9 +685,9 @@ lsm_worker_visit(void)
 
 	/* there may be fewer requests than tables that want one: not always the same ones */
 	first = n > 0 ? (int) (pg_prng_uint64(&pg_global_prng_state) % n) : 0;
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n && lsm_requests_refused == 0; i++)
 	{
-		CHECK_FOR_INTERRUPTS();
+		lsm_worker_check();
 		lsm_worker_look_at(list_nth_oid(tables, (first + i) % n));
 	}
 	list_free(tables);
@@ -735,15 +754,17 @@ lsm_worker_connect(Oid dbid)
 
 /* Should the worker leave before all requests are served? */
 static bool
-lsm_worker_should_leave(void)
+lsm_worker_should_leave(TimestampTz since)
 {
-	CHECK_FOR_INTERRUPTS();
+	lsm_worker_check();
 	if (ConfigReloadPending)
 	{
 		ConfigReloadPending = false;
 		ProcessConfigFile(PGC_SIGHUP);
 	}
-	return lsm_my_slot >= lsm_compaction_workers || lsm_slots_crowded();
+	return lsm_my_slot >= lsm_compaction_workers ||
+		(TimestampDifferenceExceeds(since, GetCurrentTimestamp(), LSM_WORKER_STAY_MS) &&
+		 lsm_slots_crowded());
 }
 
 void
@@ -751,6 +772,7 @@ lsm_worker_main(Datum arg)
 {
 	LsmWorkerSlot slot;
 	ErrorContextCallback callback;
+	TimestampTz since;
 	Oid			relid;
 	uint32		resting;
 
@@ -768,6 +790,7 @@ lsm_worker_main(Datum arg)
 	callback.arg = NULL;
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
+	since = GetCurrentTimestamp();
 	if (slot.visit)
 		lsm_worker_visit();
 	do
@@ -777,7 +800,7 @@ lsm_worker_main(Datum arg)
 			lsm_worker_serve_stores();
 		else if (OidIsValid(relid))
 			lsm_worker_serve(relid, resting);
-	} while (OidIsValid(relid) && !lsm_worker_should_leave());
+	} while (OidIsValid(relid) && !lsm_worker_should_leave(since));
 	error_context_stack = callback.previous;
 	lsm_worker_complete = true;
 	proc_exit(0);

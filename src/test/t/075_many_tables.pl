@@ -1,6 +1,7 @@
 # More tables than fit into small memory: a transaction may use as many lsm tables as it may
 # lock, as it does by way of a partitioned table, or pg_dump by one after the other.  There is
-# memory for the memtable indexes of a sixteenth of them at a time.
+# memory for the memtable indexes of a sixteenth of them at a time.  Workers come to all of them,
+# though they are more than there is room for requests.
 
 use strict;
 use warnings;
@@ -60,5 +61,33 @@ is($node->safe_psql('copy', 'SELECT count(*), sum(v), sum(id) FROM lsm'), psql('
 is($node->safe_psql('copy', "SELECT count(*) FROM pg_class JOIN pg_am a ON a.oid = relam WHERE amname = 'lsm'"), $tables, 'of lsm tables');
 
 $node->check_ok('postgres', 'of two tables', 'lsm_7', 'lsm_2099');
+
+# all need a compaction
+my $increments = q{SELECT count(*) FROM pg_class c JOIN pg_am a ON a.oid = relam, LATERAL lsm_segments(c.oid) s
+	WHERE amname = 'lsm' AND s.kind = 'increment' AND s.rows > 1};
+my $flush = q{SELECT count(lsm_flush(c.oid)) FROM pg_class c JOIN pg_am a ON a.oid = relam WHERE amname = 'lsm'};
+
+psql("TRUNCATE lsm; INSERT INTO lsm SELECT i % ($tables * 10), 0 FROM generate_series(0, $tables * 100 - 1) i");
+psql($flush);
+psql('UPDATE lsm SET v = 1');
+psql($flush);
+is(psql($increments), $tables, 'increments in all tables');
+$node->safe_psql('postgres', 'ALTER SYSTEM SET lsm.compaction_workers = 2');
+$node->reload;
+$node->wait_until('postgres', "SELECT ($increments) = 0");
+is(psql('SELECT count(*), sum(v) FROM lsm'), ($tables * 100) . '|' . ($tables * 100), 'rows of compacted tables');
+
+# so do flushes, where memory is used up by tables each of which has little
+my $flushes = q{SELECT sum(flushes) FROM lsm_stat_tables WHERE relname LIKE 'lsm\_%'};
+my $before = psql($flushes);
+
+append_to_file($script, "UPDATE lsm_:t SET v = v + 1;\n");
+foreach my $round (1 .. 100)
+{
+	$node->command_ok([ 'pgbench', '-n', '-f', $script, '-c', 6, '-j', 2, '-t', 200, $node->connstr('postgres') ], "round $round of updates");
+	last if psql($flushes) > $before + 20;
+}
+cmp_ok(psql($flushes), '>', $before + 20, 'small memtables are flushed for their memory');
+$node->check_ok('postgres', 'of the same tables', 'lsm_7', 'lsm_2099');
 $node->stop;
 done_testing();
