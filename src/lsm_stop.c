@@ -4,7 +4,7 @@
  *	  Stop points for tests (see lsm_stop.h).
  *
  * lsm.debug_stop is a list such as 'flush-before-swap:crash,minor-start:wait'.
- * error raises an ERROR, crash ends the backend as a crash would (so that the
+ * error raises an ERROR, full that of a full disk, crash ends the backend as a crash would (so that the
  * whole server restarts), wait takes and releases an advisory lock that a test
  * holds with pg_advisory_lock(LSM_STOP_KEY): the isolation tester can see that.
  * hang stays until the process is told to give up what it does, or to end: so
@@ -84,6 +84,10 @@ lsm_stop(const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_OPERATOR_INTERVENTION),
 				 errmsg("stopped at \"%s\" by lsm.debug_stop", name)));
+	else if (strncmp(action, "full", 4) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DISK_FULL),
+				 errmsg("disk is full at \"%s\" by lsm.debug_stop", name)));
 	else if (strncmp(action, "crash", 5) == 0)
 	{
 		elog(LOG, "crash at \"%s\" by lsm.debug_stop", name);
@@ -108,11 +112,12 @@ lsm_stop_check(char **newval, void **extra, int source)
 
 		if (colon == NULL || colon == at ||
 			(strncmp(colon + 1, "error", 5) != 0 &&
+			 strncmp(colon + 1, "full", 4) != 0 &&
 			 strncmp(colon + 1, "crash", 5) != 0 &&
 			 strncmp(colon + 1, "wait", 4) != 0 &&
 			 strncmp(colon + 1, "hang", 4) != 0))
 		{
-			GUC_check_errdetail("Entries look like \"name:error\", \"name:crash\", \"name:wait\" or \"name:hang\".");
+			GUC_check_errdetail("Entries look like \"name:error\", \"name:full\", \"name:crash\", \"name:wait\" or \"name:hang\".");
 			return false;
 		}
 		at = strchr(at, ',');

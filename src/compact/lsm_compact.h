@@ -101,6 +101,7 @@ extern const char *lsm_job_name(LsmJobKind kind);
 extern bool lsm_job_call(Relation rel, const struct LsmPickDecision *decision,
 						 LsmJobStats *stats);
 extern void lsm_job_ask(Relation rel);
+extern void lsm_job_do_own(Relation rel);
 extern void lsm_job_ask_beside(Relation rel);
 
 /*
@@ -114,6 +115,7 @@ extern void lsm_job_watch(Relation rel, LsmJobKind kind);
 extern void lsm_job_unwatch(void);
 extern bool lsm_job_is_watched(void);
 extern bool lsm_job_gave_way(void);
+extern bool lsm_job_is_urgent(void);
 extern void lsm_job_poll(void);
 
 /* CHECK_FOR_INTERRUPTS() for jobs. */

@@ -33,6 +33,7 @@
 #include "storage/latch.h"
 #include "storage/procarray.h"
 #include "utils/memutils.h"
+#include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
 #define LSM_FLUSH_BATCH			1024
@@ -412,10 +413,61 @@ lsm_flush_generation(Relation rel, LsmTable *table, LsmJobStats *stats)
 	MemoryContextDelete(context);
 }
 
+/*
+ * Flush the next generation, with the lock of flushes; returns which, 0: there is none.  Note
+ * what would have kept anybody from it.
+ */
+static uint32
+lsm_flush_next(Relation rel, LsmTable *table, LsmJobStats *stats)
+{
+	LsmTableShared *shared = table->shared;
+	uint32		generation;
+
+	if (!lsm_flush_switch(rel, table))
+		return 0;
+	generation = lsm_view_get(rel, table)->meta.flushing;
+	PG_TRY();
+	{
+		lsm_flush_generation(rel, table, stats);
+	}
+	PG_CATCH();
+	{
+		int			code = geterrcode();
+
+		if (code == ERRCODE_DISK_FULL || ERRCODE_TO_CATEGORY(code) == ERRCODE_SYSTEM_ERROR)
+		{
+			shared->flush_error = code;
+			shared->flush_failed_at = GetCurrentTimestamp();
+		}
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	return generation;
+}
+
+/*
+ * Has a flush failed for which we have waited?  Ours would fail as well, and others wait for us:
+ * of hundreds, each would write again what there is room for.
+ */
+static void
+lsm_flush_check_failed(Relation rel, LsmTable *table, TimestampTz since)
+{
+	LsmTableShared *shared = table->shared;
+
+	if (shared->flush_failed_at == 0 || shared->flush_failed_at < since)
+		return;
+	ereport(ERROR,
+			(errcode(shared->flush_error),
+			 errmsg("could not flush the memtable of table \"%s\", which is full",
+					RelationGetRelationName(rel)),
+			 errdetail("Another process tried while this one waited for it; its error is in the server's log.")));
+}
+
 static void
 lsm_flush_all(Relation rel, bool writer, LsmJobStats *stats)
 {
 	LsmTable   *table = lsm_table_open(rel);
+	uint32		generation;
 	uint32		until;
 
 	LSM_STOP("flush-start");
@@ -429,12 +481,8 @@ lsm_flush_all(Relation rel, bool writer, LsmJobStats *stats)
 		lsm_job_lock(rel, LSM_OWNER_FLUSH);
 	lsm_progress_phase(LSM_PHASE_PREPARING);
 	until = lsm_view_get(rel, table)->meta.generation;
-	while (lsm_flush_switch(rel, table))
+	while ((generation = lsm_flush_next(rel, table, stats)) != 0)
 	{
-		uint32		generation = lsm_view_get(rel, table)->meta.flushing;
-
-		lsm_flush_generation(rel, table, stats);
-
 		/* what is left there was no room for; a writer needs it, and is told */
 		if (generation >= until ||
 			(!writer && lsm_manifest_fill(lsm_view_get(rel, table)->nentries) >= 1))
@@ -479,6 +527,7 @@ lsm_flush_for_room(Relation rel)
 {
 	LsmTable   *table = lsm_table_open(rel);
 	LsmJobStats stats = {0};
+	TimestampTz since = GetCurrentTimestamp();
 	bool		wanted;
 	instr_time	start;
 	instr_time	stall;
@@ -490,9 +539,9 @@ lsm_flush_for_room(Relation rel)
 	wanted = lsm_flush_is_wanted(rel, table);
 	if (wanted)
 	{
+		lsm_flush_check_failed(rel, table, since);
 		lsm_job_free_pages(rel, LSM_OWNER_FLUSH);
-		if (lsm_flush_switch(rel, table))
-			lsm_flush_generation(rel, table, &stats);
+		(void) lsm_flush_next(rel, table, &stats);
 	}
 	lsm_job_unlock(rel, LSM_OWNER_FLUSH);
 
@@ -506,6 +555,8 @@ lsm_flush_for_room(Relation rel)
 	if (wanted)
 		lsm_job_ask(rel);
 	lsm_progress_end();
+	if (wanted)
+		lsm_job_do_own(rel);
 	INSTR_TIME_SET_CURRENT(stall);
 	INSTR_TIME_SUBTRACT(stall, start);
 	lsm_stat_report_stall(RelationGetRelid(rel), INSTR_TIME_GET_MICROSEC(stall));

@@ -15,6 +15,8 @@
  *	  who wants AccessExclusiveLock (but for the moment in which the end of the file goes).  It finds them by looking at what each process
  *	  waits for.  (LockHasWaitersRelation() cannot be used: it fails for locks that
  *	  were taken by the fast path, as AccessShareLock is.)
+ *	  Who wants to do a job of the same kind waits for its end.  Meanwhile it does not keep to the
+ *	  rate limit: VACUUM waits with its lock on the table, and whoever wants one for VACUUM.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,7 +29,9 @@
 #include "lsm_wal.h"
 #include "lsm_request.h"
 #include "miscadmin.h"
+#include "storage/ipc.h"
 #include "storage/lock.h"
+#include "storage/pmsignal.h"
 #include "storage/proc.h"
 #include "utils/snapmgr.h"
 
@@ -50,6 +54,8 @@ static bool gave_way = false;
 static LOCKTAG watched_tag;		/* of its table */
 static bool watched_trims;		/* it gives space back, */
 static LOCKTAG watched_trim_tag;	/* with that lock */
+static uint16 watched_owner;	/* whose lock it has, */
+static LOCKTAG watched_owner_tag;	/* which is that; LSM_OWNER_NONE: none */
 
 static void
 lsm_job_tag(Relation rel, uint16 owner, LOCKTAG *tag)
@@ -141,6 +147,11 @@ lsm_job_lock_if_free(Relation rel, uint16 owner)
 	lsm_job_tag(rel, owner, &tag);
 	if (LockAcquire(&tag, ExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
 		return false;
+	if (watched)
+	{
+		watched_owner = owner;
+		watched_owner_tag = tag;
+	}
 	lsm_job_free_pages(rel, owner);
 	return true;
 }
@@ -181,6 +192,8 @@ lsm_job_unlock(Relation rel, uint16 owner)
 
 	lsm_job_tag(rel, owner, &tag);
 	(void) LockRelease(&tag, ExclusiveLock, false);
+	if (watched && watched_owner == owner)
+		watched_owner = LSM_OWNER_NONE;
 }
 
 /* ---- jobs in the background ---- */
@@ -257,6 +270,29 @@ lsm_job_ask(Relation rel)
 }
 
 /*
+ * No worker can compact a temporary table: its session does the next job itself, when it has
+ * flushed its memtable.  The caller has a lock on the table, and no LWLock.
+ */
+void
+lsm_job_do_own(Relation rel)
+{
+	const uint32 spent = (1 << LSM_JOB_FLUSH) | (1 << LSM_JOB_MOVE) | (1 << LSM_JOB_TRIM);
+	MemoryContext context;
+	MemoryContext caller;
+	LsmPickDecision decision;
+	LsmJobStats stats = {0};
+
+	if (!RelationUsesLocalBuffers(rel))
+		return;
+	context = AllocSetContextCreate(CurrentMemoryContext, "lsm job", ALLOCSET_SMALL_SIZES);
+	caller = MemoryContextSwitchTo(context);
+	if (lsm_pick_job(rel, spent, &decision))
+		(void) lsm_job_call(rel, &decision, &stats);
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(context);
+}
+
+/*
  * A worker has something to do in a part of the table: have another one look for what can be done
  * beside it.  Else the rest would wait for this part's end if nobody changes the table meanwhile.
  * Not at once: it may be this worker that looks again, and what has been of no use to it is
@@ -293,6 +329,7 @@ lsm_job_watch(Relation rel, LsmJobKind kind)
 	watched_trims = kind == LSM_JOB_TRIM;
 	if (watched_trims)
 		lsm_job_tag(rel, LSM_OWNER_PUNCH, &watched_trim_tag);
+	watched_owner = LSM_OWNER_NONE;
 	watched = true;
 	gave_way = false;
 }
@@ -356,13 +393,29 @@ lsm_job_is_awaited(void)
 		(watched_trims && lsm_job_is_lock_awaited(&watched_trim_tag, ExclusiveLock));
 }
 
-/* It is time to look; nothing is done while LWLocks are held. */
+/*
+ * Does a process wait until our job ends, to do one of that kind, or to look at a table that none
+ * changes?  A call, or VACUUM, which others may wait for in turn.
+ */
+bool
+lsm_job_is_urgent(void)
+{
+	return watched && watched_owner != LSM_OWNER_NONE &&
+		lsm_job_is_lock_awaited(&watched_owner_tag, ExclusiveLock);
+}
+
+/*
+ * It is time to look; nothing is done while LWLocks are held.  A job may run for long without
+ * waiting for anything, and without a postmaster nobody else would end it.
+ */
 void
 lsm_job_poll(void)
 {
 	if (InterruptHoldoffCount > 0 || CritSectionCount > 0)
 		return;
 	lsm_job_poll_due = false;
+	if (!PostmasterIsAlive())
+		proc_exit(1);
 	if (!watched)
 		return;
 

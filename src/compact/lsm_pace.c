@@ -6,7 +6,8 @@
  * COMPACTIONS BY WORKERS keep to lsm.compaction_rate_limit, all of them together.
  * A job that has written some pages takes as much time of the future as these cost
  * at that rate, and sleeps until its time has come.  Flushes are not held up:
- * what they wait for, writers wait for.
+ * what they wait for, writers wait for.  Nor is a job that somebody waits for
+ * (lsm_job_is_urgent()); what it writes meanwhile is not charged.
  *
  * WRITERS are slowed while a flush runs and the next generation fills up: each page
  * that a backend begins costs it a pause, from nothing at LSM_SLOW_FILL to
@@ -72,7 +73,7 @@ lsm_pace_job(void)
 	lsm_bytes_to_pace = 0;		/* no recursion */
 	lsm_pace_reload();
 	limit = lsm_compaction_rate_limit;
-	if (limit == 0)
+	if (limit == 0 || lsm_job_is_urgent())
 		return;
 	until = lsm_worker_take_time(limit, (int64) (bytes * (1000000.0 / 1024) / limit));
 	for (;;)
@@ -83,7 +84,7 @@ lsm_pace_job(void)
 		lsm_pace_reload();
 
 		/* the rest of the time was counted at another rate */
-		if (ms <= 0 || lsm_compaction_rate_limit != limit)
+		if (ms <= 0 || lsm_compaction_rate_limit != limit || lsm_job_is_urgent())
 			break;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms,
 						 lsm_compat_wait_event("LsmCompactionRateLimit"));
@@ -100,7 +101,7 @@ lsm_pace_backlog(Relation rel, LsmTable *table)
 
 	/* where nobody compacts, it is of no use to wait */
 	if (likely(depth <= usual) || lsm_compaction_workers == 0 || !IsUnderPostmaster ||
-		RelationUsesLocalBuffers(rel) || !lsm_options_auto_compact(rel))
+		RelationUsesLocalBuffers(rel) || !lsm_options_auto_compact(rel) || !lsm_workers_may_come())
 		return 0;
 	return depth / usual - 1;
 }

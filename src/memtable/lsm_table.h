@@ -112,6 +112,11 @@ typedef struct LsmTableShared
 	/* dead lists with lower segment ids are VACUUM's, which has noted them; 0: none runs */
 	pg_atomic_uint64 vacuum_lists;
 
+	/* guarded by the lock of flushes (lsm_job_lock()) */
+	TimestampTz flush_failed_at;	/* the last time that nobody else could have
+									 * done it, either; 0: never */
+	int			flush_error;	/* with that SQLSTATE */
+
 	LsmColdRest cold_moves;		/* moving segments to a store, and back */
 	LsmColdRest cold_majors;	/* writing segments again that lie in one */
 

@@ -118,6 +118,11 @@ set_workers(1, '1kB');
 $node->wait_until('postgres', q{SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'lsm worker'
 	AND query LIKE 'lsm: % compaction of public.small%' AND wait_event IN ('LsmCompactionRateLimit', 'Extension')});
 pass('small compactions wait for their time');
+
+# who waits for such a job does not wait for its time
+my ($slow) = $node->safe_psql('postgres', q{SELECT substring(query FROM 'compaction of public\.(.*)') FROM pg_stat_activity
+	WHERE backend_type = 'lsm worker' AND query LIKE 'lsm: % compaction of public.small%'}) =~ /(\w+)/;
+is($node->safe_psql('postgres', "SET statement_timeout = '100s'; SELECT count(*) FROM lsm_check('$slow')"), '0', 'a call waits only for the work');
 set_workers(2, 0);
 
 # ---- writers ----

@@ -1,6 +1,6 @@
 # What piles up where nobody is near a bound of his own: increments that compactions have not come
 # to, for which writers become slower, and memory of many memtables, of which the greatest are
-# flushed.
+# flushed.  Temporary tables, whose sessions compact them.  Writers that wait for a flush which fails.
 
 use strict;
 use warnings;
@@ -96,4 +96,85 @@ foreach my $round (1 .. 100)
 is($node->safe_psql('postgres', $flushed), 't', 'a memtable is flushed for its memory');
 is($node->safe_psql('postgres', join(' UNION ALL ', map { "SELECT count(*) FROM m$_ WHERE v <> 1" } (1 .. 24)) . ' ORDER BY 1 DESC LIMIT 1'), '0', 'rows');
 
+# ---- temporary tables ----
+
+# Each round fills a generation or two.
+$node->safe_psql('postgres', q{
+	CREATE TEMP TABLE own (id int PRIMARY KEY, v int, pad text) USING lsm;
+	INSERT INTO own SELECT i, 0, md5(i::text) FROM generate_series(1, 40000) i;
+	SELECT lsm_flush('own');
+	DO $$
+	BEGIN
+		FOR i IN 1 .. 30 LOOP
+			UPDATE own SET v = v + 1, pad = coalesce(pad, 'none');
+		END LOOP;
+		IF (SELECT flushes < 10 FROM lsm_stat_tables WHERE relname = 'own') THEN
+			RAISE EXCEPTION 'the memtable has not been full often';
+		END IF;
+		IF (SELECT count(*) > 8 FROM lsm_segments('own') WHERE kind = 'increment') THEN
+			RAISE EXCEPTION 'increments of a temporary table pile up';
+		END IF;
+		IF (SELECT count(*) <> 40000 OR sum(v) <> 1200000 OR bool_or(pad <> md5(id::text)) FROM own) OR EXISTS (SELECT FROM lsm_check('own')) THEN
+			RAISE EXCEPTION 'rows of a temporary table are not right';
+		END IF;
+		UPDATE own SET v = v + 1 WHERE id % 2 = 0;
+	END $$;
+	BEGIN;
+	UPDATE own SET v = 0;
+	SAVEPOINT s;
+	DO 'BEGIN FOR i IN 1 .. 10 LOOP UPDATE own SET v = v + 1; END LOOP; END';
+	ROLLBACK TO s;
+	COMMIT;
+	SELECT 1 / (count(*) FILTER (WHERE v = 0) / 40000) FROM own});
+pass('temporary tables are compacted by their sessions');
+
+# ---- a flush for which others have waited ----
+
+$node->safe_psql('postgres', q{
+	ALTER SYSTEM SET lsm.compaction_workers = 0;
+	CREATE TABLE f (id int PRIMARY KEY, v int) USING lsm;
+	INSERT INTO f SELECT i, 0 FROM generate_series(1, 40000) i;
+	SELECT lsm_flush('f')});
+$node->reload;
+$node->wait_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'lsm worker'});
+$holder = $node->session('postgres');
+$holder->query_safe('SELECT pg_advisory_lock(7107437)');
+
+my ($flusher, $writer) = map { $node->session('postgres') } (1, 2);
+my ($flusher_pid, $writer_pid) = map { $node->session_pid($_) } ($flusher, $writer);
+
+$flusher->query_safe(q{SET lsm.debug_stop = 'flush-after-switch:wait,flush-before-swap:full'; UPDATE f SET v = 1 WHERE id <= 100});
+$node->start_query($flusher, q{SELECT lsm_flush('f')});
+$node->wait_blocked($flusher_pid);
+$writer->query_safe(q{SET lsm.debug_stop = 'flush-before-swap:error'});
+$node->start_query($writer, q{UPDATE f SET v = v + 1});
+$node->wait_blocked($writer_pid);
+$holder->quit;
+like(($node->finish_query($flusher))[1], qr/ERROR:  disk is full at "flush-before-swap"/, 'a flush fails');
+like(($node->finish_query($writer))[1], qr/ERROR:  could not flush the memtable of table "f", which is full\n.*\n?.*Another process tried/,
+	'who has waited for it does not try it again');
+$flusher->quit;
+$writer->quit;
+$node->safe_psql('postgres', q{UPDATE f SET v = v + 1});
+is($node->safe_psql('postgres', q{SELECT count(*), sum(v) FROM f}), '40000|40100', 'rows');
+is($node->safe_psql('postgres', q{SELECT count(*) FROM lsm_check('f')}), '0', 'lsm_check finds nothing');
+
+# ---- where no worker can come ----
+
+# The launchers, of lsm and of logical replication, have the only processes that there are; or
+# there is not even one for both of them.
+$node->safe_psql('postgres', q{ALTER SYSTEM SET lsm.compaction_workers = 2});
+$node->safe_psql('postgres', q{ALTER DATABASE slow RESET lsm.debug_stop});
+foreach my $processes (2, 1)
+{
+	$node->append_conf('postgresql.conf', "max_worker_processes = $processes");
+	$node->restart;
+	$node->wait_for_log(qr/could not start an lsm worker: out of background worker slots/) if $processes == 2;
+	$node->safe_psql('slow', "UPDATE s SET v = v + 1 WHERE id % 1000 = $_; SELECT lsm_flush('s')") foreach (1 .. 45);
+	$before = $node->safe_psql('slow', $stalls);
+	change(400);
+	is($node->safe_psql('slow', $stalls), $before, "writers do not wait for workers that cannot come ($processes processes)");
+}
+
+$node->stop;
 done_testing();
