@@ -413,6 +413,13 @@ lsm_flush_generation(Relation rel, LsmTable *table, LsmJobStats *stats)
 	MemoryContextDelete(context);
 }
 
+/* The time in seconds. */
+static uint32
+lsm_flush_now(void)
+{
+	return (uint32) (GetCurrentTimestamp() / USECS_PER_SEC);
+}
+
 /*
  * Flush the next generation, with the lock of flushes; returns which, 0: there is none.  Note
  * what would have kept anybody from it.
@@ -437,7 +444,7 @@ lsm_flush_next(Relation rel, LsmTable *table, LsmJobStats *stats)
 		if (code == ERRCODE_DISK_FULL || ERRCODE_TO_CATEGORY(code) == ERRCODE_SYSTEM_ERROR)
 		{
 			shared->flush_error = code;
-			shared->flush_failed_at = GetCurrentTimestamp();
+			shared->flush_failed_s = lsm_flush_now();
 		}
 		PG_RE_THROW();
 	}
@@ -446,21 +453,21 @@ lsm_flush_next(Relation rel, LsmTable *table, LsmJobStats *stats)
 }
 
 /*
- * Has a flush failed for which we have waited?  Ours would fail as well, and others wait for us:
- * of hundreds, each would write again what there is room for.
+ * Has a flush failed for which we have waited, or less than a second ago?  Ours would fail as
+ * well, and others wait for us: of hundreds, each would write again what there is room for.
  */
 static void
-lsm_flush_check_failed(Relation rel, LsmTable *table, TimestampTz since)
+lsm_flush_check_failed(Relation rel, LsmTable *table, uint32 since)
 {
 	LsmTableShared *shared = table->shared;
 
-	if (shared->flush_failed_at == 0 || shared->flush_failed_at < since)
+	if (shared->flush_failed_s == 0 || shared->flush_failed_s < since)
 		return;
 	ereport(ERROR,
 			(errcode(shared->flush_error),
 			 errmsg("could not flush the memtable of table \"%s\", which is full",
 					RelationGetRelationName(rel)),
-			 errdetail("Another process tried while this one waited for it; its error is in the server's log.")));
+			 errdetail("Another process has just tried; its error is in the server's log.")));
 }
 
 static void
@@ -527,7 +534,7 @@ lsm_flush_for_room(Relation rel)
 {
 	LsmTable   *table = lsm_table_open(rel);
 	LsmJobStats stats = {0};
-	TimestampTz since = GetCurrentTimestamp();
+	uint32		since = lsm_flush_now();
 	bool		wanted;
 	instr_time	start;
 	instr_time	stall;

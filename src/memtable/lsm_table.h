@@ -78,6 +78,15 @@ typedef struct LsmTableShared
 	LWLock		edit_lock;		/* one editor of metapage and manifest */
 	LWLock		gen_lock;		/* see lsm_table.c */
 
+	/* guarded by the lock of flushes (lsm_job_lock()) */
+	uint32		flush_failed_s; /* the last time, in seconds, that a flush failed
+								 * of which nobody else could have made more; 0:
+								 * never */
+	int			flush_error;	/* with that SQLSTATE */
+
+	Oid			relid;			/* of who has opened it last; a hint that needs no
+								 * lock */
+
 	/*
 	 * Odd while somebody who holds gen_lock exclusively changes what follows, or drops
 	 * or rebuilds an index: for readers without the lock, see lsm_table_changes().
@@ -91,10 +100,9 @@ typedef struct LsmTableShared
 	bool		known;			/* the fields behind the next two are those of the
 								 * metapage */
 	uint16		depth;			/* increments over each other, when a job was last
-								 * chosen; a hint that needs no lock, as the next */
-	Oid			relid;			/* of who has opened it last */
-	uint64		incarnation;	/* 0: file has no metapage */
+								 * chosen; a hint that needs no lock */
 	uint32		generation;
+	uint64		incarnation;	/* 0: file has no metapage */
 	uint32		flushing;
 	BlockNumber vm_lbs;			/* LBs from here on have no bit in the visibility map */
 	LsmMemIndex index[2];		/* of a generation: [generation % 2] */
@@ -111,11 +119,6 @@ typedef struct LsmTableShared
 
 	/* dead lists with lower segment ids are VACUUM's, which has noted them; 0: none runs */
 	pg_atomic_uint64 vacuum_lists;
-
-	/* guarded by the lock of flushes (lsm_job_lock()) */
-	TimestampTz flush_failed_at;	/* the last time that nobody else could have
-									 * done it, either; 0: never */
-	int			flush_error;	/* with that SQLSTATE */
 
 	LsmColdRest cold_moves;		/* moving segments to a store, and back */
 	LsmColdRest cold_majors;	/* writing segments again that lie in one */
