@@ -6,6 +6,8 @@
 CREATE FUNCTION lsm_test_pick(text) RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
 CREATE FUNCTION lsm_test_pick_depth(text) RETURNS int LANGUAGE C STRICT AS '$libdir/lsm';
 CREATE FUNCTION lsm_test_pick_random(seed int, rounds int) RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
+CREATE FUNCTION lsm_test_pick_stack(seed int, segments int, increments int, blocks int, spread int)
+	RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
 CREATE FUNCTION lsm_test_pick_updates(segments int, segment_mb int, flush_mb int, flushes int, job_mb int, medium float8)
 	RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
 CREATE FUNCTION lsm_test_pick_deletes(segments int, segment_mb int, permille int, flushes int)
@@ -265,6 +267,14 @@ SELECT lsm_test_pick('compact=0 base:0-9:0:1000 inc:0-9:1:250:1-1 resolvable=1')
 SELECT lsm_test_pick_random(1, 10000);
 SELECT lsm_test_pick_random(2, 10000);
 
+-- ---- many increments over each other: the first place with most of them, the newest there, and
+-- all base segments that some are a reason for
+SELECT lsm_test_pick_stack(seed, 40, 300, 400, 3) FROM generate_series(1, 6) seed;
+SELECT lsm_test_pick_stack(seed, 40, 300, 5, 50) FROM generate_series(1, 6) seed;
+SELECT lsm_test_pick_stack(seed, 40, 30, 200, 1000) FROM generate_series(1, 6) seed;
+SELECT lsm_test_pick_stack(seed, 4, 30, 10, 3000) FROM generate_series(1, 6) seed;
+SELECT lsm_test_pick_stack(1, 1000, 20000, 10000, 3);
+
 -- ---- simulations
 -- inserted to only: never written again, whatever reads cost
 SELECT lsm_test_pick_appends(2000, 20, 0);
@@ -431,6 +441,7 @@ DROP TABLE pk, pq, pl;
 DROP FUNCTION lsm_test_pick(text);
 DROP FUNCTION lsm_test_pick_depth(text);
 DROP FUNCTION lsm_test_pick_random(int, int);
+DROP FUNCTION lsm_test_pick_stack(int, int, int, int, int);
 DROP FUNCTION lsm_test_pick_updates(int, int, int, int, int, float8);
 DROP FUNCTION lsm_test_pick_deletes(int, int, int, int);
 DROP FUNCTION lsm_test_pick_appends(int, int, int);

@@ -314,7 +314,7 @@ lsm_pick_run_bytes(const LsmPickFacts *facts)
 	return bytes;
 }
 
-/* Increments that lie over each other at one key, newest first. */
+/* Increments that lie over each other at one key, newest first; of very many the newest. */
 typedef struct LsmPickStack
 {
 	int			depth;
@@ -331,15 +331,14 @@ typedef struct LsmPickWindow
 /*
  * The longest window of increments of like size: each older one is at most
  * LSM_PICK_LIKE times the mean of those before it.  A deep stack of unlike ones
- * is merged where that costs least.  Of a very deep one the newest are looked at: after each
- * job it is chosen anew.
+ * is merged where that costs least: it always has a window.
  */
 static bool
 lsm_pick_window(const LsmPickFacts *facts, const double *run_bytes, const LsmPickStack *stack,
 				LsmPickWindow *window)
 {
 	int			trigger = facts->minor_trigger;
-	int			depth = Min(stack->depth, Max(LSM_PICK_DEPTH, LSM_PICK_DEEP * trigger));
+	int			depth = stack->depth;
 	double		least = 0;
 
 	window->at = window->n = 0;
@@ -377,7 +376,10 @@ lsm_pick_window(const LsmPickFacts *facts, const double *run_bytes, const LsmPic
 	return true;
 }
 
-/* Add a segment to the stack, or take it out: increments are numbered by age. */
+/*
+ * Add a segment to the stack, or take it out: increments are numbered by age.  Only for stacks
+ * that are not deep.
+ */
 static void
 lsm_pick_stack_change(LsmPickStack *stack, int segment, bool add)
 {
@@ -397,6 +399,21 @@ lsm_pick_stack_change(LsmPickStack *stack, int segment, bool add)
 		stack->depth--;
 		memmove(&stack->segments[at], &stack->segments[at + 1],
 				(stack->depth - at) * sizeof(int));
+	}
+}
+
+/* The newest increments, of generations above that one, that have a key between their roots. */
+static void
+lsm_pick_stack_at(const LsmPickFacts *facts, uint32 above, LsmTid place, int most,
+				  LsmPickStack *stack)
+{
+	stack->depth = 0;
+	for (int i = 0; i < facts->nincrements && stack->depth < most; i++)
+	{
+		const LsmPickSegment *segment = &facts->increments[i];
+
+		if (segment->gen_hi > above && segment->first_tid <= place && segment->last_tid >= place)
+			stack->segments[stack->depth++] = i;
 	}
 }
 
@@ -483,24 +500,53 @@ lsm_pick_edges(const LsmPickFacts *facts, uint32 above, int *nedges)
 	return edges;
 }
 
+/* How many lie over each other at most, and the first place where that is so. */
+static int
+lsm_pick_deepest(const LsmPickEdge *edges, int nedges, LsmTid *place)
+{
+	int			depth = 0;
+	int			most = 0;
+
+	/* of one place the ends come first: so none is missed, and none is too many */
+	for (int i = 0; i < nedges; i++)
+	{
+		depth += edges[i].begins ? 1 : -1;
+		if (depth > most)
+		{
+			most = depth;
+			*place = edges[i].tid;
+		}
+	}
+	return most;
+}
+
 int
 lsm_pick_depth(const LsmPickFacts *facts)
 {
 	int			nedges;
 	LsmPickEdge *edges = lsm_pick_edges(facts, 0, &nedges);
-	int			depth = 0;
-	int			most = 0;
+	LsmTid		place;
+	int			most = lsm_pick_deepest(edges, nedges, &place);
 
-	for (int i = 0; i < nedges; i++)
-	{
-		depth += edges[i].begins ? 1 : -1;
-		most = Max(most, depth);
-	}
 	pfree(edges);
 	return most;
 }
 
-/* Increments over each other. */
+static void
+lsm_pick_take_window(const LsmPickFacts *facts, const LsmPickStack *stack,
+					 const LsmPickWindow *window, double score, LsmPickDecision *decision)
+{
+	decision->kind = LSM_JOB_MINOR;
+	lsm_pick_raise(decision, LSM_PICK_RUNS, score);
+	decision->gen_hi = facts->increments[stack->segments[window->at]].gen_hi;
+	decision->gen_lo = facts->increments[stack->segments[window->at + window->n - 1]].gen_hi;
+}
+
+/*
+ * Increments over each other, where they are most: of those places that have a window, the first.
+ * A deep place has one, so there is no need to know what lies over each other elsewhere.  Of a
+ * very deep one the newest are looked at: after each job it is chosen anew.
+ */
 static void
 lsm_pick_minor_runs(const LsmPickFacts *facts, LsmPickDecision *decision)
 {
@@ -508,27 +554,37 @@ lsm_pick_minor_runs(const LsmPickFacts *facts, LsmPickDecision *decision)
 
 	/* not those that a running major has, or older ones */
 	LsmPickEdge *edges = lsm_pick_edges(facts, facts->major_hi, &nedges);
-	LsmPickStack stack = {.segments = palloc(facts->nincrements * sizeof(int))};
+	int			deep = LSM_PICK_DEEP * facts->minor_trigger;
+	int			looked_at = Max(LSM_PICK_DEPTH, deep);
+	LsmPickStack stack = {.segments = palloc(looked_at * sizeof(int))};
 	double	   *run_bytes = lsm_pick_run_bytes(facts);
 	LsmTid		place = LSM_INVALID_TID;
+	int			most = lsm_pick_deepest(edges, nedges, &place);
+	LsmPickWindow window;
 
-	for (int i = 0; i < nedges; i++)
+	if (most >= deep)
 	{
-		LsmPickWindow window;
-		double		score;
+		lsm_pick_stack_at(facts, facts->major_hi, place, looked_at, &stack);
+		if (lsm_pick_window(facts, run_bytes, &stack, &window))
+			lsm_pick_take_window(facts, &stack, &window, (double) most / facts->minor_trigger,
+								 decision);
+	}
+	else if (most >= facts->minor_trigger)
+	{
+		for (int i = 0; i < nedges; i++)
+		{
+			double		score;
 
-		lsm_pick_stack_change(&stack, edges[i].segment, edges[i].begins);
-		if (i + 1 < nedges && edges[i + 1].tid == edges[i].tid)
-			continue;
-		score = (double) stack.depth / facts->minor_trigger;
-		if (score <= decision->score || score < 1 ||
-			!lsm_pick_window(facts, run_bytes, &stack, &window))
-			continue;
-		decision->kind = LSM_JOB_MINOR;
-		lsm_pick_raise(decision, LSM_PICK_RUNS, score);
-		decision->gen_hi = facts->increments[stack.segments[window.at]].gen_hi;
-		decision->gen_lo = facts->increments[stack.segments[window.at + window.n - 1]].gen_hi;
-		place = edges[i].tid;
+			lsm_pick_stack_change(&stack, edges[i].segment, edges[i].begins);
+			if (i + 1 < nedges && edges[i + 1].tid == edges[i].tid)
+				continue;
+			score = (double) stack.depth / facts->minor_trigger;
+			if (score <= decision->score || score < 1 ||
+				!lsm_pick_window(facts, run_bytes, &stack, &window))
+				continue;
+			lsm_pick_take_window(facts, &stack, &window, score, decision);
+			place = edges[i].tid;
+		}
 	}
 	if (decision->kind == LSM_JOB_MINOR)
 		lsm_pick_minor_range(facts, place, decision);
@@ -882,14 +938,61 @@ lsm_pick_score_cell(const LsmPickMajor *major, int at)
 							lsm_pick_overdue(facts, facts->base[at].stuck_xid));
 }
 
-/* Raise the cells that an increment touches. */
-static void
-lsm_pick_raise_touched(LsmPickMajor *major, const LsmPickSegment *segment, LsmPickReason reason,
-					   double score)
+/* What an increment is a reason for: all cells that it touches. */
+typedef struct LsmPickRaise
 {
-	for (int at = lsm_pick_cell(major, segment->first_tid);
-		 at < major->ncells && major->cells[at].first <= segment->last_tid; at++)
-		lsm_pick_cell_raise(&major->cells[at], reason, score);
+	double		score;
+	int			segment;
+} LsmPickRaise;
+
+static int
+lsm_pick_raise_cmp(const void *a, const void *b)
+{
+	const LsmPickRaise *x = a;
+	const LsmPickRaise *y = b;
+
+	if (x->score != y->score)
+		return x->score > y->score ? -1 : 1;
+	return x->segment < y->segment ? -1 : x->segment > y->segment;
+}
+
+/* The first cell from that one on that has not been raised; next leads there. */
+static int
+lsm_pick_next_cell(int *next, int at)
+{
+	while (next[at] != at)
+		at = next[at] = next[next[at]];
+	return at;
+}
+
+/*
+ * Raise the cells that increments touch, the greatest scores first: so each cell is raised once,
+ * however many increments lie over it.
+ */
+static void
+lsm_pick_raise_touched(LsmPickMajor *major, LsmPickRaise *raises, int n, LsmPickReason reason)
+{
+	int		   *next;
+
+	if (n == 0)
+		return;
+	next = palloc((major->ncells + 1) * sizeof(int));
+	for (int i = 0; i <= major->ncells; i++)
+		next[i] = i;
+	qsort(raises, n, sizeof(LsmPickRaise), lsm_pick_raise_cmp);
+	for (int i = 0; i < n; i++)
+	{
+		const LsmPickSegment *segment = &major->facts->increments[raises[i].segment];
+		int			last = lsm_pick_cell(major, segment->last_tid);
+
+		for (int at = lsm_pick_next_cell(next, lsm_pick_cell(major, segment->first_tid));
+			 at <= last; at = lsm_pick_next_cell(next, at))
+		{
+			lsm_pick_cell_raise(&major->cells[at], reason, raises[i].score);
+			next[at] = at + 1;
+		}
+	}
+	pfree(next);
 }
 
 /* Cells that have an increment with xids that only writing settles. */
@@ -897,15 +1000,21 @@ static void
 lsm_pick_freeze_increments(LsmPickMajor *major)
 {
 	const LsmPickFacts *facts = major->facts;
+	LsmPickRaise *raises = palloc(Max(facts->nincrements, 1) * sizeof(LsmPickRaise));
+	int			n = 0;
 
 	for (int i = 0; i < facts->nincrements; i++)
 	{
 		const LsmPickSegment *segment = &facts->increments[i];
 		double		overdue = lsm_pick_overdue(facts, segment->stuck_xid);
 
-		if (overdue >= 1 && segment->gen_hi <= major->gen_hi)
-			lsm_pick_raise_touched(major, segment, LSM_PICK_FREEZE, overdue);
+		if (overdue < 1 || segment->gen_hi > major->gen_hi)
+			continue;
+		raises[n].score = overdue;
+		raises[n++].segment = i;
 	}
+	lsm_pick_raise_touched(major, raises, n, LSM_PICK_FREEZE);
+	pfree(raises);
 }
 
 /*
@@ -916,16 +1025,21 @@ static void
 lsm_pick_ring_increments(LsmPickMajor *major)
 {
 	const LsmPickFacts *facts = major->facts;
+	LsmPickRaise *raises = palloc(Max(facts->nincrements, 1) * sizeof(LsmPickRaise));
+	int			n = 0;
 
 	for (int i = 0; i < facts->nincrements; i++)
 	{
 		const LsmPickSegment *segment = &facts->increments[i];
 
-		if (segment->lap >= LSM_PICK_LAP && segment->gen_hi <= major->gen_hi &&
-			segment->max_xid < facts->settled_xid)
-			lsm_pick_raise_touched(major, segment, LSM_PICK_RING, (1 - LSM_PICK_LAP) /
-								   Max(1 - segment->lap, LSM_PICK_LAP_LEAST));
+		if (segment->lap < LSM_PICK_LAP || segment->gen_hi > major->gen_hi ||
+			segment->max_xid >= facts->settled_xid)
+			continue;
+		raises[n].score = (1 - LSM_PICK_LAP) / Max(1 - segment->lap, LSM_PICK_LAP_LEAST);
+		raises[n++].segment = i;
 	}
+	lsm_pick_raise_touched(major, raises, n, LSM_PICK_RING);
+	pfree(raises);
 }
 
 /*

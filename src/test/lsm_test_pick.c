@@ -9,6 +9,7 @@
  *	  lsm_test_pick(text)				what is chosen for facts given as text
  *	  lsm_test_pick_depth(text)			how many increments lie over each other then
  *	  lsm_test_pick_random(int, int)	properties, on random facts
+ *	  lsm_test_pick_stack(...)			what is chosen for random increments, many over each other
  *	  lsm_test_pick_updates(...)		a table with random updates, simulated
  *	  lsm_test_pick_deletes(...)		one with random deletes
  *	  lsm_test_pick_appends(...)		one that is only inserted to
@@ -40,6 +41,7 @@
 PG_FUNCTION_INFO_V1(lsm_test_pick);
 PG_FUNCTION_INFO_V1(lsm_test_pick_depth);
 PG_FUNCTION_INFO_V1(lsm_test_pick_random);
+PG_FUNCTION_INFO_V1(lsm_test_pick_stack);
 PG_FUNCTION_INFO_V1(lsm_test_pick_updates);
 PG_FUNCTION_INFO_V1(lsm_test_pick_deletes);
 PG_FUNCTION_INFO_V1(lsm_test_pick_appends);
@@ -585,6 +587,52 @@ lsm_test_pick_random(PG_FUNCTION_ARGS)
 											  kinds[LSM_JOB_MINOR] > 0 ? "some" : "no",
 											  kinds[LSM_JOB_MAJOR] > 0 ? "some" : "no",
 											  kinds[LSM_JOB_NONE] > 0 ? "some" : "no")));
+}
+
+/*
+ * lsm_test_pick_stack(seed, base segments, increments, blocks that one has at most, spread): the
+ * minor, and the major, that are chosen for random increments of generations of their own.  Sizes
+ * are alike but for that factor; one in nine is about to be frozen, or has old version LBs.
+ */
+Datum
+lsm_test_pick_stack(PG_FUNCTION_ARGS)
+{
+	LsmPickFacts *facts = lsm_test_facts_create();
+	int			nbase = PG_GETARG_INT32(1);
+	int			n = PG_GETARG_INT32(2);
+	int			lbs = PG_GETARG_INT32(3);
+	int			spread = PG_GETARG_INT32(4);
+	LsmPickDecision minor;
+	LsmPickDecision major;
+
+	lsm_test_seed = PG_GETARG_INT32(0);
+	facts->minor_trigger = 2 + lsm_test_random(6);
+	facts->job_bytes = (uint64) (500 * LSM_MB);
+	facts->major_hi = lsm_test_random(n / 4 + 1);
+	for (int i = 0; i < nbase; i++)
+		(void) lsm_test_segment_add(facts->base, &facts->nbase, i * 10, i * 10 + 9, 64 * LSM_MB,
+									100000);
+	facts->next_root_lb = nbase * 10;
+	for (int gen = n; gen > 0; gen--)
+	{
+		double		from = lsm_test_random(facts->next_root_lb);
+		LsmPickSegment *segment =
+			lsm_test_segment_add(facts->increments, &facts->nincrements, from,
+								 from + lsm_test_random(lbs),
+								 (1 + lsm_test_random(spread)) * LSM_MB, 1 + lsm_test_random(1000));
+
+		segment->gen_lo = segment->gen_hi = gen;
+		if (lsm_test_random(9) == 0)
+			segment->stuck_xid = facts->next_xid - 500 - lsm_test_random(5000);
+		if (lsm_test_random(9) == 0)
+			segment->lap = lsm_test_random(1000) / 1000.0;
+	}
+	lsm_pick_minor(facts, &minor);
+	facts->major_hi = 0;
+	lsm_pick_major(facts, &major);
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("depth %d; %s; %s", lsm_pick_depth(facts),
+											  text_to_cstring(lsm_test_decision(&minor)),
+											  text_to_cstring(lsm_test_decision(&major)))));
 }
 
 /* ---- simulations ---- */
