@@ -116,4 +116,42 @@ SELECT count(*) FROM ri;
 RESET lsm.debug_first_lb;
 SELECT c AS problem FROM lsm_check('ri') c;
 DROP TABLE ri;
-DROP FUNCTION fill(int, int), lbs(), round(int);
+
+-- half of them are free, in many runs: the longest ones are used again, though they are less
+CREATE FUNCTION used() RETURNS bigint LANGUAGE sql AS
+	$$ SELECT round(row_ids_used * 3758096384)::bigint FROM lsm_stat_tables WHERE relname = 'ri' $$;
+SET lsm.debug_load_after = -1;
+CREATE TABLE ri (id int PRIMARY KEY, v text) USING lsm WITH (autovacuum_enabled = off);
+SELECT fill(1, 8000);
+SELECT count(*) AS flush FROM lsm_flush('ri');
+DELETE FROM ri WHERE id % 200 <> 0;
+SELECT used() AS before \gset
+VACUUM ri;
+SELECT :before - used() > 150 AS noted, :before - used() < :before / 2 AS not_half;
+SELECT c AS problem FROM lsm_check('ri') c;
+DROP TABLE ri;
+-- less than half: not while there are many
+CREATE TABLE ri (id int PRIMARY KEY, v text) USING lsm WITH (autovacuum_enabled = off);
+SELECT fill(1, 8000);
+SELECT count(*) AS flush FROM lsm_flush('ri');
+DELETE FROM ri WHERE id <= 3000;
+SELECT used() AS before \gset
+VACUUM ri;
+SELECT :before - used() AS noted;
+DROP TABLE ri;
+-- when few are left they are
+SET lsm.debug_first_lb = -800;
+CREATE TABLE ri (id int PRIMARY KEY, v text) USING lsm WITH (autovacuum_enabled = off);
+SELECT fill(1, 8000);
+SELECT count(*) AS flush FROM lsm_flush('ri');
+DELETE FROM ri WHERE id <= 3000;
+SELECT used() AS before \gset
+VACUUM ri;
+SELECT :before - used() > 150 AS noted;
+SELECT fill(10001, 12000);
+SELECT count(*), min(id), max(id) FROM ri;
+SELECT c AS problem FROM lsm_check('ri') c;
+DROP TABLE ri;
+RESET lsm.debug_first_lb;
+RESET lsm.debug_load_after;
+DROP FUNCTION fill(int, int), lbs(), round(int), used();

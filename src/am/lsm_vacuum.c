@@ -66,8 +66,8 @@
 #define LSM_TRUNCATE_WAIT_MS	50
 #define LSM_TRUNCATE_TRIES		100
 
-/* VACUUM warns when less than this part of the row, or version, identifiers is left. */
-#define LSM_WARN_LBS_DIVISOR	4
+/* VACUUM warns when less than this part of the version identifiers is left. */
+#define LSM_WARN_RING_DIVISOR	4
 
 /* Compactions that one autovacuum of a table does at most. */
 #define LSM_VACUUM_JOBS			100
@@ -827,7 +827,7 @@ lsm_vacuum_warn_lbs(LsmVacuum *vacuum)
 	LsmView    *view = lsm_view_get(vacuum->rel, vacuum->table);
 	uint64		left = lsm_lbs_left(&view->meta);
 
-	if (left >= LSM_FIRST_VERSION_LB / LSM_WARN_LBS_DIVISOR)
+	if (!lsm_lbs_few(&view->meta))
 		return;
 	ereport(WARNING,
 			(errmsg("table \"%s\" has used %.0f%% of its row identifiers",
@@ -844,7 +844,7 @@ lsm_vacuum_warn_ring(LsmVacuum *vacuum)
 	LsmView    *view = lsm_view_get(vacuum->rel, vacuum->table);
 	double		left = lsm_ring_left(&view->meta, view, lsm_settled_xid(vacuum->rel));
 
-	if (left < 1.0 / LSM_WARN_LBS_DIVISOR)
+	if (left < 1.0 / LSM_WARN_RING_DIVISOR)
 		lsm_ring_warn(vacuum->rel, left);
 }
 

@@ -7,8 +7,8 @@
  * table of which rows are always deleted, a queue or a history, would use them up.
  * So VACUUM, when it has cleaned the indexes, looks for LBs without anything: no
  * segment, no dead list and no part of the row log has roots of them, and no
- * memtable has records.  What is found is noted in the metapage, and new ranges of
- * the row log take it before LBs that have never been used.
+ * memtable has records.  The longest runs of what is found are noted in the metapage, and
+ * new ranges of the row log take them before LBs that have never been used.
  *
  * WHY A ROOT MAY BE USED AGAIN
  *	  As in heap, where an item number is used again once VACUUM has been over the
@@ -25,7 +25,8 @@
  *	  running major reads are not noted.  Nor have they bits in the visibility map.
  *
  * LBs are used again only if that is worth the loss of order (rows of different
- * times lie side by side): when they are as many as those that are not free.
+ * times lie side by side): when they are as many as those that are not free, noted or not;
+ * or when few are left.
  *
  *-------------------------------------------------------------------------
  */
@@ -119,25 +120,50 @@ lsm_lbs_note(LsmFreeLbs *gaps, uint32 *n, BlockNumber lb, uint32 nlbs)
 	gaps[at].nlbs = nlbs;
 }
 
-/* The largest gaps between what is used; returns how many. */
-static uint32
-lsm_lbs_gaps(LsmLbRuns *used, const LsmMeta *meta, LsmFreeLbs *gaps)
+/* Gaps between what is used. */
+typedef struct LsmLbGaps
+{
+	uint64		all;			/* LBs in gaps that are not left alone */
+	uint32		n;				/* the largest ones */
+	LsmFreeLbs	gaps[LSM_MAX_FREE_LBS]; /* those behind n are 0 */
+} LsmLbGaps;
+
+/* A gap up to end, or what of it is free in others. */
+static void
+lsm_lbs_gap(LsmLbGaps *result, uint64 lb, BlockNumber end, const LsmLbGaps *within)
+{
+	if (lb >= end)
+		return;
+	if (end - lb >= LSM_LBS_LEAST_RUN)
+		result->all += end - lb;
+	if (within == NULL)
+		lsm_lbs_note(result->gaps, &result->n, (BlockNumber) lb, end - (BlockNumber) lb);
+	for (uint32 i = 0; within != NULL && i < within->n; i++)
+	{
+		BlockNumber lo = Max((BlockNumber) lb, within->gaps[i].lb);
+		BlockNumber hi = Min(end, within->gaps[i].lb + within->gaps[i].nlbs);
+
+		if (lo < hi)
+			lsm_lbs_note(result->gaps, &result->n, lo, hi - lo);
+	}
+}
+
+/* What is not used of the LBs that ranges have been given; within: only of these gaps. */
+static void
+lsm_lbs_gaps(LsmLbRuns *used, const LsmMeta *meta, const LsmLbGaps *within, LsmLbGaps *result)
 {
 	uint64		next = meta->first_root_lb; /* LBs before it have been looked
 											 * at */
-	uint32		n = 0;
 
+	memset(result, 0, sizeof(*result));
 	if (used->n > 0)
 		qsort(used->runs, used->n, sizeof(LsmLbRun), lsm_lb_run_cmp);
 	for (int i = 0; i < used->n; i++)
 	{
-		if (used->runs[i].lo > next)
-			lsm_lbs_note(gaps, &n, (BlockNumber) next, used->runs[i].lo - (BlockNumber) next);
+		lsm_lbs_gap(result, next, used->runs[i].lo, within);
 		next = Max(next, (uint64) used->runs[i].hi + 1);
 	}
-	if (next < meta->next_root_lb)
-		lsm_lbs_note(gaps, &n, (BlockNumber) next, meta->next_root_lb - (BlockNumber) next);
-	return n;
+	lsm_lbs_gap(result, next, meta->next_root_lb, within);
 }
 
 static uint64
@@ -151,8 +177,8 @@ lsm_lbs_sum(const LsmFreeLbs *lbs, uint32 n)
 }
 
 /* Leave out gaps of which a memtable has records: of transactions that were rolled back. */
-static uint32
-lsm_lbs_without_records(Relation rel, LsmTable *table, LsmFreeLbs *gaps, uint32 n)
+static void
+lsm_lbs_without_records(Relation rel, LsmTable *table, LsmLbGaps *found)
 {
 	LsmTableShared *shared = table->shared;
 	uint32		kept = 0;
@@ -165,102 +191,96 @@ lsm_lbs_without_records(Relation rel, LsmTable *table, LsmFreeLbs *gaps, uint32 
 		LWLockRelease(&shared->gen_lock);
 		lsm_rowlog_build_index(rel, table);
 	}
-	for (uint32 i = 0; i < n; i++)
+	for (uint32 i = 0; i < found->n; i++)
 	{
-		LsmTid		lo = LSM_TID(gaps[i].lb, 0);
-		LsmTid		hi = LSM_TID(gaps[i].lb + gaps[i].nlbs - 1, 0xFFFF);
+		LsmTid		lo = LSM_TID(found->gaps[i].lb, 0);
+		LsmTid		hi = LSM_TID(found->gaps[i].lb + found->gaps[i].nlbs - 1, 0xFFFF);
 
 		if (!lsm_memindex_any(lsm_table_index(shared, shared->generation), lo, hi) &&
 			(shared->flushing == 0 ||
 			 !lsm_memindex_any(lsm_table_index(shared, shared->flushing), lo, hi)))
-			gaps[kept++] = gaps[i];
+			found->gaps[kept++] = found->gaps[i];
 	}
 	LWLockRelease(&shared->gen_lock);
-	return kept;
+	found->n = kept;
 }
 
-/* What is free in both; returns how many. */
-static uint32
-lsm_lbs_common(const LsmFreeLbs *a, uint32 na, const LsmFreeLbs *b, uint32 nb, LsmFreeLbs *both)
+/*
+ * A running major (a minor, at 0, cannot) may make one segment of two neighbours.  edit_lock is
+ * held.
+ */
+static void
+lsm_lbs_add_claims(LsmLbRuns *used, LsmTable *table)
 {
-	uint32		n = 0;
-
-	for (uint32 i = 0; i < na; i++)
-	{
-		for (uint32 j = 0; j < nb; j++)
-		{
-			BlockNumber lo = Max(a[i].lb, b[j].lb);
-			BlockNumber hi = Min(a[i].lb + a[i].nlbs, b[j].lb + b[j].nlbs);
-
-			if (lo < hi)
-				lsm_lbs_note(both, &n, lo, hi - lo);
-		}
-	}
-	return n;
+	for (int i = 1; i < LSM_CLAIMS; i++)
+		if (table->shared->claims[i].used)
+			lsm_lbs_add(used, table->shared->claims[i].first, table->shared->claims[i].last);
 }
 
 /* Note in the metapage what still is free of what was found. */
 static void
-lsm_lbs_publish(Relation rel, LsmTable *table, const LsmFreeLbs *found, uint32 nfound)
+lsm_lbs_publish(Relation rel, LsmTable *table, const LsmLbGaps *found)
 {
 	LsmEdit    *edit = lsm_edit_begin(rel, table, LSM_OP_VACUUM);
 	LsmLbRuns	used = {0};
-	LsmFreeLbs	gaps[LSM_MAX_FREE_LBS];
-	LsmFreeLbs	both[LSM_MAX_FREE_LBS] = {{0}};
-	uint32		n;
+	LsmLbGaps	both;
 
 	for (int i = 0; i < edit->nleaves; i++)
 		for (int j = 0; j < edit->leaves[i].nentries; j++)
 			lsm_lbs_add_entry(&used, &edit->leaves[i].entries[j]);
 	lsm_lbs_add_rowlog(&used, &edit->meta);
-
-	/* a running major (a minor, at 0, cannot) may make one segment of two neighbours */
-	for (int i = 1; i < LSM_CLAIMS; i++)
-		if (table->shared->claims[i].used)
-			lsm_lbs_add(&used, table->shared->claims[i].first, table->shared->claims[i].last);
-	n = lsm_lbs_gaps(&used, &edit->meta, gaps);
-	n = lsm_lbs_common(found, nfound, gaps, n, both);
-	if (memcmp(both, edit->meta.free_lbs, sizeof(both)) == 0)
+	lsm_lbs_add_claims(&used, table);
+	lsm_lbs_gaps(&used, &edit->meta, found, &both);
+	if (memcmp(both.gaps, edit->meta.free_lbs, sizeof(both.gaps)) == 0)
 		lsm_edit_abandon(edit);
 	else
 	{
-		edit->meta.nfree_lbs = n;
-		memcpy(edit->meta.free_lbs, both, sizeof(both));
+		edit->meta.nfree_lbs = both.n;
+		memcpy(edit->meta.free_lbs, both.gaps, sizeof(both.gaps));
 		lsm_edit_commit(edit);
 	}
 	if (used.runs != NULL)
 		pfree(used.runs);
 }
 
+/* What the view's segments, row log and claims leave free. */
+static void
+lsm_lbs_search(const LsmView *view, LsmTable *table, LsmLbGaps *found)
+{
+	LsmLbRuns	used = {0};
+
+	for (int i = 0; i < view->nentries; i++)
+		lsm_lbs_add_entry(&used, &view->entries[i]);
+	lsm_lbs_add_rowlog(&used, &view->meta);
+	LWLockAcquire(&table->shared->edit_lock, LW_SHARED);
+	lsm_lbs_add_claims(&used, table);
+	LWLockRelease(&table->shared->edit_lock);
+	lsm_lbs_gaps(&used, &view->meta, NULL, found);
+	if (used.runs != NULL)
+		pfree(used.runs);
+}
+
 /*
  * VACUUM's part, after the indexes: find the LBs that can be used again.  Takes no
- * lock but gen_lock, shared, for a moment, pages of the visibility map, and that of
+ * lock but gen_lock and edit_lock, shared, for a moment, pages of the visibility map, and that of
  * the edit of the metapage.
  */
 void
 lsm_lbs_reuse(Relation rel, LsmTable *table)
 {
 	LsmView    *view = lsm_view_get(rel, table);
-	LsmLbRuns	used = {0};
-	LsmFreeLbs	gaps[LSM_MAX_FREE_LBS];
 	uint32		lbs = view->meta.next_root_lb - view->meta.first_root_lb;
-	uint64		sum;
-	uint32		n;
+	bool		few = lsm_lbs_few(&view->meta);
+	LsmLbGaps	found;
 
-	for (int i = 0; i < view->nentries; i++)
-		lsm_lbs_add_entry(&used, &view->entries[i]);
-	lsm_lbs_add_rowlog(&used, &view->meta);
-	n = lsm_lbs_gaps(&used, &view->meta, gaps);
-	if (used.runs != NULL)
-		pfree(used.runs);
-	sum = lsm_lbs_sum(gaps, n);
-	if (sum < LSM_LBS_LEAST || sum < lbs / 2)
+	lsm_lbs_search(view, table, &found);
+	if (found.n == 0 || (!few && (found.all < LSM_LBS_LEAST || found.all < lbs / 2)))
 		return;
-	for (uint32 i = 0; i < n; i++)
-		lsm_vm_clear_lbs(rel, gaps[i].lb, gaps[i].nlbs);
-	n = lsm_lbs_without_records(rel, table, gaps, n);
+	for (uint32 i = 0; i < found.n; i++)
+		lsm_vm_clear_lbs(rel, found.gaps[i].lb, found.gaps[i].nlbs);
+	lsm_lbs_without_records(rel, table, &found);
 	LSM_STOP("lbs-before-publish");
-	lsm_lbs_publish(rel, table, gaps, n);
+	lsm_lbs_publish(rel, table, &found);
 }
 
 /* Root LBs that can still be given to rows. */
@@ -268,6 +288,12 @@ uint64
 lsm_lbs_left(const LsmMeta *meta)
 {
 	return LSM_FIRST_VERSION_LB - meta->next_root_lb + lsm_lbs_sum(meta->free_lbs, meta->nfree_lbs);
+}
+
+bool
+lsm_lbs_few(const LsmMeta *meta)
+{
+	return lsm_lbs_left(meta) < LSM_FIRST_VERSION_LB / LSM_LBS_FEW_DIVISOR;
 }
 
 /*

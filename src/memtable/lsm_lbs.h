@@ -14,6 +14,9 @@
 /* Fewer free LBs in a row are left alone. */
 #define LSM_LBS_LEAST_RUN		4
 
+/* Few are left if less than that part is: VACUUM warns, and whatever is free is used again. */
+#define LSM_LBS_FEW_DIVISOR		4
+
 /* So many LBs without rows end a base segment, that they can be found free. */
 static inline uint32
 lsm_lbs_break(const LsmMeta *meta)
@@ -25,5 +28,6 @@ lsm_lbs_break(const LsmMeta *meta)
 extern bool lsm_lbs_apart(const LsmMeta *meta, uint32 break_lbs, LsmTid left, LsmTid right);
 extern void lsm_lbs_reuse(Relation rel, LsmTable *table);
 extern uint64 lsm_lbs_left(const LsmMeta *meta);
+extern bool lsm_lbs_few(const LsmMeta *meta);
 
 #endif							/* LSM_LBS_H */
