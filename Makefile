@@ -167,6 +167,7 @@ ISOLATION = \
 	large-retired \
 	large-savepoint \
 	lb-reuse \
+	lb-used-up \
 	load \
 	load-serializable \
 	lock-chain \

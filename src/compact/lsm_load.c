@@ -211,12 +211,16 @@ static void
 lsm_load_new_range(Relation rel, LsmTable *table, LsmLoad *load)
 {
 	uint32		npages = LSM_LOAD_FIRST_PAGES << Min(load->nranges, 8);
+	LsmSpaceResult result;
 	LsmRowRange range;
 
-	CHECK_FOR_INTERRUPTS();
-	while (!lsm_space_load_range(rel, table, Min(npages, LSM_LOAD_MAX_PAGES),
-								 lsm_load_lb_pages(load), &range))
-		lsm_flush_for_room(rel);
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		result = lsm_space_load_range(rel, table, Min(npages, LSM_LOAD_MAX_PAGES),
+									  lsm_load_lb_pages(load), &range);
+		lsm_rowlog_make_way(rel, table, result);
+	} while (result != LSM_SPACE_GIVEN);
 	if (load->nranges >= load->maxranges)
 	{
 		load->maxranges = Max(load->maxranges * 2, 16);

@@ -203,9 +203,18 @@ extern void lsm_edit_check_growth(LsmEdit *edit, uint32 npages);
 extern void lsm_space_ensure(Relation rel, BlockNumber nblocks);
 extern LsmExtent lsm_space_alloc(Relation rel, LsmTable *table, uint16 owner, uint32 npages,
 								 uint32 least);
-extern bool lsm_space_new_range(Relation rel, LsmTable *table, int kind);
-extern bool lsm_space_load_range(Relation rel, LsmTable *table, uint32 npages, uint32 lb_pages,
-								 LsmRowRange *result);
+
+/* What comes of asking for a range. */
+typedef enum LsmSpaceResult
+{
+	LSM_SPACE_GIVEN,			/* somebody may have it by now */
+	LSM_SPACE_NO_PLACE,			/* the metapage has no place for another one: flush first */
+	LSM_SPACE_NO_LBS			/* root LBs are used up: lsm_lbs_find() */
+} LsmSpaceResult;
+
+extern LsmSpaceResult lsm_space_new_range(Relation rel, LsmTable *table, int kind);
+extern LsmSpaceResult lsm_space_load_range(Relation rel, LsmTable *table, uint32 npages,
+										   uint32 lb_pages, LsmRowRange *result);
 extern uint32 lsm_space_near_ranges(LsmEdit *edit, uint32 npages, LsmRowRange *ranges);
 extern BlockNumber lsm_space_take_values(Relation rel, LsmTable *table, uint32 npages,
 										 uint32 *generation);

@@ -118,22 +118,40 @@ lsm_space_alloc(Relation rel, LsmTable *table, uint16 owner, uint32 npages, uint
 	return extent;
 }
 
-/* The next npages root LBs: some that VACUUM has found free, else new ones. */
+/*
+ * How many root LBs together a range may have, if it wants so many: fewer when they are used up
+ * but for shorter runs.  0: there are none.
+ */
+static uint32
+lsm_root_most(const LsmMeta *meta, uint32 nlbs)
+{
+	uint32		most = LSM_FIRST_VERSION_LB - meta->next_root_lb;
+
+	for (uint32 i = 0; i < meta->nfree_lbs; i++)
+		most = Max(most, meta->free_lbs[i].nlbs);
+	return Min(most, nlbs);
+}
+
+/*
+ * The next nlbs root LBs, no more than lsm_root_most(): some that have been found free, else new
+ * ones.
+ */
 static BlockNumber
-lsm_root_take(LsmEdit *edit, uint32 npages)
+lsm_root_take(LsmEdit *edit, uint32 nlbs)
 {
 	LsmMeta    *meta = &edit->meta;
 	BlockNumber lb;
 
+	Assert(nlbs > 0 && lsm_root_most(meta, nlbs) == nlbs);
 	for (uint32 i = 0; i < meta->nfree_lbs; i++)
 	{
 		LsmFreeLbs *lbs = &meta->free_lbs[i];
 
-		if (lbs->nlbs < npages)
+		if (lbs->nlbs < nlbs)
 			continue;
 		lb = lbs->lb;
-		lbs->lb += npages;
-		lbs->nlbs -= npages;
+		lbs->lb += nlbs;
+		lbs->nlbs -= nlbs;
 		if (lbs->nlbs == 0)
 		{
 			*lbs = meta->free_lbs[--meta->nfree_lbs];
@@ -141,23 +159,16 @@ lsm_root_take(LsmEdit *edit, uint32 npages)
 		}
 		return lb;
 	}
-	if (meta->next_root_lb > LSM_FIRST_VERSION_LB - npages)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("table \"%s\" has used up its row identifiers",
-						RelationGetRelationName(edit->rel)),
-				 errhint("Run VACUUM FULL or CLUSTER on the table.")));
 	lb = meta->next_root_lb;
-	meta->next_root_lb += npages;
+	meta->next_root_lb += nlbs;
 	return lb;
 }
 
 /*
  * Give the row log another range for root pages (kind 0) or version pages (1),
- * unless someone else has just done so.  False: the metapage has no place for
- * another range; the memtable has to be flushed first.
+ * unless someone else has just done so.
  */
-bool
+LsmSpaceResult
 lsm_space_new_range(Relation rel, LsmTable *table, int kind)
 {
 	LsmEdit    *edit = lsm_edit_begin(rel, table, LSM_OP_RANGE);
@@ -179,7 +190,14 @@ lsm_space_new_range(Relation rel, LsmTable *table, int kind)
 	if (have)
 	{
 		lsm_edit_abandon(edit);
-		return true;
+		return LSM_SPACE_GIVEN;
+	}
+	if (kind == 0)
+		largest = lsm_root_most(meta, largest);
+	if (largest == 0)
+	{
+		lsm_edit_abandon(edit);
+		return LSM_SPACE_NO_LBS;
 	}
 
 	/* as much again as this generation has of that kind */
@@ -201,7 +219,7 @@ lsm_space_new_range(Relation rel, LsmTable *table, int kind)
 		if (meta->nranges >= LSM_MAX_RANGES)
 		{
 			lsm_edit_abandon(edit);
-			return false;
+			return LSM_SPACE_NO_PLACE;
 		}
 		range = &meta->ranges[meta->nranges++];
 		memset(range, 0, sizeof(LsmRowRange));
@@ -231,29 +249,32 @@ lsm_space_new_range(Relation rel, LsmTable *table, int kind)
 	lsm_edit_commit(edit);
 	if (ring_left <= LSM_RING_WARN_LEFT)
 		lsm_ring_warn(rel, ring_left);
-	return true;
+	return LSM_SPACE_GIVEN;
 }
 
-/*
- * Give a bulk load a range of about npages pages of its own, lb_pages of them to an
- * LB.  False: the metapage has no place for another range.
- */
-bool
+/* Give a bulk load a range of about npages pages of its own, lb_pages of them to an LB. */
+LsmSpaceResult
 lsm_space_load_range(Relation rel, LsmTable *table, uint32 npages, uint32 lb_pages,
 					 LsmRowRange *result)
 {
 	LsmEdit    *edit = lsm_edit_begin(rel, table, LSM_OP_LOAD);
 	LsmMeta    *meta = &edit->meta;
 	LsmRowRange *range = NULL;
+	uint32		largest = lsm_root_most(meta, LSM_MAX_RANGE_PAGES) * lb_pages;
 
 	Assert(lb_pages >= 1 && lb_pages <= LSM_MAX_LB_PAGES);
-	npages = Min(npages, LSM_MAX_RANGE_PAGES);
+	if (largest == 0)
+	{
+		lsm_edit_abandon(edit);
+		return LSM_SPACE_NO_LBS;
+	}
+	npages = Min(npages, Min(largest, LSM_MAX_RANGE_PAGES));
 	/* the least that is as large, else the largest */
 	for (uint32 i = 0; i < meta->nranges; i++)
 	{
 		uint32		size = meta->ranges[i].pages.npages;
 
-		if (meta->ranges[i].kind != LSM_RANGE_FREE)
+		if (meta->ranges[i].kind != LSM_RANGE_FREE || size > largest)
 			continue;
 		if (range == NULL ||
 			(size >= npages && (range->pages.npages < npages || size < range->pages.npages)) ||
@@ -267,7 +288,7 @@ lsm_space_load_range(Relation rel, LsmTable *table, uint32 npages, uint32 lb_pag
 		if (meta->nranges >= LSM_MAX_RANGES)
 		{
 			lsm_edit_abandon(edit);
-			return false;
+			return LSM_SPACE_NO_PLACE;
 		}
 		range = &meta->ranges[meta->nranges++];
 		memset(range, 0, sizeof(LsmRowRange));
@@ -292,14 +313,15 @@ lsm_space_load_range(Relation rel, LsmTable *table, uint32 npages, uint32 lb_pag
 	*result = *range;
 	edit->own_pages = range->pages.npages;
 	lsm_edit_commit(edit);
-	return true;
+	return LSM_SPACE_GIVEN;
 }
 
 /*
  * Ranges of npages pages together, or fewer if the metapage has no place for more, for rows of the
  * active generation that move (lsm_near.c); LSM_NEAR_PIECES at most.  Their number, for the caller
  * to commit.  Free ranges are used again where they are no larger than what is wanted, and not much
- * smaller.  The metapage's last places are left to who cannot do without a range.
+ * smaller.  The metapage's last places, and the last root LBs, are left to who cannot do without
+ * a range.
  */
 uint32
 lsm_space_near_ranges(LsmEdit *edit, uint32 npages, LsmRowRange *ranges)
@@ -312,6 +334,8 @@ lsm_space_near_ranges(LsmEdit *edit, uint32 npages, LsmRowRange *ranges)
 		uint32		largest = Min(npages, LSM_MAX_RANGE_PAGES);
 		LsmRowRange *range = NULL;
 
+		if (lsm_root_most(meta, largest) < largest)
+			break;
 		for (uint32 i = 0; i < meta->nranges; i++)
 		{
 			uint32		size = meta->ranges[i].pages.npages;

@@ -26,7 +26,9 @@
  *
  * LBs are used again only if that is worth the loss of order (rows of different
  * times lie side by side): when they are as many as those that are not free, noted or not;
- * or when few are left.
+ * or when few are left.  When none is left, whoever needs one looks for runs that
+ * nobody has noted (lsm_lbs_find): the metapage has room for few, and VACUUM may not come in
+ * time.  All that he needs VACUUM for has been done where there is no dead list any more.
  *
  *-------------------------------------------------------------------------
  */
@@ -41,6 +43,11 @@
 
 /* Fewer free LBs together are left alone. */
 #define LSM_LBS_LEAST			32
+
+/* So many of a run are enough for a writer, who waits while their bits are cleared. */
+#define LSM_LBS_WRITERS			(1024 * 1024)
+
+#define LSM_LBS_ANY_MANIFEST	PG_UINT64_MAX
 
 /* LBs that something has; both ends included. */
 typedef struct LsmLbRun
@@ -217,14 +224,22 @@ lsm_lbs_add_claims(LsmLbRuns *used, LsmTable *table)
 			lsm_lbs_add(used, table->shared->claims[i].first, table->shared->claims[i].last);
 }
 
-/* Note in the metapage what still is free of what was found. */
-static void
-lsm_lbs_publish(Relation rel, LsmTable *table, const LsmLbGaps *found)
+/*
+ * Note in the metapage what still is free of what was found; how many runs that are.  With
+ * another manifest than that one, unless any will do, nothing is done: -1.
+ */
+static int
+lsm_lbs_publish(Relation rel, LsmTable *table, const LsmLbGaps *found, uint64 manifest)
 {
 	LsmEdit    *edit = lsm_edit_begin(rel, table, LSM_OP_VACUUM);
 	LsmLbRuns	used = {0};
 	LsmLbGaps	both;
 
+	if (manifest != LSM_LBS_ANY_MANIFEST && edit->meta.manifest_counter != manifest)
+	{
+		lsm_edit_abandon(edit);
+		return -1;
+	}
 	for (int i = 0; i < edit->nleaves; i++)
 		for (int j = 0; j < edit->leaves[i].nentries; j++)
 			lsm_lbs_add_entry(&used, &edit->leaves[i].entries[j]);
@@ -241,6 +256,7 @@ lsm_lbs_publish(Relation rel, LsmTable *table, const LsmLbGaps *found)
 	}
 	if (used.runs != NULL)
 		pfree(used.runs);
+	return (int) both.n;
 }
 
 /* What the view's segments, row log and claims leave free. */
@@ -280,7 +296,41 @@ lsm_lbs_reuse(Relation rel, LsmTable *table)
 		lsm_vm_clear_lbs(rel, found.gaps[i].lb, found.gaps[i].nlbs);
 	lsm_lbs_without_records(rel, table, &found);
 	LSM_STOP("lbs-before-publish");
-	lsm_lbs_publish(rel, table, &found);
+	(void) lsm_lbs_publish(rel, table, &found, LSM_LBS_ANY_MANIFEST);
+}
+
+/*
+ * The same for a writer, when none is left.  VACUUM may be at work meanwhile, and set bits of the
+ * visibility map: but only of LBs that base segments have, and these have none of a gap as long
+ * as the manifest is the one that was looked at.
+ */
+void
+lsm_lbs_find(Relation rel, LsmTable *table)
+{
+	for (;;)
+	{
+		LsmView    *view = lsm_view_get(rel, table);
+		uint64		manifest = view->meta.manifest_counter;
+		LsmLbGaps	found;
+
+		CHECK_FOR_INTERRUPTS();
+		if (lsm_lbs_left(&view->meta) > 0)
+			break;
+		lsm_lbs_search(view, table, &found);
+		for (uint32 i = 0; i < found.n; i++)
+		{
+			found.gaps[i].nlbs = Min(found.gaps[i].nlbs, LSM_LBS_WRITERS);
+			lsm_vm_clear_lbs(rel, found.gaps[i].lb, found.gaps[i].nlbs);
+		}
+		lsm_lbs_without_records(rel, table, &found);
+		LSM_STOP("lbs-before-find");
+		if (found.n == 0 || lsm_lbs_publish(rel, table, &found, manifest) == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("table \"%s\" has used up its row identifiers",
+							RelationGetRelationName(rel)),
+					 errhint("Run VACUUM, which frees those of pages without any row left, or VACUUM FULL or CLUSTER on the table.")));
+	}
 }
 
 /* Root LBs that can still be given to rows. */

@@ -27,6 +27,7 @@ lsm_lbs_break(const LsmMeta *meta)
 
 extern bool lsm_lbs_apart(const LsmMeta *meta, uint32 break_lbs, LsmTid left, LsmTid right);
 extern void lsm_lbs_reuse(Relation rel, LsmTable *table);
+extern void lsm_lbs_find(Relation rel, LsmTable *table);
 extern uint64 lsm_lbs_left(const LsmMeta *meta);
 extern bool lsm_lbs_few(const LsmMeta *meta);
 

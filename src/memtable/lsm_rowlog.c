@@ -26,6 +26,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "access/xloginsert.h"
+#include "lsm_lbs.h"
 #include "lsm_near.h"
 #include "lsm_options.h"
 #include "lsm_pace.h"
@@ -817,13 +818,22 @@ lsm_rowlog_append(Relation rel, LsmTable *table, LsmNewRecord *insert,
 	return LSM_APPEND_DONE;
 }
 
-/* Get pages of that kind: another range, or where there is no place for one, a flush. */
+/* Get what a range needs that could not be given: a place in the metapage, or root LBs. */
+void
+lsm_rowlog_make_way(Relation rel, LsmTable *table, LsmSpaceResult result)
+{
+	if (result == LSM_SPACE_NO_PLACE)
+		lsm_flush_for_room(rel);
+	else if (result == LSM_SPACE_NO_LBS)
+		lsm_lbs_find(rel, table);
+}
+
+/* Get pages of that kind: another range, or what that needs; the caller tries again. */
 void
 lsm_rowlog_make_room(Relation rel, LsmTable *table, int kind)
 {
 	CHECK_FOR_INTERRUPTS();
-	if (!lsm_space_new_range(rel, table, kind))
-		lsm_flush_for_room(rel);
+	lsm_rowlog_make_way(rel, table, lsm_space_new_range(rel, table, kind));
 }
 
 /*

@@ -78,6 +78,7 @@ extern LsmAppendResult lsm_rowlog_append(Relation rel, LsmTable *table,
 										 LsmNewRecord *versions, int nversions,
 										 Buffer vm, BlockNumber vm_lb);
 extern void lsm_rowlog_make_room(Relation rel, LsmTable *table, int kind);
+extern void lsm_rowlog_make_way(Relation rel, LsmTable *table, LsmSpaceResult result);
 
 /* compact/lsm_flush.c: flush because the row log has no place left */
 extern void lsm_flush_for_room(Relation rel);
