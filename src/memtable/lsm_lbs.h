@@ -17,12 +17,14 @@
 /* Few are left if less than that part is: VACUUM warns, and whatever is free is used again. */
 #define LSM_LBS_FEW_DIVISOR		4
 
-/* So many LBs without rows end a base segment, that they can be found free. */
+/* More LBs without rows than that end a base segment, that they can be found free. */
 static inline uint32
 lsm_lbs_break(const LsmMeta *meta)
 {
-	/* not so many that the segments become too many */
-	return Max((meta->next_root_lb - meta->first_root_lb) / 64, LSM_LBS_LEAST_RUN);
+	uint32		lbs = meta->next_root_lb - meta->first_root_lb;
+
+	/* not so many that the segments become too many: 64 of them end there, later up to 1024 */
+	return Max(Max(Min(lbs / 64, 1024 * 1024), lbs / 1024), LSM_LBS_LEAST_RUN);
 }
 
 extern bool lsm_lbs_apart(const LsmMeta *meta, uint32 break_lbs, LsmTid left, LsmTid right);
