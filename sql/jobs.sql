@@ -162,8 +162,16 @@ CREATE FUNCTION lsm_test_resolve(regclass, int) RETURNS int8 LANGUAGE C STRICT A
 CREATE TABLE jr (id int) USING lsm WITH (autovacuum_enabled = off);
 BEGIN;
 INSERT INTO jr SELECT generate_series(1, 1000);
+SAVEPOINT a;
+INSERT INTO jr SELECT generate_series(1001, 2000);
+RELEASE a;
+SELECT count(*) AS flush FROM lsm_flush('jr');
+INSERT INTO jr SELECT generate_series(2001, 3000);
 SELECT count(*) AS flush FROM lsm_flush('jr');
 SELECT lsm_test_resolve('jr', 2000);
 COMMIT;
+SELECT lsm_test_resolve('jr', 2000);
+SELECT count(*) FROM jr;
+SELECT c AS problem FROM lsm_check('jr') c;
 DROP TABLE jr;
 DROP FUNCTION lsm_test_resolve(regclass, int);

@@ -83,6 +83,42 @@ PREPARE TRANSACTION 'lsm_five';
 ROLLBACK PREPARED 'lsm_five';
 SELECT to_regclass('pr_gone');
 
+-- segments are opened for outcomes that may be noted, if their entries do not tell all: not for that
+-- of the only transaction, nor of the only one that is left while it runs
+CREATE TABLE pr_seg (id int) USING lsm WITH (autovacuum_enabled = off);
+BEGIN;
+INSERT INTO pr_seg SELECT generate_series(1, 10);
+PREPARE TRANSACTION 'lsm_six';
+SELECT count(*) AS flush FROM lsm_flush('pr_seg');
+BEGIN;
+INSERT INTO pr_seg SELECT generate_series(11, 20);
+PREPARE TRANSACTION 'lsm_seven';
+BEGIN;
+INSERT INTO pr_seg SELECT generate_series(21, 30);
+PREPARE TRANSACTION 'lsm_eight';
+SET lsm.debug_stop = 'resolve-open:error';
+SELECT count(*) AS minor FROM lsm_minor_compact('pr_seg');
+SELECT count(*) AS flush FROM lsm_flush('pr_seg');
+SELECT count(*) AS minor FROM lsm_minor_compact('pr_seg');
+RESET lsm.debug_stop;
+ROLLBACK PREPARED 'lsm_seven';
+SELECT count(*) AS minor FROM lsm_minor_compact('pr_seg');
+SET lsm.debug_stop = 'resolve-open:error';
+SELECT count(*) AS minor FROM lsm_minor_compact('pr_seg');
+COMMIT PREPARED 'lsm_six';
+SELECT count(*) AS minor FROM lsm_minor_compact('pr_seg');
+COMMIT PREPARED 'lsm_eight';
+RESET lsm.debug_stop;
+SELECT count(*) AS minor FROM lsm_minor_compact('pr_seg');
+SET lsm.debug_stop = 'resolve-open:error';
+SELECT count(*) AS minor FROM lsm_minor_compact('pr_seg');
+RESET lsm.debug_stop;
+SELECT count(*), min(id), max(id) FROM pr_seg;
+SELECT c AS problem FROM lsm_check('pr_seg') c;
+SELECT count(*) AS major FROM lsm_major_compact('pr_seg');
+SELECT count(*), min(id), max(id) FROM pr_seg;
+DROP TABLE pr_seg;
+
 SELECT c AS problem FROM lsm_check('pr') c;
 SELECT c AS problem FROM lsm_check('pr_new') c;
 DROP TABLE pr, pr_new;

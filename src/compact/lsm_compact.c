@@ -751,17 +751,55 @@ lsm_resolve_is_known(const LsmManifestEntry *entry)
 }
 
 /*
- * The unresolved xids of a segment; false: it has gone.  Edits of others, as each range of a load
+ * Is the only transaction whose outcome the entry does not tell still running?  running: an xid of
+ * which that is known.  (What min_unresolved says may have been overtaken, when two have looked at
+ * the same time; but then it is of a transaction that has ended.)
+ */
+static bool
+lsm_resolve_waits(const LsmManifestEntry *entry, uint64 *running)
+{
+	LsmRowHead	head = {.xid = entry->min_unresolved,.info = LSM_REC_INSERT};
+	int			unknown = 0;
+
+	if (entry->nunresolved > LSM_MAX_OUTCOMES || entry->min_unresolved == 0)
+		return false;
+	for (uint32 i = 0; i < entry->nunresolved; i++)
+		unknown += lsm_entry_outcome(entry, i) == LSM_OUTCOME_UNKNOWN;
+	if (unknown != 1)
+		return false;
+	if (entry->min_unresolved != *running)
+	{
+		LsmXidState state = lsm_xid_state(&head);
+
+		if (state != LSM_XID_RUNNING && state != LSM_XID_OWN)
+			return false;
+		*running = entry->min_unresolved;
+	}
+	return true;
+}
+
+/*
+ * The unresolved xids of a segment; false: it has gone.  Its entry has the only one, so that the
+ * segments of a load need not be opened.  Edits of others, as each range of a load
  * is one, may keep it from being opened for once: not from being looked at, or with many segments
  * that are to be opened nobody would ever come to the last one.
  */
 static bool
-lsm_resolve_xids(Relation rel, LsmTable *table, uint64 uid, uint64 **xids, uint32 *n)
+lsm_resolve_xids(Relation rel, LsmTable *table, const LsmManifestEntry *known, uint64 **xids,
+				 uint32 *n)
 {
+	if (known->nunresolved == 1 && known->min_unresolved != 0)
+	{
+		*xids = palloc(sizeof(uint64));
+		**xids = known->min_unresolved;
+		*n = 1;
+		return true;
+	}
+	LSM_STOP("resolve-open");
 	for (;;)
 	{
 		LsmView    *view = lsm_view_get(rel, table);
-		const LsmManifestEntry *entry = lsm_view_find_segment(view, uid);
+		const LsmManifestEntry *entry = lsm_view_find_segment(view, known->uid);
 		LsmSegmentReader *reader;
 
 		lsm_job_check();
@@ -792,6 +830,7 @@ lsm_resolve_segments(Relation rel)
 	int			nchanged = 0;
 	LsmEdit    *edit;
 	uint64		conflict = 0;
+	uint64		running = 0;
 
 	lsm_horizons(rel, &horizons);
 	view = lsm_view_get(rel, table);
@@ -808,8 +847,10 @@ lsm_resolve_segments(Relation rel)
 		bool		aborted = false;
 		bool		unknown = false;
 
+		if (lsm_resolve_waits(&entry, &running))
+			continue;
 		if (!lsm_resolve_is_known(&entry) &&
-			!lsm_resolve_xids(rel, table, entry.uid, &xids, &n))
+			!lsm_resolve_xids(rel, table, &entry, &xids, &n))
 			continue;
 		entry.min_unresolved = 0;
 		for (uint32 j = 0; j < n; j++)
