@@ -268,6 +268,8 @@ lsm_part_add_range(LsmMajorPart *part, const LsmMajorSweep *sweep,
 {
 	uint32		end = PG_UINT32_MAX;
 	int			kept = 0;
+	int		   *left;			/* those that may not be taken, from the oldest on */
+	int			nleft = 0;
 
 	/* others have no roots in common with any that lies within the range */
 	for (int i = 0; i < n; i++)
@@ -279,17 +281,22 @@ lsm_part_add_range(LsmMajorPart *part, const LsmMajorSweep *sweep,
 	}
 	n = kept;
 
+	left = palloc(Max(n, 1) * sizeof(int));
 	for (int i = n - 1; i >= 0 && entries[i].gen_hi <= end; i--)
 	{
 		eligible[i] = eligible[i] && entries[i].first_tid >= sweep->first &&
 			entries[i].last_tid <= sweep->last;
-		for (int j = n - 1; j > i && eligible[i]; j--)
-			eligible[i] = eligible[j] || !lsm_entries_overlap(&entries[j], &entries[i]);
-		for (int j = n - 1; j > i && !eligible[i]; j--)
+		for (int j = 0; j < nleft && eligible[i]; j++)
+			eligible[i] = !lsm_entries_overlap(&entries[left[j]], &entries[i]);
+		if (eligible[i])
+			continue;
+		left[nleft++] = i;
+		for (int j = n - 1; j > i && end != entries[i].gen_hi; j--)
 			if (eligible[j] && entries[j].gen_hi < entries[i].gen_hi &&
 				lsm_entries_overlap(&entries[j], &entries[i]))
 				end = entries[i].gen_hi;
 	}
+	pfree(left);
 	for (int i = 0; i < n; i++)
 		if (eligible[i] && entries[i].gen_hi < end)
 			part->increments[part->n++] = entries[i];
