@@ -858,6 +858,20 @@ lsm_vacuum_warn_manifest(LsmVacuum *vacuum)
 		lsm_manifest_warn(vacuum->rel, fill);
 }
 
+/* By whom the table was vacuumed, and why: as the server has it. */
+static const char *
+lsm_vacuum_title(const LsmVacuum *vacuum)
+{
+	if (vacuum->verbose)
+		return "finished vacuuming";
+	if (vacuum->params->is_wraparound)
+		return vacuum->cutoffs.aggressive ?
+			"automatic aggressive vacuum to prevent wraparound of table" :
+			"automatic vacuum to prevent wraparound of table";
+	return vacuum->cutoffs.aggressive ? "automatic aggressive vacuum of table" :
+		"automatic vacuum of table";
+}
+
 /* What was done, in the server's words where it has any. */
 static void
 lsm_vacuum_report(LsmVacuum *vacuum)
@@ -877,7 +891,7 @@ lsm_vacuum_report(LsmVacuum *vacuum)
 	BufferUsageAccumDiff(&buffers, &pgBufferUsage, &vacuum->buffers);
 	WalUsageAccumDiff(&wal, &pgWalUsage, &vacuum->wal);
 	initStringInfo(&buf);
-	appendStringInfo(&buf, "finished vacuuming \"%s.%s.%s\": index scans: %d\n",
+	appendStringInfo(&buf, "%s \"%s.%s.%s\": index scans: %d\n", lsm_vacuum_title(vacuum),
 					 get_database_name(MyDatabaseId),
 					 get_namespace_name(RelationGetNamespace(vacuum->rel)),
 					 RelationGetRelationName(vacuum->rel), vacuum->passes);

@@ -94,6 +94,14 @@ is($old->query_safe('SELECT count(*) FROM s'), '14800', 'and sees them');
 $old->query_safe('COMMIT');
 $old->quit;
 $node->wait_until('postgres', "SELECT NOT ($increments)");
+
+# what the log has is told apart from VACUUM by hand, as heap's is
+my $log = PostgreSQL::Test::Utils::slurp_file($node->logfile);
+foreach my $title ('automatic vacuum', 'automatic aggressive vacuum')
+{
+	like($log, qr/LOG:  $title of table "postgres\.public\.s": index scans: \d+\n/, "the log has an $title");
+}
+unlike($log, qr/finished vacuuming/, 'and none by hand');
 $node->check_ok('postgres', 'at the end');
 $node->stop;
 done_testing();

@@ -138,7 +138,7 @@ $node->reload;
 my $lines = PostgreSQL::Test::Utils::slurp_file($node->logfile, $log);
 like($lines, qr/WARNING:  segments of table "t" were not merged: .*store "cold"/,
 	'autovacuum goes on, too');
-like($lines, qr/finished vacuuming "postgres.public.t": index scans: 1\n.*tuples: [1-9]\d* removed/s,
+like($lines, qr/LOG:  automatic vacuum of table "postgres\.public\.t": index scans: 1\n.*tuples: [1-9]\d* removed/s,
 	'and cleans up indexes');
 back();
 same_rows('rows after autovacuum');

@@ -16,6 +16,7 @@ $node->setup(conf => q{
 autovacuum = off
 autovacuum_freeze_max_age = 100000
 vacuum_failsafe_age = 0
+log_autovacuum_min_duration = 0
 fsync = off
 });
 $node->safe_psql('postgres', q{
@@ -26,6 +27,8 @@ $node->safe_psql('postgres', q{
 			COMMIT;
 		END LOOP;
 	END $$;
+	CREATE TABLE w (id int) USING lsm;
+	INSERT INTO w VALUES (1);
 	CREATE TABLE t (id int PRIMARY KEY, v int, pad text) USING lsm;
 	CREATE INDEX ON t (v);
 	INSERT INTO t SELECT i, i, repeat(md5(i::text), 3) FROM generate_series(1, 20000) i;
@@ -58,6 +61,8 @@ is("$code: $err", '0: ', 'the next one has nothing to say');
 is($node->safe_psql('postgres', $dead), '0', 'and cleans the indexes');
 cmp_ok($node->safe_psql('postgres', $size), '<', $before, 'and gives back the end of the file');
 is($node->safe_psql('postgres', $rows), $found, 'the same rows at the end');
+$node->wait_for_log(qr/LOG:  automatic aggressive vacuum to prevent wraparound of table "postgres\.public\.w": index scans: 0\n/);
+pass('an autovacuum against wraparound says that it is one');
 $node->check_ok('postgres', 'at the end');
 $node->stop;
 done_testing();
