@@ -593,6 +593,7 @@ typedef struct LsmCutoffs
 	TransactionId oldest_xmin;
 	MultiXactId oldest_mxact;
 	TransactionId relfrozenxid; /* as it was */
+	MultiXactId relminmxid;		/* as it was */
 	bool		aggressive;		/* relfrozenxid has to advance */
 #if PG_VERSION_NUM >= 170000
 	struct VacuumCutoffs limits;
@@ -618,6 +619,7 @@ lsm_compat_cutoffs(Relation rel, VacuumParams *params, LsmCutoffs *cutoffs)
 	cutoffs->oldest_mxact = cutoffs->limits.OldestMxact;
 #endif
 	cutoffs->relfrozenxid = rel->rd_rel->relfrozenxid;
+	cutoffs->relminmxid = rel->rd_rel->relminmxid;
 }
 
 /* Is the table so old that nothing but freezing matters? */
@@ -756,20 +758,23 @@ lsm_compat_vacuum_truncate(Relation rel)
 #endif
 }
 
-/* Returns whether relfrozenxid has changed: it never goes back. */
+/*
+ * Returns whether relfrozenxid has changed: it never goes back.  *minmulti_updated, if it is not
+ * NULL: the same of relminmxid.
+ */
 static inline bool
 lsm_compat_update_relstats(Relation rel, BlockNumber pages, double rows, BlockNumber visible,
-						   bool hasindex, TransactionId frozenxid, MultiXactId minmulti)
+						   bool hasindex, TransactionId frozenxid, MultiXactId minmulti,
+						   bool *minmulti_updated)
 {
 	bool		frozenxid_updated;
-	bool		minmulti_updated;
 
 #if PG_VERSION_NUM < 180000
 	vac_update_relstats(rel, pages, rows, visible, hasindex, frozenxid, minmulti,
-						&frozenxid_updated, &minmulti_updated, false);
+						&frozenxid_updated, minmulti_updated, false);
 #else
 	vac_update_relstats(rel, pages, rows, visible, 0, hasindex, frozenxid, minmulti,
-						&frozenxid_updated, &minmulti_updated, false);
+						&frozenxid_updated, minmulti_updated, false);
 #endif
 	return frozenxid_updated;
 }

@@ -362,6 +362,7 @@ typedef struct LsmVacuum
 	uint64		holes;
 	uint64		oldest_xid;
 	bool		xid_updated;	/* relfrozenxid is oldest_xid now, and was not */
+	bool		multi_updated;	/* the same of relminmxid, and its cutoff */
 	PGRUsage	usage;
 	BufferUsage buffers;
 	WalUsage	wal;
@@ -762,7 +763,7 @@ lsm_vacuum_cleanup_indexes(LsmVacuum *vacuum)
 		if (vacuum->results[i] != NULL && !vacuum->results[i]->estimated_count)
 			lsm_compat_update_relstats(vacuum->indexes[i], vacuum->results[i]->num_pages,
 									   vacuum->results[i]->num_index_tuples, 0, false,
-									   InvalidTransactionId, InvalidMultiXactId);
+									   InvalidTransactionId, InvalidMultiXactId, NULL);
 	vac_close_indexes(vacuum->nindexes, vacuum->indexes, NoLock);
 }
 
@@ -921,6 +922,10 @@ lsm_vacuum_report(LsmVacuum *vacuum)
 						 (TransactionId) vacuum->oldest_xid,
 						 (int32) ((TransactionId) vacuum->oldest_xid -
 								  vacuum->cutoffs.relfrozenxid));
+	if (vacuum->multi_updated)
+		appendStringInfo(&buf, "new relminmxid: %u, which is %d MXIDs ahead of previous value\n",
+						 vacuum->cutoffs.oldest_mxact,
+						 (int32) (vacuum->cutoffs.oldest_mxact - vacuum->cutoffs.relminmxid));
 	if (!vacuum->cleanup)
 		appendStringInfoString(&buf, "index scan bypassed\n");
 	for (int i = 0; i < vacuum->nindexes; i++)
@@ -978,7 +983,7 @@ lsm_vacuum_run(Relation rel, VacuumParams *params, BufferAccessStrategy strategy
 								   (BlockNumber) Min(lsm_vacuum_pages(rel), MaxBlockNumber),
 								   vacuum.rows, visible, vacuum.nindexes > 0,
 								   (TransactionId) vacuum.oldest_xid,
-								   vacuum.cutoffs.oldest_mxact);
+								   vacuum.cutoffs.oldest_mxact, &vacuum.multi_updated);
 	lsm_compat_report_vacuum(rel, vacuum.rows, lsm_vacuum_report_dead(&vacuum), vacuum.start);
 	pgstat_progress_end_command();
 	lsm_vacuum_report(&vacuum);

@@ -287,6 +287,21 @@ sub same_unseen
 	return;
 }
 
+# VACUUM (FREEZE) of t tells by how much relminmxid has advanced.
+sub freeze_verbosely
+{
+	my ($label) = @_;
+	my $minmxid = q{SELECT relminmxid FROM pg_class WHERE relname = 't'};
+	my $before = $node->safe_psql('postgres', $minmxid);
+	my (undef, undef, $said) = $node->psql('postgres', 'VACUUM (FREEZE, VERBOSE) t');
+	my $now = $node->safe_psql('postgres', $minmxid);
+	my ($told) = $said =~ /^new relminmxid: (.*)$/m;
+
+	is($told, $now eq $before ? undef : sprintf('%s, which is %d MXIDs ahead of previous value', $now, ($now - $before) % EPOCH),
+		"VACUUM tells of relminmxid $label");
+	return;
+}
+
 # Rows in all states of their life, with a snapshot from before.
 sub work
 {
@@ -316,7 +331,7 @@ sub work
 	# what is in doubt, or may be needed by the snapshot, holds VACUUM up
 	$age = $node->safe_psql('postgres', q{SELECT age(transaction) FROM pg_prepared_xacts});
 	$node->safe_psql('postgres', 'VACUUM (FREEZE) h');
-	$node->safe_psql('postgres', 'VACUUM (FREEZE) t');
+	freeze_verbosely($label);
 	my ($h_xid, undef, $t_xid) = ages('');
 	ok($t_xid >= $age && $h_xid >= $age && $t_xid <= $h_xid + 100, "VACUUM freezes no transaction in doubt $label: age $t_xid, of heap $h_xid");
 	finish_changes(3);
