@@ -627,10 +627,24 @@ static inline bool
 lsm_compat_failsafe(Relation rel, const LsmCutoffs *cutoffs)
 {
 #if PG_VERSION_NUM < 170000
-	return vacuum_xid_failsafe_check(rel->rd_rel->relfrozenxid, rel->rd_rel->relminmxid);
+	return vacuum_xid_failsafe_check(cutoffs->relfrozenxid, cutoffs->relminmxid);
 #else
 	return vacuum_xid_failsafe_check(&cutoffs->limits);
 #endif
+}
+
+/*
+ * No pauses from now on.  The flag keeps new settings from bringing them back; the server takes it
+ * away before the next table.
+ */
+static inline void
+lsm_compat_failsafe_begins(void)
+{
+#if PG_VERSION_NUM >= 170000
+	VacuumFailsafeActive = true;
+#endif
+	VacuumCostActive = false;
+	VacuumCostBalance = 0;
 }
 
 #if PG_VERSION_NUM < 180000

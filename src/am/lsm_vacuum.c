@@ -11,6 +11,10 @@
  * does what lsm_pick_job() finds worth it and leaves the rest, which it does not
  * report as dead rows: else it would come again and again for the same ones.
  *
+ * From the moment on in which the table is so old that the server's failsafe comes into force,
+ * VACUUM makes no pauses and leaves indexes, dead lists and the end of the file alone.  It
+ * compacts no less, as that is what lets it freeze.
+ *
  * A store that is away is no reason for VACUUM to fail: it warns, and goes on with what
  * needs no store.  What is left so holds relfrozenxid back as far as its records do, as
  * with any increment that stays.
@@ -336,6 +340,7 @@ typedef struct LsmVacuum
 	BufferAccessStrategy strategy;
 	LsmCutoffs	cutoffs;
 	bool		verbose;
+	bool		failsafe;		/* lsm_vacuum_failsafe() */
 	bool		cleanup;		/* indexes and dead lists */
 	bool		truncate;
 	int			nindexes;
@@ -410,6 +415,33 @@ lsm_vacuum_report_dead(const LsmVacuum *vacuum)
 	return vacuum->left != NULL ? vacuum->pending : vacuum->versions;
 }
 
+/*
+ * Is the table so old by now that nothing but freezing matters?  From then on VACUUM goes without
+ * pauses, and leaves indexes and the end of the file alone.  It is asked at the start, and
+ * again and again, as VACUUM may go on for days.
+ */
+static bool
+lsm_vacuum_failsafe(LsmVacuum *vacuum)
+{
+	Relation	rel = vacuum->rel;
+
+	if (vacuum->failsafe || !lsm_compat_failsafe(rel, &vacuum->cutoffs))
+		return vacuum->failsafe;
+	ereport(WARNING,
+			(errmsg("bypassing nonessential maintenance of table \"%s.%s.%s\" as a failsafe after %d index scans",
+					get_database_name(MyDatabaseId),
+					get_namespace_name(RelationGetNamespace(rel)),
+					RelationGetRelationName(rel), vacuum->passes),
+			 errdetail("The table's relfrozenxid or relminmxid is too far in the past."),
+			 errhint("Consider increasing configuration parameter \"maintenance_work_mem\" or \"autovacuum_work_mem\".\n"
+					 "You might also need to consider other ways for VACUUM to keep up with the allocation of transaction IDs.")));
+	vacuum->failsafe = true;
+	vacuum->cleanup = false;
+	vacuum->truncate = false;
+	lsm_compat_failsafe_begins();
+	return true;
+}
+
 static void
 lsm_vacuum_begin(LsmVacuum *vacuum, Relation rel, VacuumParams *params,
 				 BufferAccessStrategy strategy)
@@ -439,21 +471,7 @@ lsm_vacuum_begin(LsmVacuum *vacuum, Relation rel, VacuumParams *params,
 				 errmsg("vacuuming \"%s.%s.%s\"", get_database_name(MyDatabaseId),
 						get_namespace_name(RelationGetNamespace(rel)),
 						RelationGetRelationName(rel))));
-	if (lsm_compat_failsafe(rel, &vacuum->cutoffs))
-	{
-		ereport(WARNING,
-				(errmsg("bypassing nonessential maintenance of table \"%s.%s.%s\" as a failsafe after %d index scans",
-						get_database_name(MyDatabaseId),
-						get_namespace_name(RelationGetNamespace(rel)),
-						RelationGetRelationName(rel), 0),
-				 errdetail("The table's relfrozenxid or relminmxid is too far in the past."),
-				 errhint("Consider increasing configuration parameter \"maintenance_work_mem\" or \"autovacuum_work_mem\".\n"
-						 "You might also need to consider other ways for VACUUM to keep up with the allocation of transaction IDs.")));
-		vacuum->cleanup = false;
-		vacuum->truncate = false;
-		VacuumCostActive = false;
-		VacuumCostBalance = 0;
-	}
+	(void) lsm_vacuum_failsafe(vacuum);
 	vac_open_indexes(rel, RowExclusiveLock, &vacuum->nindexes, &vacuum->indexes);
 	vacuum->results = palloc0(Max(vacuum->nindexes, 1) * sizeof(IndexBulkDeleteResult *));
 	vacuum->index_names = palloc(Max(vacuum->nindexes, 1) * sizeof(char *));
@@ -518,10 +536,17 @@ lsm_vacuum_job(LsmVacuum *vacuum, const LsmPickDecision *decision)
 								   &vacuum->flushed : &vacuum->compacted);
 }
 
+/* Between two parts of a major, which may take as long as all of VACUUM. */
+static void
+lsm_vacuum_between_parts(void *arg)
+{
+	(void) lsm_vacuum_failsafe(arg);
+}
+
 static void
 lsm_vacuum_major(LsmVacuum *vacuum, const LsmPickDecision *decision)
 {
-	lsm_major(vacuum->rel, &vacuum->compacted);
+	lsm_major(vacuum->rel, lsm_vacuum_between_parts, vacuum, &vacuum->compacted);
 }
 
 static void
@@ -546,6 +571,7 @@ lsm_vacuum_compact_worth(LsmVacuum *vacuum)
 		bool		done;
 
 		CHECK_FOR_INTERRUPTS();
+		(void) lsm_vacuum_failsafe(vacuum);
 		lsm_resolve_segments(vacuum->rel);
 		done = !lsm_pick_job(vacuum->rel, spent, &decision) || decision.kind == LSM_JOB_RESOLVE ||
 			decision.kind == LSM_JOB_MOVE || decision.kind == LSM_JOB_TRIM ||
@@ -619,12 +645,14 @@ lsm_vacuum_drop_dead(LsmVacuum *vacuum)
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_SCAN_HEAP);
 	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS, nblocks);
 	flushed = lsm_vacuum_flush(vacuum);
+	(void) lsm_vacuum_failsafe(vacuum);
 	if (lsm_vacuum_should_compact(vacuum->rel, vacuum->cutoffs.aggressive))
 		lsm_vacuum_compact(vacuum);
 	else
 		vacuum->left = "the table is not to be compacted";
 	if (!flushed)
 		(void) lsm_vacuum_flush(vacuum);
+	(void) lsm_vacuum_failsafe(vacuum);
 	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, nblocks);
 	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_VACUUMED, nblocks);
 }
@@ -680,10 +708,17 @@ lsm_vacuum_begin_indexes(LsmVacuum *vacuum)
 		vacuum->dead.limit = 0;
 }
 
-/* Remove the roots that were collected from all indexes. */
-static void
+/*
+ * Remove the roots that were collected from all indexes.  False: some may have them still, as the
+ * failsafe has come into force, which parallel workers do not ask for between two indexes.
+ */
+static bool
 lsm_vacuum_pass(LsmVacuum *vacuum)
 {
+	bool		all = true;
+
+	if (lsm_vacuum_failsafe(vacuum))
+		return false;
 	lsm_dead_log_conflict(vacuum->rel);
 	lsm_compat_progress_indexes(vacuum->nindexes);
 	if (vacuum->parallel != NULL)
@@ -697,6 +732,12 @@ lsm_vacuum_pass(LsmVacuum *vacuum)
 	{
 		IndexVacuumInfo info = {0};
 
+		if (lsm_vacuum_failsafe(vacuum))
+		{
+			all = false;
+			break;
+		}
+		LSM_STOP("vacuum-index");
 		lsm_compat_index_vacuum_info(&info, vacuum->indexes[i], vacuum->rel, vacuum->strategy);
 		info.estimated_count = true;
 		info.num_heap_tuples = vacuum->rel->rd_rel->reltuples;
@@ -707,6 +748,7 @@ lsm_vacuum_pass(LsmVacuum *vacuum)
 	lsm_compat_progress_indexes(0);
 	vacuum->passes++;
 	pgstat_progress_update_param(PROGRESS_VACUUM_NUM_INDEX_VACUUMS, vacuum->passes);
+	return all;
 }
 
 /* Take all dead roots out of the indexes, then forget them. */
@@ -725,8 +767,8 @@ lsm_vacuum_indexes(LsmVacuum *vacuum)
 		pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_VACUUM_INDEX);
 		pgstat_progress_update_param(LSM_PROGRESS_NUM_DEAD,
 									 lsm_compat_progress_dead(vacuum->dead.n));
-		if (vacuum->nindexes > 0 && vacuum->dead.n > 0)
-			lsm_vacuum_pass(vacuum);
+		if (vacuum->nindexes > 0 && vacuum->dead.n > 0 && !lsm_vacuum_pass(vacuum))
+			break;
 		vacuum->removed += vacuum->dead.n;
 		pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_VACUUM_HEAP);
 		LSM_STOP("vacuum-before-forget");
@@ -744,8 +786,9 @@ lsm_vacuum_cleanup_indexes(LsmVacuum *vacuum)
 	lsm_compat_progress_indexes(vacuum->cleanup ? vacuum->nindexes : 0);
 	if (vacuum->parallel != NULL)
 	{
-		parallel_vacuum_cleanup_all_indexes(vacuum->parallel, (long) vacuum->rows,
-											vacuum->passes, estimated);
+		if (vacuum->cleanup)
+			parallel_vacuum_cleanup_all_indexes(vacuum->parallel, (long) vacuum->rows,
+												vacuum->passes, estimated);
 		parallel_vacuum_end(vacuum->parallel, vacuum->results);
 	}
 	for (int i = 0; i < vacuum->nindexes && vacuum->cleanup && vacuum->parallel == NULL; i++)
@@ -759,7 +802,7 @@ lsm_vacuum_cleanup_indexes(LsmVacuum *vacuum)
 		lsm_compat_progress_index_done(i + 1);
 	}
 	lsm_compat_progress_indexes(0);
-	for (int i = 0; i < vacuum->nindexes; i++)
+	for (int i = 0; i < vacuum->nindexes && vacuum->cleanup; i++)
 		if (vacuum->results[i] != NULL && !vacuum->results[i]->estimated_count)
 			lsm_compat_update_relstats(vacuum->indexes[i], vacuum->results[i]->num_pages,
 									   vacuum->results[i]->num_index_tuples, 0, false,
@@ -926,7 +969,9 @@ lsm_vacuum_report(LsmVacuum *vacuum)
 		appendStringInfo(&buf, "new relminmxid: %u, which is %d MXIDs ahead of previous value\n",
 						 vacuum->cutoffs.oldest_mxact,
 						 (int32) (vacuum->cutoffs.oldest_mxact - vacuum->cutoffs.relminmxid));
-	if (!vacuum->cleanup)
+	if (vacuum->failsafe)
+		appendStringInfoString(&buf, "index scan bypassed by failsafe\n");
+	else if (!vacuum->cleanup)
 		appendStringInfoString(&buf, "index scan bypassed\n");
 	for (int i = 0; i < vacuum->nindexes; i++)
 	{

@@ -42,6 +42,9 @@ typedef struct LsmMinorScope
 	uint64		least;			/* bytes of a piece that is cut for a major */
 } LsmMinorScope;
 
+/* What is called between two parts of a major; NULL: nothing. */
+typedef void (*LsmMajorBetween) (void *arg);
+
 /*
  * Each takes the lock of its kind on the table (a heavyweight lock, released at
  * the end), so must be called with no LWLock held; the caller has at least
@@ -52,7 +55,7 @@ extern void lsm_flush_for_writer(Relation rel, LsmJobStats *stats);
 extern void lsm_minor(Relation rel, LsmJobStats *stats);
 extern void lsm_minor_unasked(Relation rel, const LsmMinorScope *scope, LsmJobStats *stats);
 extern void lsm_untangle(Relation rel, LsmJobStats *stats);
-extern void lsm_major(Relation rel, LsmJobStats *stats);
+extern void lsm_major(Relation rel, LsmMajorBetween between, void *arg, LsmJobStats *stats);
 extern void lsm_major_finish(Relation rel, LsmJobStats *stats);
 extern void lsm_major_wait(Relation rel);
 extern bool lsm_minor_part(Relation rel, const LsmMinorScope *scope, LsmJobStats *stats);

@@ -638,14 +638,16 @@ lsm_view_stored_bytes(LsmView *view)
 }
 
 /*
- * Between two parts: a worker may move what there is by now to a store.  The claim stays, but
- * not after an error, as in lsm_job_run().
+ * Between two parts: a worker may move what there is by now to a store, and the caller do
+ * what he wants.  The claim stays, but not after an error, as in lsm_job_run().
  */
 static void
-lsm_major_ask_to_move(Relation rel)
+lsm_major_between_parts(Relation rel, LsmMajorBetween between, void *arg)
 {
 	PG_TRY();
 	{
+		if (between != NULL)
+			between(arg);
 		if (OidIsValid(lsm_cold_attached(rel)))
 			lsm_job_ask(rel);
 	}
@@ -663,7 +665,7 @@ lsm_major_ask_to_move(Relation rel)
  * table is large.
  */
 void
-lsm_major(Relation rel, LsmJobStats *stats)
+lsm_major(Relation rel, LsmMajorBetween between, void *arg, LsmJobStats *stats)
 {
 	LsmTable   *table = lsm_table_open(rel);
 	LsmMajorSweep sweep = {0};
@@ -696,7 +698,7 @@ lsm_major(Relation rel, LsmJobStats *stats)
 
 		/* while the next part is merged a worker may move what this one has made */
 		if (!sweep.done)
-			lsm_major_ask_to_move(rel);
+			lsm_major_between_parts(rel, between, arg);
 	}
 	lsm_claim_release(LSM_OWNER_MAJOR);
 	lsm_job_unlock(rel, LSM_OWNER_MAJOR);
@@ -722,7 +724,7 @@ lsm_major_wait(Relation rel)
 void
 lsm_major_finish(Relation rel, LsmJobStats *stats)
 {
-	lsm_major(rel, stats);
+	lsm_major(rel, NULL, NULL, stats);
 	lsm_major_wait(rel);
 }
 
