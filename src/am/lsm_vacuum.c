@@ -7,9 +7,10 @@
  * the lists are removed from all indexes; then the lists go.  Nothing else says
  * that a root is dead: that it cannot be found is no proof (I12).
  *
- * VACUUM by hand, and one that has to freeze, compacts all there is.  Autovacuum
- * does what lsm_pick_job() finds worth it and leaves the rest, which it does not
- * report as dead rows: else it would come again and again for the same ones.
+ * VACUUM by hand, and one that has to freeze, compacts all there is but for what
+ * compactions by workers have claimed, for whose end it does not wait.  Autovacuum
+ * does what lsm_pick_job() finds worth it.  What either leaves for such a reason is not
+ * reported as dead rows: else autovacuum would come again and again for the same ones.
  *
  * From the moment on in which the table is so old that the server's failsafe comes into force,
  * VACUUM makes no pauses and leaves indexes, dead lists and the end of the file alone.  It
@@ -600,6 +601,24 @@ lsm_vacuum_move(LsmVacuum *vacuum)
 		(void) lsm_vacuum_step(&step);
 }
 
+/* Have compactions of others claimed increments that are left? */
+static bool
+lsm_vacuum_workers_have_some(LsmVacuum *vacuum)
+{
+	LsmTableShared *shared = vacuum->table->shared;
+	LsmView    *view;
+	bool		any = false;
+
+	LWLockAcquire(&shared->edit_lock, LW_EXCLUSIVE);
+	view = lsm_view_get(vacuum->rel, vacuum->table);
+	for (int i = 0; i < view->nincrements && !any; i++)
+		any = view->increments[i]->gen_hi >= lsm_claimed_by_minor(shared) ||
+			lsm_claimed_by_major(shared, view->increments[i]->first_tid,
+								 view->increments[i]->last_tid);
+	LWLockRelease(&shared->edit_lock);
+	return any;
+}
+
 /*
  * Autovacuum that need not freeze takes only what is worth it.  So does any VACUUM whose
  * store has failed, of what is left: what old xids are overdue for, above all.
@@ -610,13 +629,19 @@ lsm_vacuum_compact(LsmVacuum *vacuum)
 	LsmVacuumStep step = {.vacuum = vacuum,.run = lsm_vacuum_major};
 
 	if (AmAutoVacuumWorkerProcess() && !vacuum->cutoffs.aggressive)
+	{
 		lsm_vacuum_compact_worth(vacuum);
-	else if (!lsm_vacuum_step(&step))
+		return;
+	}
+	if (!lsm_vacuum_step(&step))
 	{
 		vacuum->store_failed = true;
 		lsm_vacuum_compact_worth(vacuum);
+		return;
 	}
-	else if (!AmAutoVacuumWorkerProcess())
+	if (lsm_vacuum_workers_have_some(vacuum))
+		vacuum->left = "the workers have them";
+	if (!AmAutoVacuumWorkerProcess())
 		lsm_vacuum_move(vacuum);
 }
 

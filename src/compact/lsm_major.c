@@ -662,7 +662,7 @@ lsm_major_between_parts(Relation rel, LsmMajorBetween between, void *arg)
 
 /*
  * Merge increments into the baseline: all that there are now, in parts if the
- * table is large.
+ * table is large.  What workers have claimed is left to them.
  */
 void
 lsm_major(Relation rel, LsmMajorBetween between, void *arg, LsmJobStats *stats)
