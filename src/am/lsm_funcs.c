@@ -100,9 +100,9 @@ lsm_funcs_job(FunctionCallInfo fcinfo, const char *name, void (*job) (Relation, 
 
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
+	PreventCommandDuringRecovery(name);
 	PreventCommandIfReadOnly(name);
 	PreventCommandIfParallelMode(name);
-	PreventCommandDuringRecovery(name);
 	rel = lsm_funcs_open(PG_GETARG_OID(0), AccessShareLock, true);
 	(void) lsm_floor();
 	job(rel, &stats);
