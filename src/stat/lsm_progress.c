@@ -64,6 +64,18 @@ lsm_progress_shmem_startup(void)
 	}
 }
 
+/*
+ * Whose is a job of this process?  The session's, as in the server's views of progress, whatever
+ * role it has taken, and whoever owns the function that it is in.  Background processes have no
+ * user of their own: they run jobs as the owner of the table.
+ */
+static Oid
+lsm_progress_user(void)
+{
+	return MyBackendType == B_BG_WORKER || MyBackendType == B_AUTOVAC_WORKER ? GetUserId() :
+		GetSessionUserId();
+}
+
 void
 lsm_progress_begin(Oid relid, LsmJobKind kind, LsmTid first_root, LsmTid last_root)
 {
@@ -71,7 +83,7 @@ lsm_progress_begin(Oid relid, LsmJobKind kind, LsmTid first_root, LsmTid last_ro
 	LsmJobProgress job = {0};
 
 	job.pid = MyProcPid;
-	job.userid = GetSessionUserId();
+	job.userid = lsm_progress_user();
 	job.dboid = MyDatabaseId;
 	job.relid = relid;
 	job.kind = kind;

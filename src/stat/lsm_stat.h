@@ -309,7 +309,8 @@ typedef enum LsmProgressParam
 typedef struct LsmJobProgress
 {
 	int			pid;
-	Oid			userid;			/* of the session */
+	Oid			userid;			/* the session's; of workers and autovacuum,
+								 * the table's owner */
 	Oid			dboid;
 	Oid			relid;
 	LsmJobKind	kind;

@@ -27,13 +27,22 @@ my $waits = q{SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'ls
 
 # more than a megabyte has to be written before there is a pause
 $node->safe_psql('postgres', q{
+	CREATE ROLE keeper;
+	CREATE ROLE stranger;
 	CREATE TABLE t (id int PRIMARY KEY, v int, pad text) USING lsm;
+	ALTER TABLE t OWNER TO keeper;
 	INSERT INTO t SELECT i, 0, md5(i::text) || md5((-i)::text) || md5(i || 'x') || md5(i || 'y') FROM generate_series(1, 60000) i;
 	SELECT lsm_flush('t')});
 $node->safe_psql('postgres', "UPDATE t SET v = 1, pad = reverse(pad) WHERE id BETWEEN $_ * 1000 + 1 AND $_ * 1000 + 600") foreach (0 .. 59);
 $node->safe_psql('postgres', "SELECT lsm_flush('t')");
 $node->wait_until('postgres', $waits);
 pass('a compaction waits for its time');
+
+# whose table it is sees it
+is($node->safe_psql('postgres', q{SET ROLE keeper; SELECT relid::regclass FROM lsm_stat_progress_compaction WHERE job = 'major compaction'}),
+	't', q{the table's owner sees the job of a worker});
+is($node->safe_psql('postgres', q{SET ROLE stranger; SELECT count(*) > 0, count(relid), count(job) FROM lsm_stat_progress_compaction}),
+	't|0|0', 'others see that there is one');
 
 # a minor that would wait as long does not take the other worker, which so is there for flushes
 $node->safe_psql('postgres', q{
