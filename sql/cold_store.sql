@@ -61,6 +61,8 @@ INSERT INTO t SELECT i, 'row ' || i, i % 7 FROM generate_series(1, 5000) i;
 SELECT count(*) FROM lsm_flush('t');
 SELECT count(*) FROM lsm_major_compact('t');
 SELECT * FROM places('t');
+SELECT moves, moved_bytes > flush_bytes_written / 2 AS bytes, write_amplification > 1.5 AS counted
+    FROM lsm_stat_tables WHERE relname = 't';
 SELECT count(*), sum(id), sum(b), count(DISTINCT a) FROM t;
 SELECT * FROM t WHERE id IN (1, 2500, 5000) ORDER BY id;
 SELECT count(*) FROM t WHERE b = 3 AND id > 4000;

@@ -110,6 +110,16 @@ SELECT flushes, flush_bytes_read = :fr AS flush_read, flush_bytes_written = :fw 
 	write_amplification = (:fw + :mw)::float8 / :fw AS write_amplification,
 	space_amplification >= 1 AS space_amplification
 	FROM lsm_stat_tables WHERE relname = 'st2';
+-- segments that are moved as they are have been written, too
+CREATE TABLE st5 (id int, t text) USING lsm WITH (autovacuum_enabled = off);
+INSERT INTO st5 SELECT i, md5(i::text) FROM generate_series(1, 40000) i;
+SELECT count(*) AS flush FROM lsm_flush('st5');
+SELECT moves, moved_bytes, write_amplification FROM lsm_stat_tables WHERE relname = 'st5';
+VACUUM st5;
+SELECT moves > 0 AS moves, moved_bytes >= 64 * 8192 AS bytes, moved_bytes % 8192 AS rest,
+	write_amplification = (flush_bytes_written + moved_bytes)::float8 / flush_bytes_written AS write_amplification
+	FROM lsm_stat_tables WHERE relname = 'st5';
+DROP TABLE st5;
 -- TRUNCATE and rewrites keep the counters
 TRUNCATE st2;
 VACUUM FULL st2;

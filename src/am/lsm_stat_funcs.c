@@ -421,7 +421,7 @@ lsm_stat_table_sql(PG_FUNCTION_ARGS)
 
 	rows = counts[LSM_STAT_ROWS_MEMTABLE] + counts[LSM_STAT_ROWS_SEGMENTS];
 	written = counts[LSM_STAT_FLUSH_BYTES_WRITTEN] + counts[LSM_STAT_MINOR_BYTES_WRITTEN] +
-		counts[LSM_STAT_MAJOR_BYTES_WRITTEN];
+		counts[LSM_STAT_MAJOR_BYTES_WRITTEN] + counts[LSM_STAT_MOVED_BYTES];
 	lsm_stat_put_int(&row, rows);
 	for (int i = LSM_STAT_RECORDS_MEMTABLE; i <= LSM_STAT_INDEX_HIT; i++)
 		lsm_stat_put_int(&row, counts[i]);
@@ -439,6 +439,8 @@ lsm_stat_table_sql(PG_FUNCTION_ARGS)
 	lsm_stat_put_int(&row, counts[LSM_STAT_STORE_REQUESTS]);
 	lsm_stat_put_int(&row, counts[LSM_STAT_STORE_BYTES_READ]);
 	lsm_stat_put_limits(&row, &sizes, known);
+	lsm_stat_put_int(&row, counts[LSM_STAT_MOVES]);
+	lsm_stat_put_int(&row, counts[LSM_STAT_MOVED_BYTES]);
 	Assert(row.n == rsinfo->setDesc->natts);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row.values, row.nulls);
 	return (Datum) 0;

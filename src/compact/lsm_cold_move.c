@@ -501,6 +501,7 @@ lsm_cold_move_out(LsmColdMove *move, Oid serverid, LsmJobStats *stats)
 	lsm_cold_swap(move, &entry);
 	LSM_STOP("cold-after-swap");
 	lsm_cold_put_end();
+	lsm_stat_report_move(RelationGetRelid(move->rel), info.bytes);
 	stats->bytes_read += info.bytes;
 	stats->bytes_written += info.bytes;
 }
@@ -546,6 +547,7 @@ lsm_cold_move_back(LsmColdMove *move, LsmJobStats *stats)
 	lsm_progress_phase(LSM_PHASE_SWAPPING);
 	LSM_STOP("cold-before-return");
 	lsm_cold_swap(move, &entry);
+	lsm_stat_report_move(RelationGetRelid(move->rel), bytes);
 	stats->bytes_read += bytes;
 	stats->bytes_written += bytes;
 }

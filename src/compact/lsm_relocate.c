@@ -486,7 +486,10 @@ lsm_relocate(Relation rel, LsmTable *table, uint64 most)
 	while (moved < most && failed < LSM_RELOCATE_TRIES && lsm_relocate_begin(rel, table, &step))
 	{
 		if (lsm_relocate_swap(rel, table, &step, lsm_relocate_copy(&copy, &step)))
+		{
 			moved += step.place.npages;
+			lsm_stat_report_move(RelationGetRelid(rel), (uint64) step.place.npages * BLCKSZ);
+		}
 		else
 			failed++;
 	}

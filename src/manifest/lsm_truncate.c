@@ -407,6 +407,7 @@ lsm_truncate_move_last(Relation rel, LsmTable *table)
 	if (lsm_entry_is_pointed_to(&moved))
 		edit->conflict_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
 	lsm_edit_commit(edit);
+	lsm_stat_report_move(RelationGetRelid(rel), (uint64) place.npages * BLCKSZ);
 	LSM_STOP("truncate-moved");
 	return true;
 }

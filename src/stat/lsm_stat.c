@@ -512,6 +512,17 @@ lsm_stat_report_job(Oid relid, LsmJobKind kind, uint64 bytes_read, uint64 bytes_
 	lsm_stat_unlock();
 }
 
+/* A segment, or the end of an extent of one, has been moved. */
+void
+lsm_stat_report_move(Oid relid, uint64 bytes_written)
+{
+	LsmStatEntry *entry = lsm_stat_lock_entry(relid, LW_SHARED);
+
+	lsm_stat_add(&entry->counts[LSM_STAT_MOVES], 1);
+	lsm_stat_add(&entry->counts[LSM_STAT_MOVED_BYTES], bytes_written);
+	lsm_stat_unlock();
+}
+
 /* A job in the background has failed; code as of ERRCODE_xxx. */
 void
 lsm_stat_report_error(Oid relid, int code, const char *message)

@@ -53,6 +53,9 @@ typedef enum LsmStatCounter
 	/* appends to the memtable, and what look-ups of rows have paid for it (lsm_stat_looked()) */
 	LSM_STAT_APPENDS,
 	LSM_STAT_LOOKS_MEMTABLE,
+	/* segments, or pieces of them, that were moved as they are: to a store, back, within the file */
+	LSM_STAT_MOVES,
+	LSM_STAT_MOVED_BYTES,
 	LSM_STAT_COUNTERS			/* how many there are */
 } LsmStatCounter;
 
@@ -262,6 +265,7 @@ typedef enum LsmJobKind
  */
 extern void lsm_stat_report_job(Oid relid, LsmJobKind kind, uint64 bytes_read,
 								uint64 bytes_written, LsmTid first_root, LsmTid last_root);
+extern void lsm_stat_report_move(Oid relid, uint64 bytes_written);
 extern void lsm_stat_report_error(Oid relid, int code, const char *message);
 extern void lsm_stat_report_stall(Oid relid, uint64 stall_us);
 
