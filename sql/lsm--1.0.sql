@@ -113,7 +113,8 @@ CREATE FUNCTION lsm_stat_table("table" oid,
     OUT stats_reset timestamptz,
     OUT store_requests bigint, OUT store_bytes_read bigint,
     OUT version_ids_used double precision, OUT manifest_used double precision,
-    OUT moves bigint, OUT moved_bytes bigint)
+    OUT moves bigint, OUT moved_bytes bigint,
+    OUT failures integer, OUT next_try timestamptz)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'lsm_stat_table_sql'
 LANGUAGE C STRICT ROWS 1;

@@ -23,6 +23,7 @@
 #include "lsm_lbs.h"
 #include "lsm_manifest.h"
 #include "lsm_mvcc.h"
+#include "lsm_request.h"
 #include "lsm_sharedcache.h"
 #include "lsm_stat.h"
 #include "lsm_store.h"
@@ -391,6 +392,23 @@ lsm_stat_put_error(LsmStatRow *row, const LsmStatCopy *copy)
 }
 
 /*
+ * How the table fares with workers.  While one is at it, or it waits for a turn, nobody knows
+ * when it will be tried again.
+ */
+static void
+lsm_stat_put_status(LsmStatRow *row, Oid relid)
+{
+	LsmWorkerStatus status = {0};
+
+	(void) lsm_worker_status(MyDatabaseId, relid, &status);
+	lsm_stat_put(row, Int32GetDatum(status.failures));
+	if (status.failures > 0 && status.waiting && !TIMESTAMP_IS_NOEND(status.due))
+		lsm_stat_put_time(row, status.due);
+	else
+		lsm_stat_put_null(row);
+}
+
+/*
  * lsm_stat_table(oid): the row of lsm_stat_tables for a table, none if it is no
  * lsm table (any more), another session's temporary one, or not for the user to
  * see.  Never waits for a lock.
@@ -441,6 +459,7 @@ lsm_stat_table_sql(PG_FUNCTION_ARGS)
 	lsm_stat_put_limits(&row, &sizes, known);
 	lsm_stat_put_int(&row, counts[LSM_STAT_MOVES]);
 	lsm_stat_put_int(&row, counts[LSM_STAT_MOVED_BYTES]);
+	lsm_stat_put_status(&row, relid);
 	Assert(row.n == rsinfo->setDesc->natts);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row.values, row.nulls);
 	return (Datum) 0;

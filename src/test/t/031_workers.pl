@@ -305,7 +305,13 @@ wait_log(qr/CONTEXT:  lsm: major compaction of public\.bad/, 1);
 make_work('broken', 'good');
 work_is_done('broken', 'good', 'other tables are compacted by the same worker');
 wait_log(qr/CONTEXT:  lsm: major compaction of public\.bad/, 3);
-pass('the failing table is tried again');
+$node->wait_until('broken', q{SELECT errors >= 3 AND failures >= 3 AND last_error_code = 'XX001' AND last_error <> ''
+	AND next_try BETWEEN last_error_time AND last_error_time + interval '75 min' FROM lsm_stat_tables WHERE relname = 'bad'});
+pass('the failing table is tried again, and statistics tell when');
+is($node->safe_psql('broken', q{SELECT errors, failures, next_try FROM lsm_stat_tables WHERE relname = 'good'}), '0|0|', 'of another there is nothing to tell');
+$node->safe_psql('broken', 'TRUNCATE bad');
+$node->wait_until('broken', q{SELECT failures = 0 AND next_try IS NULL FROM lsm_stat_tables WHERE relname = 'bad'});
+is($node->safe_psql('broken', q{SELECT errors >= 3, last_error_code FROM lsm_stat_tables WHERE relname = 'bad'}), 't|XX001', 'when it is sound again, the last error is still known');
 $node->safe_psql('broken', 'DROP TABLE bad');
 $node->safe_psql('postgres', 'ALTER SYSTEM RESET lsm.compaction_naptime');
 $node->append_conf('postgresql.conf', 'lsm.compaction_workers = 2');
