@@ -160,6 +160,47 @@ lsm_stat_find_pin(LsmStatPin *pin)
 		pin->xid = 0;
 }
 
+/*
+ * What is the same for all tables, or nearly all, and found by looks through all processes: once
+ * for a statement, which calls the function for each table.
+ */
+typedef struct LsmStatShare
+{
+	LsmStatPin	pin;
+	uint64		settled;		/* see lsm_stat_settled(); 0: not known yet */
+} LsmStatShare;
+
+static LsmStatShare *
+lsm_stat_share(FmgrInfo *flinfo)
+{
+	LsmStatShare *share = flinfo->fn_extra;
+
+	if (share != NULL)
+		return share;
+	share = MemoryContextAllocZero(flinfo->fn_mcxt, sizeof(LsmStatShare));
+	if (!RecoveryInProgress())
+		lsm_stat_find_pin(&share->pin);
+	flinfo->fn_extra = share;
+	return share;
+}
+
+/*
+ * Whose old names are in the way of version identifiers?  On a standby nobody's, as nothing is
+ * written there.  Temporary tables, and those that logical decoding reads, have horizons of
+ * their own.
+ */
+static uint64
+lsm_stat_settled(LsmStatShare *share, Relation rel)
+{
+	if (RecoveryInProgress())
+		return PG_UINT64_MAX;
+	if (RelationUsesLocalBuffers(rel) || RelationIsUsedAsCatalogTable(rel))
+		return lsm_settled_xid(rel);
+	if (share->settled == 0)
+		share->settled = lsm_settled_xid(rel);
+	return share->settled;
+}
+
 /* ---- what a table consists of ---- */
 
 typedef struct LsmStatSizes
@@ -199,8 +240,9 @@ lsm_stat_entry_pages(const LsmManifestEntry *entry)
 	return pages;
 }
 
+/* settled: xids before it are nobody's any more. */
 static void
-lsm_stat_measure(Relation rel, const LsmView *view, LsmStatSizes *sizes)
+lsm_stat_measure(const LsmView *view, uint64 settled, LsmStatSizes *sizes)
 {
 	uint64		used = view->meta.npages;
 	uint64		bottom = lsm_stat_log_pages(&view->meta, false);
@@ -235,9 +277,7 @@ lsm_stat_measure(Relation rel, const LsmView *view, LsmStatSizes *sizes)
 				break;
 		}
 	}
-	/* nothing is written on a standby, so nobody's old names are in the way there */
-	sizes->version_ids_used = 1 - lsm_ring_left(&view->meta, view, RecoveryInProgress() ?
-												PG_UINT64_MAX : lsm_settled_xid(rel));
+	sizes->version_ids_used = 1 - lsm_ring_left(&view->meta, view, settled);
 	sizes->manifest_used = lsm_manifest_fill(view->nentries);
 	if (view->meta.incarnation != 0)
 		sizes->row_ids_used = 1 - (double) lsm_lbs_left(&view->meta) / LSM_FIRST_VERSION_LB;
@@ -249,6 +289,7 @@ lsm_stat_measure(Relation rel, const LsmView *view, LsmStatSizes *sizes)
 typedef struct LsmStatStep
 {
 	Relation	rel;
+	LsmStatShare *share;
 	LsmStatSizes *sizes;
 } LsmStatStep;
 
@@ -259,7 +300,8 @@ lsm_stat_measure_step(void *arg)
 	bool		in_use = lsm_table_in_use(step->rel);
 	LsmTable   *table = lsm_table_open(step->rel);
 
-	lsm_stat_measure(step->rel, lsm_view_get(step->rel, table), step->sizes);
+	lsm_stat_measure(lsm_view_get(step->rel, table), lsm_stat_settled(step->share, step->rel),
+					 step->sizes);
 	if (!in_use)
 		lsm_table_unpin(table);
 }
@@ -269,9 +311,9 @@ lsm_stat_measure_step(void *arg)
  * bad table is not to hide the others.
  */
 static bool
-lsm_stat_read_manifest(Relation rel, LsmStatSizes *sizes)
+lsm_stat_read_manifest(Relation rel, LsmStatShare *share, LsmStatSizes *sizes)
 {
-	LsmStatStep step = {rel, sizes};
+	LsmStatStep step = {rel, share, sizes};
 	ErrorData  *error = lsm_try(lsm_stat_measure_step, &step);
 
 	if (error == NULL)
@@ -299,7 +341,7 @@ lsm_stat_has_file(Relation rel)
  * locked exclusively or damaged, or unlogged on a standby, and could not be looked at.
  */
 static bool
-lsm_stat_look(Oid relid, LsmStatSizes *sizes, bool *known)
+lsm_stat_look(Oid relid, LsmStatShare *share, LsmStatSizes *sizes, bool *known)
 {
 	Relation	rel;
 
@@ -313,7 +355,7 @@ lsm_stat_look(Oid relid, LsmStatSizes *sizes, bool *known)
 		return false;
 	}
 	if (lsm_relation_is_lsm(rel) && lsm_stat_has_file(rel))
-		*known = lsm_stat_read_manifest(rel, sizes);
+		*known = lsm_stat_read_manifest(rel, share, sizes);
 	relation_close(rel, AccessShareLock);
 	return true;
 }
@@ -421,7 +463,7 @@ lsm_stat_table_sql(PG_FUNCTION_ARGS)
 	LsmStatRow	row = {0};
 	LsmStatCopy copy;
 	LsmStatSizes sizes;
-	LsmStatPin	pin = {0};
+	LsmStatShare *share;
 	bool		known = false;
 	const uint64 *counts = copy.counts;
 	uint64		rows;
@@ -430,12 +472,11 @@ lsm_stat_table_sql(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	if (!lsm_relid_is_lsm(relid) || !lsm_stat_may_see(relid))
 		return (Datum) 0;
-	if (!lsm_stat_look(relid, &sizes, &known))
+	share = lsm_stat_share(fcinfo->flinfo);
+	if (!lsm_stat_look(relid, share, &sizes, &known))
 		return (Datum) 0;
 	lsm_table_give_counts();
 	(void) lsm_stat_read(relid, &copy);
-	if (!RecoveryInProgress())
-		lsm_stat_find_pin(&pin);
 
 	rows = counts[LSM_STAT_ROWS_MEMTABLE] + counts[LSM_STAT_ROWS_SEGMENTS];
 	written = counts[LSM_STAT_FLUSH_BYTES_WRITTEN] + counts[LSM_STAT_MINOR_BYTES_WRITTEN] +
@@ -447,7 +488,7 @@ lsm_stat_table_sql(PG_FUNCTION_ARGS)
 					   rows);
 	lsm_stat_put_ratio(&row, written, counts[LSM_STAT_FLUSH_BYTES_WRITTEN]);
 	lsm_stat_put_sizes(&row, &sizes, known);
-	lsm_stat_put_pin(&row, &pin);
+	lsm_stat_put_pin(&row, &share->pin);
 	for (int i = LSM_STAT_FLUSHES; i <= LSM_STAT_STALLS; i++)
 		lsm_stat_put_int(&row, counts[i]);
 	lsm_stat_put(&row, Float8GetDatum(counts[LSM_STAT_STALL_US] / 1000.0));
