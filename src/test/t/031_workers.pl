@@ -84,6 +84,10 @@ sub work_is_done
 is($node->safe_psql('postgres', q{
 	SELECT count(*), count(datname) FROM pg_stat_activity WHERE backend_type = 'lsm launcher'}),
 	'1|0', 'one launcher, connected to no database');
+$node->wait_until('postgres', q{SELECT wait_event_type = 'Extension' AND wait_event =
+	CASE WHEN current_setting('server_version_num')::int < 170000 THEN 'Extension' ELSE 'LsmLauncherMain' END
+	FROM pg_stat_activity WHERE backend_type = 'lsm launcher'});
+pass('which shows that it waits');
 
 # settings that would keep a session from working
 $node->safe_psql('postgres', q{
