@@ -261,8 +261,13 @@ foreach my $ddl (
 
 	is("$status$err", '0', "while a worker is in a job: $ddl");
 }
+
+# an owner who may not signal others
+$node->safe_psql('postgres', 'CREATE ROLE dropper; ALTER DATABASE held OWNER TO dropper');
 wait_hang();
-is($node->psql('postgres', 'DROP DATABASE held'), 0, 'while a worker is in a job: DROP DATABASE');
+like(($node->psql('postgres', 'SET ROLE dropper; DROP DATABASE held WITH (FORCE)'))[2], qr/ERROR:  .*terminat/, 'while a worker is in a job: DROP DATABASE ... WITH (FORCE) by its owner');
+wait_hang();
+is($node->psql('postgres', 'SET ROLE dropper; DROP DATABASE held', on_error_stop => 1), 0, 'while a worker is in a job: DROP DATABASE by its owner');
 is($node->safe_psql('copy', 'SELECT count(*), sum(v) FROM u'), '5000|3000', 'rows of the copy');
 $node->check_ok('copy', 'the copy');
 $node->safe_psql('postgres', 'DROP DATABASE copy');
