@@ -433,10 +433,7 @@ lsm_stat_put_error(LsmStatRow *row, const LsmStatCopy *copy)
 	lsm_stat_put_time(row, copy->error_time);
 }
 
-/*
- * How the table fares with workers.  While one is at it, or it waits for a turn, nobody knows
- * when it will be tried again.
- */
+/* How the table fares with workers.  While one is at it, nobody knows when it will be tried again. */
 static void
 lsm_stat_put_status(LsmStatRow *row, Oid relid)
 {
@@ -444,7 +441,7 @@ lsm_stat_put_status(LsmStatRow *row, Oid relid)
 
 	(void) lsm_worker_status(MyDatabaseId, relid, &status);
 	lsm_stat_put(row, Int32GetDatum(status.failures));
-	if (status.failures > 0 && status.waiting && !TIMESTAMP_IS_NOEND(status.due))
+	if (status.failures > 0 && status.waiting)
 		lsm_stat_put_time(row, status.due);
 	else
 		lsm_stat_put_null(row);

@@ -609,7 +609,7 @@ lsm_vacuum_workers_have_some(LsmVacuum *vacuum)
 	LsmView    *view;
 	bool		any = false;
 
-	LWLockAcquire(&shared->edit_lock, LW_EXCLUSIVE);
+	LWLockAcquire(&shared->edit_lock, LW_SHARED);
 	view = lsm_view_get(vacuum->rel, vacuum->table);
 	for (int i = 0; i < view->nincrements && !any; i++)
 		any = view->increments[i]->gen_hi >= lsm_claimed_by_minor(shared) ||

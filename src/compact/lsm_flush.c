@@ -449,6 +449,7 @@ lsm_flush_next(Relation rel, LsmTable *table, LsmJobStats *stats)
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
+	shared->flush_failed_s = 0;
 	return generation;
 }
 
@@ -461,7 +462,9 @@ lsm_flush_check_failed(Relation rel, LsmTable *table, uint32 since)
 {
 	LsmTableShared *shared = table->shared;
 
-	if (shared->flush_failed_s == 0 || shared->flush_failed_s < since)
+	/* the clock may have been set back since */
+	if (shared->flush_failed_s == 0 || shared->flush_failed_s < since ||
+		shared->flush_failed_s > lsm_flush_now())
 		return;
 	ereport(ERROR,
 			(errcode(shared->flush_error),

@@ -246,6 +246,8 @@ lsm_table_init_shared(LsmTableShared *shared)
 		pg_atomic_init_u32(&shared->speculative[i], 0);
 	memset(shared->claims, 0, sizeof(shared->claims));
 	shared->relid = InvalidOid;
+	shared->flush_failed_s = 0;
+	shared->flush_error = 0;
 	lsm_table_reset_shared(shared);
 }
 
@@ -816,8 +818,9 @@ lsm_table_ask_for_memory(void)
 	{
 		LsmTableShared *shared = indexes[i]->owner;
 
-		/* nobody else can flush a temporary table */
-		if (shared->key.backend != -1 || shared->flushing != 0 ||
+		/* nobody else can flush a temporary table; an entry may have been thrown out meanwhile */
+		if (shared->key.backend != -1 || shared->flushing != 0 || !OidIsValid(shared->relid) ||
+			lsm_table_index_chunks(shared) == 0 ||
 			!lsm_memindex_is_much(fill, (double) lsm_table_index_chunks(shared) /
 								  lsm_memindex_arena_chunks()))
 			continue;
