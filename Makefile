@@ -102,7 +102,7 @@ REGRESS = \
 	estimates \
 	file_size \
 	visibility_map \
-	ring \
+	ring room \
 	manifest \
 	segment \
 	formats \

@@ -33,6 +33,7 @@
 #include "utils/memutils.h"
 #include "utils/wait_event.h"
 
+#define LSM_SMALL_EXTENT		256		/* pages by which a segment may grow to twice its size */
 #define LSM_LATE_EXTENT			2048	/* least pages of a segment's later extents */
 #define LSM_FREE_EXTENT			2048	/* a free extent of so many pages is good enough */
 #define LSM_KEPT_PAGES			64	/* of the memory that blocks are read into */
@@ -51,6 +52,7 @@ struct LsmPageSink
 	uint32		coming_pages;	/* of a large value that comes next, or 0 */
 	uint32		first_page;		/* number of the first one in the segment */
 	uint32		npages;			/* pages written */
+	int			unexpected;		/* large extents given after all those, at most 3 */
 	int			nextents;
 	LsmExtent	extents[LSM_SEGMENT_EXTENTS];
 	uint32		extent_used;	/* pages used of the last extent */
@@ -218,11 +220,31 @@ lsm_segpages_read_direct(Relation rel, const LsmManifestEntry *entry, LsmReaderK
 
 /* ---- writing ---- */
 
-/* Get another extent, larger each time. */
+/*
+ * How many pages the next extent should have: what is left of those that were expected; then as many
+ * as there are by now, but of a large segment an eighth of them, a quarter, a half.  One that becomes
+ * a little larger than expected must not be given twice the room.
+ */
+static uint32
+lsm_pagesink_want(LsmPageSink *sink)
+{
+	uint32		more;
+
+	if (sink->npages < sink->expected_pages)
+		return Max(sink->expected_pages - sink->npages, sink->npages >> 3);
+	more = sink->npages >> (3 - sink->unexpected);
+	if (more < LSM_SMALL_EXTENT)
+		return Min(sink->npages, LSM_SMALL_EXTENT);
+	if (sink->unexpected < 3)
+		sink->unexpected++;
+	return more;
+}
+
+/* Get another extent. */
 static void
 lsm_pagesink_extend(LsmPageSink *sink)
 {
-	uint32		want = Max(sink->expected_pages, sink->npages);
+	uint32		want = lsm_pagesink_want(sink);
 	uint32		least;
 
 	if (sink->nextents >= LSM_SEGMENT_EXTENTS)
@@ -455,7 +477,11 @@ lsm_pagesink_finish(LsmPageSink *sink, LsmManifestEntry *entry)
 	while (sink->npending > 0)
 		lsm_pagesink_write(sink);
 	if (sink->nextents > 0)
+	{
+		lsm_space_give_back(sink->rel, sink->table, sink->owner,
+							sink->extents[sink->nextents - 1], sink->extent_used);
 		sink->extents[sink->nextents - 1].npages = sink->extent_used;
+	}
 	entry->uid = sink->uid;
 	entry->nextents = sink->nextents;
 	memcpy(entry->extents, sink->extents, sizeof(entry->extents));

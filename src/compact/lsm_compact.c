@@ -15,6 +15,7 @@
 #include "access/transam.h"
 #include "lsm_blockcache.h"
 #include "lsm_compact.h"
+#include "lsm_pick.h"
 #include "lsm_sharedcache.h"
 #include "lsm_stop.h"
 #include "lsm_wal.h"
@@ -543,18 +544,31 @@ lsm_increments_tangled(LsmView *view, LsmManifestEntry *entries, int n, uint64 l
 	return false;
 }
 
+/*
+ * Minors end increments where the base segments below come to so many bytes: half of what a worker's
+ * major may read.
+ */
+static uint64
+lsm_minor_pass(const LsmView *view)
+{
+	uint64		growth = lsm_pick_growth((uint64) view->meta.npages * BLCKSZ,
+										 lsm_segment_bytes(view->base_bytes, false));
+
+	return Min(lsm_job_limit(view), growth) / 2;
+}
+
 /* Would a minor make one increment of two neighbours?  They are sorted by root. */
 static bool
 lsm_increments_small(LsmView *view, const LsmManifestEntry *entries, int n)
 {
-	uint64		limit = lsm_job_limit(view);
+	uint64		pass = lsm_minor_pass(view);
 	uint64		rows = lsm_debug_segment_rows / 4;
 
 	for (int i = 1; i < n; i++)
 		if (entries[i - 1].stored_bytes + entries[i].stored_bytes <
 			(uint64) lsm_segment_size * 1024 / 4 &&
 			entries[i - 1].versions + entries[i].versions < rows &&
-			lsm_view_base_bytes(view, entries[i - 1].first_tid, entries[i].last_tid) < limit / 2)
+			lsm_view_base_bytes(view, entries[i - 1].first_tid, entries[i].last_tid) < pass)
 			return true;
 	return false;
 }
@@ -651,9 +665,9 @@ typedef struct LsmBaseMark
 } LsmBaseMark;
 
 /*
- * Increments that are merged end where the base segments below them come to half
- * of what a major may read, so that a major can take them one by one, unless they
- * would be too small; and at the borders of the scope.
+ * Increments that are merged end where the base segments below them come to lsm_minor_pass(),
+ * so that a major can take them one by one, unless they would be too small; and at the borders of
+ * the scope.
  */
 static void
 lsm_minor_cut(LsmCompact *compact, const LsmMinorScope *scope, LsmTid root)
@@ -682,7 +696,7 @@ lsm_minor_mark_bases(LsmCompact *compact)
 	compact->marks = MemoryContextAllocHuge(CurrentMemoryContext,
 											Max(view->nbase, 1) * sizeof(LsmBaseMark));
 	compact->nmarks = view->nbase;
-	compact->pass = lsm_job_limit(view) / 2;
+	compact->pass = lsm_minor_pass(view);
 	for (int i = 0; i < view->nbase; i++)
 	{
 		compact->marks[i].last = view->base[i]->last_tid;

@@ -164,7 +164,8 @@ typedef struct LsmOutput
 	uint32		gen_hi;
 	uint32		expected_pages;
 	uint32		last_pages;		/* of the segment before, 0: there is none */
-	uint64		segment_bytes;	/* that end a segment */
+	uint64		segment_bytes;	/* that end a segment, if enough is to come */
+	uint64		coming_bytes;	/* about, for segments without a break */
 	uint32		break_lbs;		/* so many LBs without rows end a segment; 0:
 								 * none do */
 	LsmPageSink *sink;
@@ -259,6 +260,12 @@ static inline uint16
 lsm_major_owner(int slot)
 {
 	return slot == 0 ? LSM_OWNER_MAJOR : LSM_OWNER_PUNCH + slot;
+}
+
+static inline bool
+lsm_owner_is_major(uint16 owner)
+{
+	return owner == LSM_OWNER_MAJOR || owner > LSM_OWNER_PUNCH;
 }
 
 extern void lsm_claim_set(LsmTableShared *shared, uint16 owner, uint32 gen_lo, uint32 gen_hi,

@@ -137,6 +137,8 @@ lsm_gather_view(const LsmView *view, const LsmHorizons *horizons, LsmPickFacts *
 
 		if (entry->type == LSM_ENTRY_FREE)
 			facts->free_bytes += (uint64) entry->extents[0].npages * BLCKSZ;
+		else if (entry->type == LSM_ENTRY_PENDING && lsm_owner_is_major(entry->kind))
+			facts->given_bytes += (uint64) entry->extents[0].npages * BLCKSZ;
 		else if (entry->type == LSM_ENTRY_SEGMENT && entry->kind != LSM_SEGKIND_DEAD &&
 				 lsm_gather_resolvable(entry, horizons))
 			facts->nresolvable++;

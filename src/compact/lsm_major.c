@@ -37,6 +37,9 @@
 /* Small neighbours in the baseline that a major compaction makes one. */
 #define LSM_SMALL_RUN			4
 
+/* The part of a segment that comes after its last block, about. */
+#define LSM_MAJOR_METADATA		16
+
 /* How far a major has come. */
 typedef struct LsmMajorSweep
 {
@@ -491,6 +494,9 @@ lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
 		lsm_compact_pause();
 		lsm_segment_block_info(reader, blockno, &first, &last, &rows, &offset, &stored);
 
+		compact->merge->bottom.coming_bytes -=
+			Min(stored, compact->merge->bottom.coming_bytes);
+
 		/* who has used the old block will want the new one, as it goes */
 		lsm_output_keep(&compact->merge->bottom,
 						lsm_sharedcache_has(entry->uid, blockno) ||
@@ -528,6 +534,25 @@ lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
 	lsm_progress_add(LSM_PROGRESS_SEGMENTS_DONE, 1);
 }
 
+/* Is a base segment written after the one before, as its neighbour? */
+static bool
+lsm_major_follows(LsmCompact *compact, const LsmMajorPart *part, const bool *chosen, int i)
+{
+	return i > 0 && i < part->nbases && chosen[i] && chosen[i - 1] &&
+		!lsm_compact_apart(compact, &part->bases[i - 1], &part->bases[i]);
+}
+
+/* The bytes of a base segment and of those that are written after it without a break. */
+static uint64
+lsm_major_coming(LsmCompact *compact, const LsmMajorPart *part, const bool *chosen, int i)
+{
+	uint64		bytes = part->bases[i].stored_bytes;
+
+	while (lsm_major_follows(compact, part, chosen, ++i))
+		bytes += part->bases[i].stored_bytes;
+	return bytes;
+}
+
 /* Merge a part. */
 static void
 lsm_major_merge(LsmCompact *compact, LsmMajorSweep *sweep, LsmMajorPart *part,
@@ -535,8 +560,8 @@ lsm_major_merge(LsmCompact *compact, LsmMajorSweep *sweep, LsmMajorPart *part,
 {
 	bool	   *chosen = lsm_major_choose(compact, part->bases, part->nbases);
 	uint64		input_bytes = compact->bytes;
-	int			previous = -1;
 	int64		written = stats->bytes_written;
+	uint64		segment_bytes = compact->merge->bottom.segment_bytes;
 	bool		any = part->n > 0;
 
 	for (int i = 0; i < part->nbases; i++)
@@ -554,17 +579,18 @@ lsm_major_merge(LsmCompact *compact, LsmMajorSweep *sweep, LsmMajorPart *part,
 	if (any && (part->first > 1 || part->last < LSM_MAX_TID))
 		lsm_job_ask_beside(compact->rel);
 	compact->merge->bottom.expected_pages =
-		Max(Min(input_bytes, compact->merge->bottom.segment_bytes) / BLCKSZ, 2);
+		Max(Min(input_bytes, segment_bytes + segment_bytes / LSM_MAJOR_METADATA) / BLCKSZ, 2);
 	compact->merge->increment.expected_pages =
 		Max(Min(compact->bytes / 4, (uint64) lsm_segment_size * 1024) / BLCKSZ, 2);
 	for (int i = 0; i < part->nbases; i++)
 	{
 		if (!chosen[i])
 			continue;
-		if (previous != i - 1 ||
-			lsm_compact_apart(compact, &part->bases[i - 1], &part->bases[i]))
+		if (!lsm_major_follows(compact, part, chosen, i))
+		{
 			lsm_merge_break(compact->merge);
-		previous = i;
+			compact->merge->bottom.coming_bytes = lsm_major_coming(compact, part, chosen, i);
+		}
 		lsm_major_segment(compact, &part->bases[i]);
 	}
 	lsm_major_strays(compact, LSM_MAX_TID);

@@ -37,6 +37,9 @@
 /* A segment that is ended for its dictionaries has this part of what ends it otherwise. */
 #define LSM_OUTPUT_PART_DIVISOR	4
 
+/* No base segment is begun for so much of one, if a major has nothing else to write next to it. */
+#define LSM_OUTPUT_REST_DIVISOR	4
+
 /* So many small dead lists are merged into one, up to about so many roots at a time. */
 #define LSM_DEAD_LISTS			64
 #define LSM_DEAD_MERGED_ROOTS	(1024 * 1024)
@@ -79,6 +82,7 @@ lsm_output_init(LsmOutput *output, Relation rel, LsmTable *table, uint16 owner,
 	output->gen_hi = gen_hi;
 	output->expected_pages = expected_pages;
 	output->segment_bytes = (uint64) lsm_segment_size * 1024;
+	output->coming_bytes = PG_UINT64_MAX;
 }
 
 /*
@@ -89,9 +93,10 @@ static uint32
 lsm_output_expects(const LsmOutput *output)
 {
 	uint32		like_last = output->last_pages + output->last_pages / 4 + 2;
+	uint64		coming = output->coming_bytes / BLCKSZ;
+	uint32		expected = Min(output->expected_pages, coming + coming / 8 + 2);
 
-	return output->last_pages == 0 ? output->expected_pages :
-		Min(output->expected_pages, Max(like_last, output->expected_pages / 8));
+	return output->last_pages == 0 ? expected : Min(expected, Max(like_last, expected / 8));
 }
 
 static void
@@ -260,12 +265,26 @@ lsm_output_copy_values(LsmOutput *output, int natts, const Datum *values, const 
 	}
 }
 
+/*
+ * Is the open segment large enough?  What is left for the next one should not be small: a base
+ * segment that has grown a little by a major stays one.
+ */
+static bool
+lsm_output_is_full(const LsmOutput *output)
+{
+	uint64		bytes = lsm_segment_writer_bytes(output->writer);
+	uint64		some = output->segment_bytes / LSM_OUTPUT_REST_DIVISOR;
+
+	return bytes >= output->segment_bytes &&
+		(output->coming_bytes >= some || bytes >= output->segment_bytes + some);
+}
+
 /* Get ready for a row: a new segment if the open one is large enough, or far away. */
 static void
 lsm_output_begin_row(LsmOutput *output, LsmTid root)
 {
 	if (output->writer != NULL && root != output->last_root &&
-		(lsm_segment_writer_bytes(output->writer) >= output->segment_bytes ||
+		(lsm_output_is_full(output) ||
 		 lsm_segment_writer_records(output->writer) >= (uint64) lsm_debug_segment_rows ||
 		 (output->break_lbs > 0 &&
 		  LSM_TID_LB(root) - LSM_TID_LB(output->last_root) > output->break_lbs)))

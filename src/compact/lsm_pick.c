@@ -97,10 +97,6 @@
 #define LSM_PICK_SMALL_RUN		16
 #define LSM_PICK_SMALL_MOST		2.0 /* the most that it is worth */
 
-/* The file may grow by this share of it for the output of a job. */
-#define LSM_PICK_GROWTH_SHARE	8
-#define LSM_PICK_GROWTH_SEGMENTS 4
-
 const char *
 lsm_pick_reason(LsmPickReason reason)
 {
@@ -173,17 +169,21 @@ lsm_pick_overdue(const LsmPickFacts *facts, uint64 xid)
 }
 
 /*
- * How many bytes may a compaction read?  Its output has to find room: in free
+ * How many bytes may compactions read?  Their output has to find room: in free
  * pages of the file, or by some growth.
  */
 static uint64
+lsm_pick_room(const LsmPickFacts *facts)
+{
+	return Max(facts->free_bytes + facts->given_bytes,
+			   lsm_pick_growth(facts->file_bytes, facts->segment_bytes));
+}
+
+/* And one of them? */
+static uint64
 lsm_pick_limit(const LsmPickFacts *facts)
 {
-	uint64		room = Max(facts->free_bytes,
-						   Max(facts->file_bytes / LSM_PICK_GROWTH_SHARE,
-							   LSM_PICK_GROWTH_SEGMENTS * facts->segment_bytes));
-
-	return Min(facts->job_bytes, room);
+	return Min(facts->job_bytes, lsm_pick_room(facts));
 }
 
 /* ---- flush ---- */
@@ -1130,15 +1130,38 @@ lsm_pick_score_small(LsmPickMajor *major)
 	}
 }
 
-/* Take the best cell and its neighbours, as many as a job may read. */
+/*
+ * The bytes that there is room for: running majors have their part of it, whether they have taken it
+ * by now or not.
+ */
+static double
+lsm_pick_room_left(const LsmPickMajor *major)
+{
+	const LsmPickFacts *facts = major->facts;
+	double		room = (double) lsm_pick_room(facts);
+
+	for (int i = 0; i < facts->nmajors; i++)
+		for (int at = lsm_pick_cell(major, facts->majors[i].first_root);
+			 at < major->ncells && major->cells[at].first <= facts->majors[i].last_root; at++)
+			room -= major->cells[at].base_bytes + major->cells[at].bytes;
+	return room;
+}
+
+/*
+ * Take the best cell and its neighbours, as many as a job may read; at least the best, unless the
+ * room for it is others' until they are done.
+ */
 static void
 lsm_pick_grow(LsmPickMajor *major, int best, LsmPickDecision *decision)
 {
-	double		limit = (double) lsm_pick_limit(major->facts);
+	double		room = lsm_pick_room_left(major);
+	double		limit = Min((double) major->facts->job_bytes, room);
 	double		bytes = major->cells[best].base_bytes + major->cells[best].bytes;
 	int			first = best;
 	int			last = best;
 
+	if (major->facts->nmajors > 0 && bytes > room)
+		return;
 	for (;;)
 	{
 		LsmPickCell *left = first > 0 ? &major->cells[first - 1] : NULL;
@@ -1160,6 +1183,8 @@ lsm_pick_grow(LsmPickMajor *major, int best, LsmPickDecision *decision)
 		else
 			last++;
 	}
+	decision->kind = LSM_JOB_MAJOR;
+	decision->gen_hi = major->gen_hi;
 	decision->first_root = major->cells[first].first;
 	decision->last_root = major->cells[last].last;
 	decision->bytes = (uint64) bytes;
@@ -1197,11 +1222,7 @@ lsm_pick_major(const LsmPickFacts *facts, LsmPickDecision *decision)
 		decision->reason = major.cells[best].reason;
 	}
 	if (decision->score >= 1)
-	{
-		decision->kind = LSM_JOB_MAJOR;
-		decision->gen_hi = major.gen_hi;
 		lsm_pick_grow(&major, best, decision);
-	}
 	pfree(major.cells);
 }
 

@@ -106,6 +106,8 @@ typedef struct LsmPickFacts
 	bool		at_rest;		/* nobody has changed the table for long */
 	uint64		file_bytes;
 	uint64		free_bytes;		/* in the file */
+	uint64		given_bytes;	/* that running majors have been given for what
+								 * they write */
 	bool		trim;			/* of a table at rest: some of it can be given
 								 * back, and is worth it */
 
@@ -178,6 +180,19 @@ static inline bool
 lsm_pick_memtable_is_much(uint64 pages, uint64 file_bytes)
 {
 	return pages >= LSM_PICK_REST_PAGES && pages * BLCKSZ >= file_bytes / LSM_PICK_REST_SHARE;
+}
+
+/*
+ * What the file may grow by for the output of majors (bytes), where not so much of it is free.  One
+ * segment has to be had; a table of a few of them is written anew in as many parts, each of
+ * which lies where the one before was.
+ */
+#define LSM_PICK_GROWTH_SHARE	8
+
+static inline uint64
+lsm_pick_growth(uint64 file_bytes, uint64 segment_bytes)
+{
+	return Max(file_bytes / LSM_PICK_GROWTH_SHARE, segment_bytes);
 }
 
 /* What a job may read, about (bytes): at least four segments of the table, however large they are. */

@@ -203,6 +203,8 @@ extern void lsm_edit_check_growth(LsmEdit *edit, uint32 npages);
 extern void lsm_space_ensure(Relation rel, BlockNumber nblocks);
 extern LsmExtent lsm_space_alloc(Relation rel, LsmTable *table, uint16 owner, uint32 npages,
 								 uint32 least);
+extern void lsm_space_give_back(Relation rel, LsmTable *table, uint16 owner, LsmExtent extent,
+								uint32 used);
 
 /* What comes of asking for a range. */
 typedef enum LsmSpaceResult

@@ -28,6 +28,10 @@
 /* Places for ranges that near pages leave to others. */
 #define LSM_NEAR_LEAVES			32
 
+/* Fewer unused pages are kept until the operation ends. */
+#define LSM_GIVE_BACK_PAGES		32
+#define LSM_GIVE_BACK_FILL		0.5
+
 /* Pages that are shared out to large values, and a value that has its own. */
 #define LSM_MIN_VALUE_EXTENT	16
 #define LSM_MAX_VALUE_EXTENT	1024
@@ -116,6 +120,26 @@ lsm_space_alloc(Relation rel, LsmTable *table, uint16 owner, uint32 npages, uint
 	lsm_edit_commit(edit);
 	LSM_STOP("alloc-range-after");
 	return extent;
+}
+
+/*
+ * An operation has used so many pages of an extent that it was given, and gives the others back:
+ * what it writes next may use them.  Not if they are too few for an edit, or places in the manifest
+ * are: it would have a free range more until the operation ends.
+ */
+void
+lsm_space_give_back(Relation rel, LsmTable *table, uint16 owner, LsmExtent extent, uint32 used)
+{
+	LsmEdit    *edit;
+
+	if (extent.npages - used < LSM_GIVE_BACK_PAGES ||
+		lsm_manifest_fill(lsm_view_get(rel, table)->nentries) > LSM_GIVE_BACK_FILL)
+		return;
+	edit = lsm_edit_begin(rel, table, LSM_OP_ALLOC);
+	extent.npages = used;
+	lsm_edit_take_pending(edit, owner, extent);
+	lsm_edit_add_pending(edit, owner, extent);
+	lsm_edit_commit(edit);
 }
 
 /*

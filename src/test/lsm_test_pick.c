@@ -134,6 +134,7 @@ lsm_test_set(LsmPickFacts *facts, const char *word)
 		{"shift", .small = &facts->shift},
 		{"file", .large = &facts->file_bytes, .unit = LSM_MB},
 		{"free", .large = &facts->free_bytes, .unit = LSM_MB},
+		{"given", .large = &facts->given_bytes, .unit = LSM_MB},
 		{"at_rest", .flag = &facts->at_rest},
 		{"trim", .flag = &facts->trim},
 		{"flushing", .flag = &facts->flush_runs},
@@ -338,6 +339,7 @@ lsm_test_random_facts(LsmPickFacts *facts)
 	facts->shift = lsm_test_random(8);
 	facts->file_bytes = (uint64) (lsm_test_random_size(6) * LSM_MB);
 	facts->free_bytes = (uint64) (lsm_test_random_size(6) * LSM_MB);
+	facts->given_bytes = lsm_test_random(2) == 0 ? (uint64) (lsm_test_random_size(4) * LSM_MB) : 0;
 	facts->manifest_fill = lsm_test_random(3) == 0 ? lsm_test_random(110) / 100.0 : 0;
 	facts->minor_lo = lsm_test_random(4) == 0 ? 1 + lsm_test_random(12) : 0;
 	facts->major_hi = facts->minor_lo == 0 && lsm_test_random(4) == 0 ? lsm_test_random(12) : 0;
@@ -430,11 +432,30 @@ lsm_test_major_cells(const LsmPickFacts *facts, const LsmPickDecision *decision)
 	return n;
 }
 
+/* Bytes of the base segments that running majors work on, each of which is between some roots. */
+static uint64
+lsm_test_given_bases(const LsmPickFacts *facts)
+{
+	uint64		bytes = 0;
+
+	for (int i = 0; i < facts->nmajors; i++)
+		for (int j = 0; j < facts->nbase; j++)
+			if (facts->base[j].first_tid <= facts->majors[i].last_root &&
+				facts->base[j].last_tid >= facts->majors[i].first_root)
+				bytes += facts->base[j].bytes;
+	return bytes;
+}
+
 static const char *
 lsm_test_major_problem(const LsmPickFacts *facts, const LsmPickDecision *decision, uint64 limit)
 {
+	uint64		room = Max(facts->free_bytes + facts->given_bytes,
+						   Max(facts->file_bytes / 8, facts->segment_bytes));
+
 	if (decision->bytes > limit && lsm_test_major_cells(facts, decision) > 1)
 		return "a major reads too much";
+	if (facts->nmajors > 0 && decision->bytes + lsm_test_given_bases(facts) > room)
+		return "two majors have the same room";
 	if (facts->minor_lo != 0 && decision->gen_hi >= facts->minor_lo)
 		return "a major takes what a minor has claimed";
 	for (int i = 0; i < facts->nmajors; i++)
@@ -524,8 +545,8 @@ lsm_test_problem(LsmPickFacts *facts)
 	LsmPickDecision again;
 	int			n = facts->nincrements;
 	uint64		limit = Min(facts->job_bytes,
-							Max(facts->free_bytes,
-								Max(facts->file_bytes / 8, 4 * facts->segment_bytes)));
+							Max(facts->free_bytes + facts->given_bytes,
+								Max(facts->file_bytes / 8, facts->segment_bytes)));
 	const char *problem;
 
 	lsm_pick_minor(facts, &minor);
@@ -547,7 +568,8 @@ lsm_test_problem(LsmPickFacts *facts)
 		return "the same facts, another choice";
 	if (chosen.kind != LSM_JOB_NONE &&
 		(chosen.score < 1 || chosen.first_root > chosen.last_root ||
-		 chosen.score < minor.score || chosen.score < major.score))
+		 chosen.score < minor.score ||
+		 (major.kind != LSM_JOB_NONE && chosen.score < major.score)))
 		return "the choice is not the best";
 	if (chosen.kind == LSM_JOB_NONE && (minor.kind != chosen.kind || major.kind != chosen.kind))
 		return "a job is passed over";
