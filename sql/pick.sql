@@ -153,7 +153,7 @@ SELECT lsm_test_pick('job=1000 base*100:0-9:10:100000 inc:0-999:1000:10000000:1-
 SELECT lsm_test_pick('job=1000 base*100:0-9:40:100000 inc:0-999:1000:10000000:1-1');
 -- one segment at least
 SELECT lsm_test_pick('job=1 base*100:0-9:10:100000 inc:0-999:1000:10000000:1-1');
--- the output has to find room: free space, or an eighth of the file, or one segment
+-- the output has to find room: half of the free space, or a sixteenth of the file; one segment
 SELECT lsm_test_pick('file=200 base*100:0-9:10:100000 inc:0-999:1000:10000000:1-1');
 SELECT lsm_test_pick('file=4000 base*100:0-9:10:100000 inc:0-999:1000:10000000:1-1');
 SELECT lsm_test_pick('file=1000 free=1500 base*100:0-9:10:100000 inc:0-999:1000:10000000:1-1');
@@ -162,6 +162,10 @@ SELECT lsm_test_pick('file=2000 major:0-99 base*100:0-9:10:100000 inc:0-999:1000
 SELECT lsm_test_pick('file=2000 free=400 major:0-99 base*100:0-9:10:100000 inc:0-999:1000:10000000:1-1');
 SELECT lsm_test_pick('file=2000 free=200 given=200 major:0-99 base*100:0-9:10:100000 inc:0-999:1000:10000000:1-1');
 SELECT lsm_test_pick('file=2000 major:0-119 base*100:0-9:10:100000 inc:0-999:1000:10000000:1-1');
+-- a move takes none
+SELECT lsm_test_pick('file=2000 move:0-119 base*100:0-9:10:100000 inc:0-999:1000:10000000:1-1');
+-- two that are both over one base segment, which has it once
+SELECT lsm_test_pick('file=2100 major:0-105 major:108-109 base*100:0-9:10:100000 inc:0-999:1000:10000000:1-1');
 -- one that has to wait for another keeps no minor from being done
 SELECT lsm_test_pick('file=200 major:0-29 major_hi=1 base*100:0-9:10:100000 inc:0-999:10:1000000:5-5 inc:0-999:10:1000000:4-4 inc:0-999:10:1000000:3-3 inc:0-999:10:1000000:2-2 inc:0-999:1000:10000000:1-1');
 -- beside a running major, not over it

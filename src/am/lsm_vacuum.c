@@ -556,6 +556,24 @@ lsm_vacuum_move_all(LsmVacuum *vacuum, const LsmPickDecision *decision)
 	lsm_cold_move_all(vacuum->rel, &vacuum->compacted);
 }
 
+/* Have compactions of others claimed increments that are left? */
+static bool
+lsm_vacuum_workers_have_some(LsmVacuum *vacuum)
+{
+	LsmTableShared *shared = vacuum->table->shared;
+	LsmView    *view;
+	bool		any = false;
+
+	LWLockAcquire(&shared->edit_lock, LW_SHARED);
+	view = lsm_view_get(vacuum->rel, vacuum->table);
+	for (int i = 0; i < view->nincrements && !any; i++)
+		any = view->increments[i]->gen_hi >= lsm_claimed_by_minor(shared) ||
+			lsm_claimed_by_major(shared, view->increments[i]->first_tid,
+								 view->increments[i]->last_tid);
+	LWLockRelease(&shared->edit_lock);
+	return any;
+}
+
 /*
  * Do what is worth it, one job after the other.  What other processes are at is left
  * to them, and so is what needs a store that has failed.
@@ -580,7 +598,8 @@ lsm_vacuum_compact_worth(LsmVacuum *vacuum)
 		if (done)
 		{
 			vacuum->left = vacuum->store_failed ? "the store has failed" :
-				spent != 0 ? "the workers have them" : "compaction is not worth it yet";
+				spent != 0 || lsm_vacuum_workers_have_some(vacuum) ? "the workers have them" :
+				"compaction is not worth it yet";
 			return;
 		}
 		if (!lsm_vacuum_step(&step))
@@ -599,24 +618,6 @@ lsm_vacuum_move(LsmVacuum *vacuum)
 
 	if (lsm_cold_count_misplaced(vacuum->rel, lsm_view_get(vacuum->rel, vacuum->table)) > 0)
 		(void) lsm_vacuum_step(&step);
-}
-
-/* Have compactions of others claimed increments that are left? */
-static bool
-lsm_vacuum_workers_have_some(LsmVacuum *vacuum)
-{
-	LsmTableShared *shared = vacuum->table->shared;
-	LsmView    *view;
-	bool		any = false;
-
-	LWLockAcquire(&shared->edit_lock, LW_SHARED);
-	view = lsm_view_get(vacuum->rel, vacuum->table);
-	for (int i = 0; i < view->nincrements && !any; i++)
-		any = view->increments[i]->gen_hi >= lsm_claimed_by_minor(shared) ||
-			lsm_claimed_by_major(shared, view->increments[i]->first_tid,
-								 view->increments[i]->last_tid);
-	LWLockRelease(&shared->edit_lock);
-	return any;
 }
 
 /*

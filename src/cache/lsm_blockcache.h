@@ -205,6 +205,8 @@ extern void lsm_pages_log(Relation rel, const Buffer *buffers, int n);
 
 /* A sink that writes a new segment's pages. */
 typedef struct LsmPageSink LsmPageSink;
+extern uint32 lsm_extent_pages(int nextents, uint32 npages, uint32 expected, int *unexpected,
+							   uint32 *least);
 extern LsmPageSink *lsm_pagesink_create(Relation rel, LsmTable *table, uint16 owner,
 										uint32 expected_pages);
 extern LsmSegmentSink *lsm_pagesink_sink(LsmPageSink *sink);

@@ -33,8 +33,9 @@
 #include "utils/memutils.h"
 #include "utils/wait_event.h"
 
-#define LSM_SMALL_EXTENT		256		/* pages by which a segment may grow to twice its size */
+#define LSM_SMALL_EXTENT		512		/* pages by which a segment may grow to twice its size */
 #define LSM_LATE_EXTENT			2048	/* least pages of a segment's later extents */
+#define LSM_LAST_EXTENTS		3		/* each of these makes it four times as large */
 #define LSM_FREE_EXTENT			2048	/* a free extent of so many pages is good enough */
 #define LSM_KEPT_PAGES			64	/* of the memory that blocks are read into */
 
@@ -221,30 +222,42 @@ lsm_segpages_read_direct(Relation rel, const LsmManifestEntry *entry, LsmReaderK
 /* ---- writing ---- */
 
 /*
- * How many pages the next extent should have: what is left of those that were expected; then as many
- * as there are by now, but of a large segment an eighth of them, a quarter, a half.  One that becomes
- * a little larger than expected must not be given twice the room.
+ * How many pages the next extent of a segment should have, and how many at least: what is left of
+ * those that were expected; then as many as there are by now, but of a large segment an eighth of
+ * them, a quarter, a half.  One that becomes a little larger than expected must not be given twice
+ * the room.  The last extents have to hold all that may come, whatever was expected: from a few
+ * pages they come to more than 1.25 GB.  (What is not used is given back.)
  */
-static uint32
-lsm_pagesink_want(LsmPageSink *sink)
+uint32
+lsm_extent_pages(int nextents, uint32 npages, uint32 expected, int *unexpected, uint32 *least)
 {
-	uint32		more;
+	uint32		want = expected - Min(npages, expected);
 
-	if (sink->npages < sink->expected_pages)
-		return Max(sink->expected_pages - sink->npages, sink->npages >> 3);
-	more = sink->npages >> (3 - sink->unexpected);
-	if (more < LSM_SMALL_EXTENT)
-		return Min(sink->npages, LSM_SMALL_EXTENT);
-	if (sink->unexpected < 3)
-		sink->unexpected++;
-	return more;
+	if (want > 0)
+		want = Max(want, npages >> 3);
+	else if (nextents >= LSM_SEGMENT_EXTENTS - LSM_LAST_EXTENTS)
+		want = LSM_LAST_EXTENTS * npages;
+	else
+	{
+		want = npages >> (3 - *unexpected);
+		if (want < LSM_SMALL_EXTENT)
+			want = Min(npages, LSM_SMALL_EXTENT);
+		else if (*unexpected < 3)
+			(*unexpected)++;
+	}
+	want = Max(want, 2);
+	if (nextents >= LSM_SEGMENT_EXTENTS / 2)
+		want = Max(want, LSM_LATE_EXTENT);
+	*least = nextents >= LSM_SEGMENT_EXTENTS / 2 ? want :
+		Min(want, Min(Max(want / 4, 32), LSM_FREE_EXTENT));
+	return want;
 }
 
 /* Get another extent. */
 static void
 lsm_pagesink_extend(LsmPageSink *sink)
 {
-	uint32		want = lsm_pagesink_want(sink);
+	uint32		want;
 	uint32		least;
 
 	if (sink->nextents >= LSM_SEGMENT_EXTENTS)
@@ -252,11 +265,8 @@ lsm_pagesink_extend(LsmPageSink *sink)
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("a segment of table \"%s\" is too large",
 						RelationGetRelationName(sink->rel))));
-	/* the last ones have to hold all that may come, whatever was expected */
-	want = Max(want, 2);
-	if (sink->nextents >= LSM_SEGMENT_EXTENTS / 2)
-		want = Max(want, LSM_LATE_EXTENT);
-	least = sink->nextents < LSM_SEGMENT_EXTENTS / 2 ? Min(want, Min(Max(want / 4, 32), LSM_FREE_EXTENT)) : want;
+	want = lsm_extent_pages(sink->nextents, sink->npages, sink->expected_pages,
+							&sink->unexpected, &least);
 	sink->extents[sink->nextents] =
 		lsm_space_alloc(sink->rel, sink->table, sink->owner, Max(want, sink->coming_pages),
 						Max(least, sink->coming_pages));

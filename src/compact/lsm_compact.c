@@ -41,9 +41,12 @@ lsm_claim_index(uint16 owner)
 	}
 }
 
-/* Note what a job is going to write again, in place of what it had; edit_lock is held. */
+/*
+ * Note what a job is going to write again, or to move, in place of what it had; edit_lock is
+ * held.
+ */
 void
-lsm_claim_set(LsmTableShared *shared, uint16 owner, uint32 gen_lo, uint32 gen_hi,
+lsm_claim_set(LsmTableShared *shared, uint16 owner, bool moves, uint32 gen_lo, uint32 gen_hi,
 			  LsmTid first, LsmTid last)
 {
 	int			i = lsm_claim_index(owner);
@@ -51,6 +54,7 @@ lsm_claim_set(LsmTableShared *shared, uint16 owner, uint32 gen_lo, uint32 gen_hi
 
 	Assert(!claim->used || lsm_claimed[i] == shared);
 	claim->used = true;
+	claim->moves = moves;
 	claim->gen_lo = gen_lo;
 	claim->gen_hi = gen_hi;
 	claim->first = first;
@@ -651,8 +655,8 @@ lsm_minor_claim(Relation rel, LsmTable *table, const LsmMinorScope *scope,
 		n = 0;
 	lsm_entries_sort_age(*entries, n);
 	if (n > 0)
-		lsm_claim_set(shared, LSM_OWNER_MINOR, (*entries)[n - 1].gen_hi, (*entries)[0].gen_hi, 0,
-					  LSM_MAX_TID);
+		lsm_claim_set(shared, LSM_OWNER_MINOR, false, (*entries)[n - 1].gen_hi,
+					  (*entries)[0].gen_hi, 0, LSM_MAX_TID);
 	LWLockRelease(&shared->edit_lock);
 	return n;
 }

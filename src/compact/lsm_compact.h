@@ -74,8 +74,9 @@ extern uint64 lsm_segment_bytes(uint64 base_bytes, bool cold);
 extern int	lsm_debug_segment_rows;
 
 /*
- * What one part of a major compaction may read, about (bytes): so long it runs before its
- * pages are free again, and so much space it needs beside what it replaces.
+ * What one part of a major compaction may read, about (bytes): so long it runs before its pages are
+ * free again, and so much space it needs beside what it replaces.  Those of workers may need less
+ * (lsm_pick_room()).
  */
 extern uint64 lsm_job_limit(const LsmView *view);
 
@@ -165,7 +166,8 @@ typedef struct LsmOutput
 	uint32		expected_pages;
 	uint32		last_pages;		/* of the segment before, 0: there is none */
 	uint64		segment_bytes;	/* that end a segment, if enough is to come */
-	uint64		coming_bytes;	/* about, for segments without a break */
+	uint64		coming_bytes;	/* of base segments, for those without a break */
+	uint64		other_bytes;	/* of increments, anywhere in these at most */
 	uint32		break_lbs;		/* so many LBs without rows end a segment; 0:
 								 * none do */
 	LsmPageSink *sink;
@@ -262,14 +264,8 @@ lsm_major_owner(int slot)
 	return slot == 0 ? LSM_OWNER_MAJOR : LSM_OWNER_PUNCH + slot;
 }
 
-static inline bool
-lsm_owner_is_major(uint16 owner)
-{
-	return owner == LSM_OWNER_MAJOR || owner > LSM_OWNER_PUNCH;
-}
-
-extern void lsm_claim_set(LsmTableShared *shared, uint16 owner, uint32 gen_lo, uint32 gen_hi,
-						  LsmTid first, LsmTid last);
+extern void lsm_claim_set(LsmTableShared *shared, uint16 owner, bool moves, uint32 gen_lo,
+						  uint32 gen_hi, LsmTid first, LsmTid last);
 extern void lsm_claim_release(uint16 owner);
 extern uint32 lsm_claimed_by_majors(LsmTableShared *shared);
 extern uint32 lsm_claimed_by_minor(LsmTableShared *shared);

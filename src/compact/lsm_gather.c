@@ -137,8 +137,6 @@ lsm_gather_view(const LsmView *view, const LsmHorizons *horizons, LsmPickFacts *
 
 		if (entry->type == LSM_ENTRY_FREE)
 			facts->free_bytes += (uint64) entry->extents[0].npages * BLCKSZ;
-		else if (entry->type == LSM_ENTRY_PENDING && lsm_owner_is_major(entry->kind))
-			facts->given_bytes += (uint64) entry->extents[0].npages * BLCKSZ;
 		else if (entry->type == LSM_ENTRY_SEGMENT && entry->kind != LSM_SEGKIND_DEAD &&
 				 lsm_gather_resolvable(entry, horizons))
 			facts->nresolvable++;
@@ -202,10 +200,11 @@ lsm_gather_counters(Relation rel, LsmPickFacts *facts)
 
 /* Jobs of the table, other than one of this process. */
 static void
-lsm_gather_running(Relation rel, LsmTable *table, LsmPickFacts *facts)
+lsm_gather_running(Relation rel, LsmTable *table, const LsmView *view, LsmPickFacts *facts)
 {
 	LsmJobProgress *jobs;
 	int			n = lsm_progress_list(&jobs);
+	uint32		majors = 0;		/* owners, as bits */
 
 	facts->majors = palloc(LSM_MAJOR_SLOTS * sizeof(LsmPickRange));
 	LWLockAcquire(&table->shared->edit_lock, LW_SHARED);
@@ -221,10 +220,19 @@ lsm_gather_running(Relation rel, LsmTable *table, LsmPickFacts *facts)
 		{
 			facts->major_hi = Max(facts->major_hi, claim->gen_hi);
 			facts->majors[facts->nmajors].first_root = claim->first;
-			facts->majors[facts->nmajors++].last_root = claim->last;
+			facts->majors[facts->nmajors].last_root = claim->last;
+			facts->majors[facts->nmajors++].moves = claim->moves;
+			if (!claim->moves)
+				majors |= 1 << lsm_major_owner(i - 1);
 		}
 	}
 	LWLockRelease(&table->shared->edit_lock);
+
+	/* what dead ones had been given is nobody's */
+	for (int i = 0; i < view->nentries; i++)
+		if (view->entries[i].type == LSM_ENTRY_PENDING &&
+			(majors & (1 << view->entries[i].kind)) != 0)
+			facts->given_bytes += (uint64) view->entries[i].extents[0].npages * BLCKSZ;
 	for (int i = 0; i < n; i++)
 	{
 		if (jobs[i].dboid != MyDatabaseId || jobs[i].relid != RelationGetRelid(rel) ||
@@ -293,7 +301,7 @@ lsm_pick_gather(Relation rel, LsmPickFacts *facts)
 	lsm_gather_counters(rel, facts);
 	facts->at_rest = lsm_gather_rests(rel);
 	facts->trim = facts->compact && facts->at_rest && lsm_trim_worth(rel, table, false);
-	lsm_gather_running(rel, table, facts);
+	lsm_gather_running(rel, table, lsm_view_get(rel, table), facts);
 }
 
 bool

@@ -47,6 +47,9 @@ StaticAssertDecl(LSM_JOB_FLUSH == LSM_OWNER_FLUSH && LSM_JOB_MINOR == LSM_OWNER_
 /* And until another worker looks at one that has a major running. */
 #define LSM_JOB_BESIDE_S		1
 
+/* Jobs of a temporary table that its session does after a flush, at most. */
+#define LSM_OWN_JOBS			4
+
 volatile sig_atomic_t lsm_job_poll_due = false;
 
 static bool watched = false;	/* a background job runs */
@@ -270,8 +273,8 @@ lsm_job_ask(Relation rel)
 }
 
 /*
- * No worker can compact a temporary table: its session does the next job itself, when it has
- * flushed its memtable.  The caller has a lock on the table, and no LWLock.
+ * No worker can compact a temporary table: its session does the next jobs itself, when it has
+ * flushed its memtable, a few at a time.  The caller has a lock on the table, and no LWLock.
  */
 void
 lsm_job_do_own(Relation rel)
@@ -286,8 +289,9 @@ lsm_job_do_own(Relation rel)
 		return;
 	context = AllocSetContextCreate(CurrentMemoryContext, "lsm job", ALLOCSET_SMALL_SIZES);
 	caller = MemoryContextSwitchTo(context);
-	if (lsm_pick_job(rel, spent, &decision))
-		(void) lsm_job_call(rel, &decision, &stats);
+	for (int i = 0; i < LSM_OWN_JOBS; i++)
+		if (!lsm_pick_job(rel, spent, &decision) || !lsm_job_call(rel, &decision, &stats))
+			break;
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(context);
 }

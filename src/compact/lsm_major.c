@@ -14,10 +14,11 @@
  *	  part begins with an increment below which no other lies, and adds those
  *	  above it, from older to newer, as long as their roots are within its own; the
  *	  first that has some of them and others too ends it.  Before that, minor
- *	  compactions have made increments that do not overlap (lsm_untangle.c), and have cut them
- *	  where the base segments below come to half a part's limit.  A part that a worker was told to
- *	  do takes the increments within its range, after a minor has cut what reaches over
- *	  its borders.  A small table is done with all that may be taken.  (Other LSM engines cut
+ *	  compactions have made increments that do not overlap (lsm_untangle.c), and have cut
+ *	  them where the base segments below come to half a part's limit, or less
+ *	  (lsm_minor_pass()).  A part that a worker was told to do takes the increments within
+ *	  its range, after a minor has cut what reaches over its borders.  A small table is
+ *	  done with all that may be taken.  (Other LSM engines cut
  *	  their files by the overlap with the level below for the same reason.)
  *
  *-------------------------------------------------------------------------
@@ -448,7 +449,7 @@ lsm_major_claim(Relation rel, LsmTable *table, uint16 owner, LsmMajorSweep *swee
 
 	/* what is left for later parts is out of a minor's reach, too */
 	if (any)
-		lsm_claim_set(shared, owner, 0, sweep->until, part->first, part->last);
+		lsm_claim_set(shared, owner, false, 0, sweep->until, part->first, part->last);
 	part->meta = view->meta;
 	LWLockRelease(&shared->edit_lock);
 	return any;
@@ -478,6 +479,7 @@ static void
 lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
 {
 	LsmCursor	base;
+	uint64		coming = compact->merge->bottom.coming_bytes;
 
 	lsm_cursor_init(&base, compact->rel, compact->table, entry);
 	lsm_compact_replace(compact, entry);
@@ -494,8 +496,8 @@ lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
 		lsm_compact_pause();
 		lsm_segment_block_info(reader, blockno, &first, &last, &rows, &offset, &stored);
 
-		compact->merge->bottom.coming_bytes -=
-			Min(stored, compact->merge->bottom.coming_bytes);
+		compact->merge->bottom.coming_bytes = coming -
+			(uint64) ((double) entry->stored_bytes * (blockno + 1) / base.nblocks);
 
 		/* who has used the old block will want the new one, as it goes */
 		lsm_output_keep(&compact->merge->bottom,
@@ -578,6 +580,7 @@ lsm_major_merge(LsmCompact *compact, LsmMajorSweep *sweep, LsmMajorPart *part,
 	/* who has nothing to do asks nobody: it might be he himself who comes for it, again and again */
 	if (any && (part->first > 1 || part->last < LSM_MAX_TID))
 		lsm_job_ask_beside(compact->rel);
+	compact->merge->bottom.other_bytes = compact->bytes;
 	compact->merge->bottom.expected_pages =
 		Max(Min(input_bytes, segment_bytes + segment_bytes / LSM_MAJOR_METADATA) / BLCKSZ, 2);
 	compact->merge->increment.expected_pages =

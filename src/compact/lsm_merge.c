@@ -86,15 +86,17 @@ lsm_output_init(LsmOutput *output, Relation rel, LsmTable *table, uint16 owner,
 }
 
 /*
- * The pages that the next segment is given at first.  What it does not use it keeps until the job
- * is done: segments that are cut short must not each have the room of a whole one.
+ * The pages that the next segment is given at first.  What it does not use it gives back when it is
+ * finished, or with the manifest half full when the job is: segments that are cut short must not
+ * each have the room of a whole one.
  */
 static uint32
 lsm_output_expects(const LsmOutput *output)
 {
 	uint32		like_last = output->last_pages + output->last_pages / 4 + 2;
 	uint64		coming = output->coming_bytes / BLCKSZ;
-	uint32		expected = Min(output->expected_pages, coming + coming / 8 + 2);
+	uint64		most = coming + coming / 8 + output->other_bytes / BLCKSZ + 2;
+	uint32		expected = Min(output->expected_pages, most);
 
 	return output->last_pages == 0 ? expected : Min(expected, Max(like_last, expected / 8));
 }

@@ -703,6 +703,7 @@ typedef struct LsmPickCell
 	double		score;
 	LsmPickReason reason;
 	bool		busy;			/* a running major works there, or none can */
+	bool		written;		/* the former, and not a move */
 } LsmPickCell;
 
 typedef struct LsmPickMajor
@@ -755,7 +756,11 @@ lsm_pick_make_cells(LsmPickMajor *major)
 	for (int i = 0; i < facts->nmajors; i++)
 		for (int at = lsm_pick_cell(major, facts->majors[i].first_root);
 			 at < major->ncells && major->cells[at].first <= facts->majors[i].last_root; at++)
+		{
 			major->cells[at].busy = true;
+			if (!facts->majors[i].moves)
+				major->cells[at].written = true;
+		}
 }
 
 /*
@@ -1131,37 +1136,29 @@ lsm_pick_score_small(LsmPickMajor *major)
 }
 
 /*
- * The bytes that there is room for: running majors have their part of it, whether they have taken it
- * by now or not.
- */
-static double
-lsm_pick_room_left(const LsmPickMajor *major)
-{
-	const LsmPickFacts *facts = major->facts;
-	double		room = (double) lsm_pick_room(facts);
-
-	for (int i = 0; i < facts->nmajors; i++)
-		for (int at = lsm_pick_cell(major, facts->majors[i].first_root);
-			 at < major->ncells && major->cells[at].first <= facts->majors[i].last_root; at++)
-			room -= major->cells[at].base_bytes + major->cells[at].bytes;
-	return room;
-}
-
-/*
- * Take the best cell and its neighbours, as many as a job may read; at least the best, unless the
- * room for it is others' until they are done.
+ * Take the best cell and its neighbours, as many as a job may read, and half of what there is room
+ * for, so that another major finds some.  Those that run have their part of it, whether they have
+ * taken it by now or not.  At least the best cell is taken, unless that part is too much.
  */
 static void
 lsm_pick_grow(LsmPickMajor *major, int best, LsmPickDecision *decision)
 {
-	double		room = lsm_pick_room_left(major);
-	double		limit = Min((double) major->facts->job_bytes, room);
+	double		room = (double) lsm_pick_room(major->facts);
+	double		limit = Min((double) major->facts->job_bytes, room / 2);
 	double		bytes = major->cells[best].base_bytes + major->cells[best].bytes;
+	bool		alone = true;
 	int			first = best;
 	int			last = best;
 
-	if (major->facts->nmajors > 0 && bytes > room)
+	for (int i = 0; i < major->ncells; i++)
+		if (major->cells[i].written)
+		{
+			room -= major->cells[i].base_bytes + major->cells[i].bytes;
+			alone = false;
+		}
+	if (!alone && bytes > room)
 		return;
+	limit = Min(limit, room);
 	for (;;)
 	{
 		LsmPickCell *left = first > 0 ? &major->cells[first - 1] : NULL;

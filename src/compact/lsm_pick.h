@@ -40,11 +40,12 @@ typedef struct LsmPickSegment
 								 * before it */
 } LsmPickSegment;
 
-/* A key range that a major compaction is working on. */
+/* A key range that a major compaction is working on, or a move. */
 typedef struct LsmPickRange
 {
 	LsmTid		first_root;
 	LsmTid		last_root;
+	bool		moves;			/* it writes nothing anew */
 } LsmPickRange;
 
 typedef struct LsmPickFacts
@@ -106,8 +107,8 @@ typedef struct LsmPickFacts
 	bool		at_rest;		/* nobody has changed the table for long */
 	uint64		file_bytes;
 	uint64		free_bytes;		/* in the file */
-	uint64		given_bytes;	/* that running majors have been given for what
-								 * they write */
+	uint64		given_bytes;	/* that running majors, not moves, have been given
+								 * for what they write */
 	bool		trim;			/* of a table at rest: some of it can be given
 								 * back, and is worth it */
 

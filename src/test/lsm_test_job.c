@@ -34,6 +34,10 @@
  *	  lsm_test_resolve(regclass, int)	looks for outcomes of transactions so many times;
  *									bytes of memory that this has taken and not given back
  *	  lsm_test_extents(regclass)	the most extents that a segment has
+ *	  lsm_test_extent_pages(expected int, written int, run int)
+ *									pages that a segment is given if so many are expected
+ *									and written, and each free run has that many; null: it
+ *									is too large
  *	  lsm_test_generation(regclass)	the active generation
  *	  lsm_test_entries(regclass)	how many entries its manifest has
  *	  lsm_test_pending(regclass)	pages that running jobs, or dead ones, have been given
@@ -72,6 +76,7 @@ PG_FUNCTION_INFO_V1(lsm_test_overflow);
 PG_FUNCTION_INFO_V1(lsm_test_crowded);
 PG_FUNCTION_INFO_V1(lsm_test_resolve);
 PG_FUNCTION_INFO_V1(lsm_test_extents);
+PG_FUNCTION_INFO_V1(lsm_test_extent_pages);
 PG_FUNCTION_INFO_V1(lsm_test_generation);
 PG_FUNCTION_INFO_V1(lsm_test_entries);
 PG_FUNCTION_INFO_V1(lsm_test_pending);
@@ -387,6 +392,28 @@ lsm_test_extents(PG_FUNCTION_ARGS)
 			most = Max(most, view->entries[i].nextents);
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_INT32(most);
+}
+
+Datum
+lsm_test_extent_pages(PG_FUNCTION_ARGS)
+{
+	uint32		expected = PG_GETARG_INT32(0);
+	uint32		written = PG_GETARG_INT32(1);
+	uint32		run = PG_GETARG_INT32(2);
+	uint32		given = 0;
+	int			unexpected = 0;
+
+	for (int nextents = 0; given < written; nextents++)
+	{
+		uint32		least;
+		uint32		want;
+
+		if (nextents >= LSM_SEGMENT_EXTENTS)
+			PG_RETURN_NULL();
+		want = lsm_extent_pages(nextents, given, expected, &unexpected, &least);
+		given += run >= least ? Min(want, run) : want;
+	}
+	PG_RETURN_INT32(given);
 }
 
 Datum

@@ -222,8 +222,10 @@ lsm_test_word(LsmPickFacts *facts, const char *word)
 	}
 	else if (sscanf(word, "waste:%u:%lf", &lo, &count) == 2 && lo < LSM_STAT_BUCKETS)
 		facts->waste[lo] = (uint64) count;
-	else if (sscanf(word, "major:%lf-%lf", &first, &last) == 2 && facts->nmajors < 100)
+	else if ((sscanf(word, "major:%lf-%lf", &first, &last) == 2 ||
+			  sscanf(word, "move:%lf-%lf", &first, &last) == 2) && facts->nmajors < 100)
 	{
+		facts->majors[facts->nmajors].moves = word[1] == 'o';
 		facts->majors[facts->nmajors].first_root = LSM_TID((uint32) first, 1);
 		facts->majors[facts->nmajors++].last_root = LSM_TID((uint32) last, LSM_MAX_OFFSET);
 	}
@@ -382,6 +384,7 @@ lsm_test_random_facts(LsmPickFacts *facts)
 		facts->majors[0].first_root = LSM_TID(lsm_test_random((uint64) lb + 1), 1);
 		facts->majors[0].last_root = facts->majors[0].first_root +
 			LSM_TID((uint32) lsm_test_random_size(4), 0);
+		facts->majors[0].moves = lsm_test_random(4) == 0;
 		facts->nmajors = 1;
 	}
 }
@@ -432,7 +435,7 @@ lsm_test_major_cells(const LsmPickFacts *facts, const LsmPickDecision *decision)
 	return n;
 }
 
-/* Bytes of the base segments that running majors work on, each of which is between some roots. */
+/* Bytes of the base segments that running majors write anew. */
 static uint64
 lsm_test_given_bases(const LsmPickFacts *facts)
 {
@@ -440,21 +443,21 @@ lsm_test_given_bases(const LsmPickFacts *facts)
 
 	for (int i = 0; i < facts->nmajors; i++)
 		for (int j = 0; j < facts->nbase; j++)
-			if (facts->base[j].first_tid <= facts->majors[i].last_root &&
+			if (!facts->majors[i].moves && facts->base[j].first_tid <= facts->majors[i].last_root &&
 				facts->base[j].last_tid >= facts->majors[i].first_root)
 				bytes += facts->base[j].bytes;
 	return bytes;
 }
 
 static const char *
-lsm_test_major_problem(const LsmPickFacts *facts, const LsmPickDecision *decision, uint64 limit)
+lsm_test_major_problem(const LsmPickFacts *facts, const LsmPickDecision *decision, uint64 room)
 {
-	uint64		room = Max(facts->free_bytes + facts->given_bytes,
-						   Max(facts->file_bytes / 8, facts->segment_bytes));
+	uint64		given = lsm_test_given_bases(facts);
 
-	if (decision->bytes > limit && lsm_test_major_cells(facts, decision) > 1)
+	if (decision->bytes > Min(facts->job_bytes, room / 2) &&
+		lsm_test_major_cells(facts, decision) > 1)
 		return "a major reads too much";
-	if (facts->nmajors > 0 && decision->bytes + lsm_test_given_bases(facts) > room)
+	if (given > 0 && decision->bytes + given > room)
 		return "two majors have the same room";
 	if (facts->minor_lo != 0 && decision->gen_hi >= facts->minor_lo)
 		return "a major takes what a minor has claimed";
@@ -544,21 +547,20 @@ lsm_test_problem(LsmPickFacts *facts)
 	LsmPickDecision chosen;
 	LsmPickDecision again;
 	int			n = facts->nincrements;
-	uint64		limit = Min(facts->job_bytes,
-							Max(facts->free_bytes + facts->given_bytes,
-								Max(facts->file_bytes / 8, facts->segment_bytes)));
+	uint64		room = Max(facts->free_bytes + facts->given_bytes,
+						   Max(facts->file_bytes / 8, facts->segment_bytes));
 	const char *problem;
 
 	lsm_pick_minor(facts, &minor);
 	if (minor.kind != LSM_JOB_NONE && !lsm_test_minor_is_sound(facts, &minor))
 		return "a minor takes increments that are not neighbours";
-	if (minor.kind != LSM_JOB_NONE && minor.bytes > limit &&
+	if (minor.kind != LSM_JOB_NONE && minor.bytes > Min(facts->job_bytes, room) &&
 		!lsm_test_minor_is_least(facts, &minor))
 		return "a minor reads too much";
 	lsm_pick_major(facts, &major);
 	if (major.kind != LSM_JOB_NONE)
 	{
-		problem = lsm_test_major_problem(facts, &major, limit);
+		problem = lsm_test_major_problem(facts, &major, room);
 		if (problem != NULL)
 			return problem;
 	}
