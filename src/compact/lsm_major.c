@@ -497,7 +497,7 @@ lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
 		lsm_segment_block_info(reader, blockno, &first, &last, &rows, &offset, &stored);
 
 		compact->merge->bottom.coming_bytes = coming -
-			(uint64) ((double) entry->stored_bytes * (blockno + 1) / base.nblocks);
+			(uint64) ((double) entry->stored_bytes * blockno / base.nblocks);
 
 		/* who has used the old block will want the new one, as it goes */
 		lsm_output_keep(&compact->merge->bottom,
@@ -532,6 +532,7 @@ lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
 		}
 	}
 	lsm_ahead_end(&base.ahead.feed);
+	compact->merge->bottom.coming_bytes = coming - entry->stored_bytes;
 	compact->bytes += entry->stored_bytes;
 	lsm_progress_add(LSM_PROGRESS_SEGMENTS_DONE, 1);
 }

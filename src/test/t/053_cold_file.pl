@@ -419,14 +419,20 @@ foreach my $table ('sized', 'sized_local')
 {
 	psql(qq{CREATE TABLE $table (i int, v int, a text) USING lsm; ALTER TABLE $table ALTER a SET STORAGE external});
 	psql(qq{ALTER TABLE $table SET (lsm.cold_store = 'cold')}) if $table eq 'sized';
-	psql(qq{INSERT INTO $table SELECT i, i, repeat(chr(64 + i), 1024 * 1024 - 1) FROM generate_series(1, 34) i});
+	psql(qq{INSERT INTO $table SELECT i, i, repeat(chr(64 + i), 1024 * 1024 - 1) FROM generate_series(1, 38) i});
 	psql(qq{SET lsm.segment_size = '4MB'; SET lsm.cold_segment_size = '16MB'; SELECT lsm_flush('$table'); SELECT lsm_major_compact('$table')});
-	is(psql(sprintf $sizes, 5, $table), '9|' . ($table eq 'sized' ? 9 : 0) . '|t|8', "$table: as flushes make them");
+	is(psql(sprintf $sizes, 5, $table), '10|' . ($table eq 'sized' ? 10 : 0) . '|t|9', "$table: as flushes make them");
 	psql(qq{UPDATE $table SET v = -v});
 	psql(qq{SET lsm.segment_size = '4MB'; SET lsm.cold_segment_size = '16MB'; SELECT lsm_flush('$table'); SELECT lsm_major_compact('$table')});
 }
 is(psql(sprintf $sizes, 17, 'sized'), '3|3|t|2', 'a major makes larger objects, where they belong to a store');
-is(psql(sprintf $sizes, 5, 'sized_local'), '9|0|t|8', 'and only there');
+psql(q{DELETE FROM sized WHERE i > 34});
+psql(q{SET lsm.cold_segment_size = '16MB'; SELECT lsm_flush('sized'); SELECT lsm_major_compact('sized')});
+is(psql(sprintf $sizes, 17, 'sized'), '3|3|t|2', 'what has become small stays');
+psql(q{UPDATE sized SET v = v + 1});
+psql(q{SET lsm.cold_segment_size = '16MB'; SELECT lsm_flush('sized'); SELECT lsm_major_compact('sized')});
+is(psql(sprintf $sizes, 19, 'sized'), '2|2|t|1', 'but all in one, it is part of the one before');
+is(psql(sprintf $sizes, 5, 'sized_local'), '10|0|t|9', 'and only there');
 psql(q{DROP TABLE sized, sized_local});
 
 # ---- a block that a session has opened where the block cache had it, and has no more

@@ -153,7 +153,7 @@ my $long = $node->safe_psql('postgres', $size);
 SKIP:
 {
 	skip 'the file system has no holes', 2 if !able();
-	wait_allocated($long - 400 * 8192, 'holes are punched while the table is read');
+	wait_allocated($long - 300 * 8192, 'holes are punched while the table is read');
 	cmp_ok($node->safe_psql('postgres', $size), '>=', $long, 'its file keeps its length meanwhile');
 }
 is($reader->query_safe('SELECT count(*) FROM t'), '60000', 'the reader goes on');
@@ -208,7 +208,7 @@ SKIP:
 	$node->safe_psql('postgres', 'ALTER SYSTEM RESET lsm.debug_stop');
 	$node->reload;
 	$node->safe_psql('postgres', "SET lsm.debug_stop = ''; ALTER TABLE t ADD COLUMN b int");
-	wait_allocated($long - 400 * 8192, 'what a worker was at when it gave way is punched by the next one');
+	wait_allocated($long - 300 * 8192, 'what a worker was at when it gave way is punched by the next one');
 	is($node->safe_psql('postgres', $rows), $loaded, 'rows after that');
 	$node->check_ok('postgres', 'a worker gave way between its edits');
 }
