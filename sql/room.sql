@@ -8,6 +8,8 @@ CREATE FUNCTION lsm_test_extent_pages(expected int, written int, run int) RETURN
 SELECT written, lsm_test_extent_pages(8192, written, 0), lsm_test_extent_pages(8192, written, 2048) AS in_pieces
 	FROM unnest('{100,8192,8193,9000,10000,12000,20000,40000}'::int[]) written;
 SELECT written, lsm_test_extent_pages(64, written, 0) FROM unnest('{64,65,200,600,768,1024,1025}'::int[]) written;
+SELECT expected, lsm_test_extent_pages(expected, 8200, 0), lsm_test_extent_pages(expected, 8200, 1024) AS in_pieces
+	FROM unnest('{128,512,1024,1088,2048,4096}'::int[]) expected;
 -- whatever was expected and however free space lies: there is room for the largest
 SELECT expected, run, lsm_test_extent_pages(expected, 5 * 32768, run)
 	FROM generate_series(1, 200) i, LATERAL (SELECT (2 * 1.06 ^ i)::int) e (expected),

@@ -35,7 +35,7 @@
 
 #define LSM_SMALL_EXTENT		512		/* pages by which a segment may grow to twice its size */
 #define LSM_LATE_EXTENT			2048	/* least pages of a segment's later extents */
-#define LSM_LAST_EXTENTS		3		/* each of these makes it four times as large */
+#define LSM_LAST_EXTENTS		3		/* these make it many times as large */
 #define LSM_FREE_EXTENT			2048	/* a free extent of so many pages is good enough */
 #define LSM_KEPT_PAGES			64	/* of the memory that blocks are read into */
 
@@ -53,7 +53,7 @@ struct LsmPageSink
 	uint32		coming_pages;	/* of a large value that comes next, or 0 */
 	uint32		first_page;		/* number of the first one in the segment */
 	uint32		npages;			/* pages written */
-	int			unexpected;		/* large extents given after all those, at most 3 */
+	int			unexpected;		/* extents given after all those, at most 3 */
 	int			nextents;
 	LsmExtent	extents[LSM_SEGMENT_EXTENTS];
 	uint32		extent_used;	/* pages used of the last extent */
@@ -223,26 +223,26 @@ lsm_segpages_read_direct(Relation rel, const LsmManifestEntry *entry, LsmReaderK
 
 /*
  * How many pages the next extent of a segment should have, and how many at least: what is left of
- * those that were expected; then as many as there are by now, but of a large segment an eighth of
- * them, a quarter, a half.  One that becomes a little larger than expected must not be given twice
- * the room.  The last extents have to hold all that may come, whatever was expected: from a few
- * pages they come to more than 1.25 GB.  (What is not used is given back.)
+ * those that were expected; then an eighth of what there is by now, a quarter, a half, and from
+ * then on as much again, as also where that is little.  A segment that becomes a little larger than
+ * expected must not be given twice the room.  The last extents have to hold all that may come,
+ * whatever was expected: they make it 2, 4 and 8 times as large, from a few pages to 2 GB.  (What is
+ * not used is given back.)
  */
 uint32
 lsm_extent_pages(int nextents, uint32 npages, uint32 expected, int *unexpected, uint32 *least)
 {
 	uint32		want = expected - Min(npages, expected);
+	int			last = nextents - (LSM_SEGMENT_EXTENTS - LSM_LAST_EXTENTS);
 
 	if (want > 0)
 		want = Max(want, npages >> 3);
-	else if (nextents >= LSM_SEGMENT_EXTENTS - LSM_LAST_EXTENTS)
-		want = LSM_LAST_EXTENTS * npages;
+	else if (last >= 0)
+		want = npages * ((2 << last) - 1);
 	else
 	{
-		want = npages >> (3 - *unexpected);
-		if (want < LSM_SMALL_EXTENT)
-			want = Min(npages, LSM_SMALL_EXTENT);
-		else if (*unexpected < 3)
+		want = Max(npages >> (3 - *unexpected), Min(npages, LSM_SMALL_EXTENT));
+		if (*unexpected < 3)
 			(*unexpected)++;
 	}
 	want = Max(want, 2);

@@ -558,7 +558,7 @@ lsm_minor_pass(const LsmView *view)
 	uint64		growth = lsm_pick_growth((uint64) view->meta.npages * BLCKSZ,
 										 lsm_segment_bytes(view->base_bytes, false));
 
-	return Min(lsm_job_limit(view), growth) / 2;
+	return Min(lsm_job_limit(view), growth / 2) / 2;
 }
 
 /* Would a minor make one increment of two neighbours?  They are sorted by root. */

@@ -283,15 +283,21 @@ lsm_job_do_own(Relation rel)
 	MemoryContext context;
 	MemoryContext caller;
 	LsmPickDecision decision;
-	LsmJobStats stats = {0};
 
 	if (!RelationUsesLocalBuffers(rel))
 		return;
 	context = AllocSetContextCreate(CurrentMemoryContext, "lsm job", ALLOCSET_SMALL_SIZES);
 	caller = MemoryContextSwitchTo(context);
 	for (int i = 0; i < LSM_OWN_JOBS; i++)
-		if (!lsm_pick_job(rel, spent, &decision) || !lsm_job_call(rel, &decision, &stats))
+	{
+		LsmJobStats stats = {0};
+
+		/* one that has merged nothing would be chosen again */
+		if (!lsm_pick_job(rel, spent, &decision) || !lsm_job_call(rel, &decision, &stats) ||
+			stats.segments_in == 0)
 			break;
+		MemoryContextReset(context);
+	}
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(context);
 }

@@ -169,8 +169,8 @@ lsm_pick_overdue(const LsmPickFacts *facts, uint64 xid)
 }
 
 /*
- * How many bytes may compactions read?  Their output has to find room: in free
- * pages of the file, or by some growth.
+ * How many bytes may majors read?  Their output has to find room: in free pages of the
+ * file, or by some growth.
  */
 static uint64
 lsm_pick_room(const LsmPickFacts *facts)
@@ -179,11 +179,14 @@ lsm_pick_room(const LsmPickFacts *facts)
 			   lsm_pick_growth(facts->file_bytes, facts->segment_bytes));
 }
 
-/* And one of them? */
+/* And a minor, for which nothing is that majors have been given? */
 static uint64
-lsm_pick_limit(const LsmPickFacts *facts)
+lsm_pick_minor_limit(const LsmPickFacts *facts)
 {
-	return Min(facts->job_bytes, lsm_pick_room(facts));
+	uint64		room = Max(facts->free_bytes,
+						   lsm_pick_growth(facts->file_bytes, facts->segment_bytes));
+
+	return Min(facts->job_bytes, room);
 }
 
 /* ---- flush ---- */
@@ -445,7 +448,7 @@ lsm_pick_window_bytes(const LsmPickFacts *facts, const LsmPickDecision *decision
 static void
 lsm_pick_minor_range(const LsmPickFacts *facts, LsmTid place, LsmPickDecision *decision)
 {
-	double		limit = (double) lsm_pick_limit(facts);
+	double		limit = (double) lsm_pick_minor_limit(facts);
 	double		bytes = lsm_pick_window_bytes(facts, decision, 1, LSM_MAX_TID);
 	uint64		lo = LSM_TID_LB(place);
 	uint64		hi = (uint64) LSM_TID_LB(LSM_MAX_TID);
@@ -614,7 +617,7 @@ static void
 lsm_pick_minor_places(const LsmPickFacts *facts, LsmPickDecision *decision)
 {
 	const LsmPickSegment **sorted;
-	double		limit = (double) lsm_pick_limit(facts);
+	double		limit = (double) lsm_pick_minor_limit(facts);
 	double		bytes = 0;
 	double		records = 0;
 	double		most = 0;

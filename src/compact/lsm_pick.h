@@ -45,7 +45,7 @@ typedef struct LsmPickRange
 {
 	LsmTid		first_root;
 	LsmTid		last_root;
-	bool		moves;			/* it writes nothing anew */
+	bool		moves;			/* to a store: it takes no room in the file */
 } LsmPickRange;
 
 typedef struct LsmPickFacts
@@ -107,7 +107,7 @@ typedef struct LsmPickFacts
 	bool		at_rest;		/* nobody has changed the table for long */
 	uint64		file_bytes;
 	uint64		free_bytes;		/* in the file */
-	uint64		given_bytes;	/* that running majors, not moves, have been given
+	uint64		given_bytes;	/* that running majors, and moves back, have been given
 								 * for what they write */
 	bool		trim;			/* of a table at rest: some of it can be given
 								 * back, and is worth it */

@@ -49,7 +49,7 @@ typedef struct LsmRangeRest
 typedef struct LsmClaim
 {
 	bool		used;
-	bool		moves;			/* segments to another place: none is written anew */
+	bool		moves;			/* segments to a store: it takes no room in the file */
 	uint32		gen_lo;			/* generations out of the reach of the other kind */
 	uint32		gen_hi;
 	LsmTid		first;			/* roots of all its segments */

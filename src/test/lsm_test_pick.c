@@ -549,12 +549,15 @@ lsm_test_problem(LsmPickFacts *facts)
 	int			n = facts->nincrements;
 	uint64		room = Max(facts->free_bytes + facts->given_bytes,
 						   Max(facts->file_bytes / 8, facts->segment_bytes));
+	uint64		minor_limit = Min(facts->job_bytes,
+								  Max(facts->free_bytes,
+									  Max(facts->file_bytes / 8, facts->segment_bytes)));
 	const char *problem;
 
 	lsm_pick_minor(facts, &minor);
 	if (minor.kind != LSM_JOB_NONE && !lsm_test_minor_is_sound(facts, &minor))
 		return "a minor takes increments that are not neighbours";
-	if (minor.kind != LSM_JOB_NONE && minor.bytes > Min(facts->job_bytes, room) &&
+	if (minor.kind != LSM_JOB_NONE && minor.bytes > minor_limit &&
 		!lsm_test_minor_is_least(facts, &minor))
 		return "a minor reads too much";
 	lsm_pick_major(facts, &major);
