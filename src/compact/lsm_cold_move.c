@@ -574,7 +574,8 @@ lsm_cold_claim(Relation rel, LsmTable *table, uint16 owner, const LsmColdPlace *
 			lsm_claimed_roots(shared, owner, view->base[i]->first_tid, view->base[i]->last_tid))
 			continue;
 		*found = *view->base[i];
-		lsm_claim_set(shared, owner, !lsm_entry_is_cold(found), 0, 0, found->first_tid, found->last_tid);
+		lsm_claim_set(shared, owner, !lsm_entry_is_cold(found), 0, 0, found->first_tid,
+					  found->last_tid);
 		any = true;
 	}
 	LWLockRelease(&shared->edit_lock);

@@ -42,8 +42,8 @@ lsm_claim_index(uint16 owner)
 }
 
 /*
- * Note what a job is going to write again, or to move, in place of what it had; edit_lock is
- * held.
+ * Note what a job is going to write again, in place of what it had, or moves: to a store, which
+ * takes no room in the file.  edit_lock is held.
  */
 void
 lsm_claim_set(LsmTableShared *shared, uint16 owner, bool moves, uint32 gen_lo, uint32 gen_hi,

@@ -706,7 +706,7 @@ typedef struct LsmPickCell
 	double		score;
 	LsmPickReason reason;
 	bool		busy;			/* a running major works there, or none can */
-	bool		written;		/* the former, and not a move */
+	bool		written;		/* the former, and it takes room in the file */
 } LsmPickCell;
 
 typedef struct LsmPickMajor

@@ -31,7 +31,7 @@
 /* Why a metapage changed; for rm_desc only. */
 #define LSM_OP_RANGE			2	/* new row-log range */
 #define LSM_OP_SWITCH			3	/* new generation */
-#define LSM_OP_ALLOC			4	/* pages given to an operation */
+#define LSM_OP_ALLOC			4	/* pages given to an operation, or back by it */
 #define LSM_OP_FLUSH			5
 #define LSM_OP_MINOR			6
 #define LSM_OP_MAJOR			7
