@@ -55,7 +55,7 @@ SELECT fs_surplus('fs_many') < 40 AS many;
 SELECT lsm_check('fs_many');
 SELECT count(*), sum(id), count(DISTINCT b) FROM fs_many;
 
--- segments with large values, while nobody else has pointers to them, are moved by the truncation
+-- what segments with large values leave is free while nobody else has pointers to it
 CREATE TABLE fs_values (id int, v text) USING lsm WITH (autovacuum_enabled = off);
 ALTER TABLE fs_values ALTER v SET STORAGE EXTERNAL;
 INSERT INTO fs_values SELECT i, repeat(md5(i::text), 1000) FROM generate_series(1, 20) i;

@@ -84,7 +84,6 @@ extern uint64 lsm_full_xid(TransactionId xid);
 /* Before it, nobody can name a version by its version TID (lsm_floor.c). */
 extern uint64 lsm_settled_xid(Relation rel);
 extern uint64 lsm_retired_horizon(Relation rel);
-extern bool lsm_is_alone(Relation rel);
 
 /* Have the processor fetch a line of memory that is going to be read. */
 #ifdef __GNUC__

@@ -888,6 +888,10 @@ lsm_vacuum_give_back(LsmVacuum *vacuum)
 	vacuum->holes = lsm_punch_holes(rel, vacuum->table, !cut);
 	if (cut && !lsm_vacuum_truncate(vacuum))
 		vacuum->holes += lsm_punch_holes(rel, vacuum->table, true);
+
+	/* what has been left retired is free later */
+	if (vacuum->moved > 0)
+		lsm_job_ask(rel);
 }
 
 /* Few row identifiers are left: say so long before there are none. */

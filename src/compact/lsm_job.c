@@ -160,9 +160,10 @@ lsm_job_lock_if_free(Relation rel, uint16 owner)
 }
 
 /*
- * Free the pages of dead jobs of all kinds.  The next job with the same lock does that itself, but
- * majors of workers have three, of which each takes the first that is free: what had the last of them
- * may not be followed by another for long.  Not while this process has the lock of a job.
+ * Free the pages of dead jobs of all kinds, and those of large values that nobody can read any
+ * more.  The next job with the same lock does that itself, but majors of workers have three, of
+ * which each takes the first that is free: what had the last of them may not be followed by
+ * another for long.  Not while this process has the lock of a job.
  */
 void
 lsm_job_free_left(Relation rel)
@@ -176,6 +177,7 @@ lsm_job_free_left(Relation rel)
 	for (uint16 owner = LSM_OWNER_FLUSH; owner <= LSM_OWNER_LAST; owner++)
 		if ((owners & (1 << owner)) != 0 && lsm_job_lock_if_free(rel, owner))
 			lsm_job_unlock(rel, owner);
+	lsm_job_free_pages(rel, LSM_OWNER_NONE);
 }
 
 /* Keep jobs of a kind off until the transaction ends; false: one runs. */

@@ -11,19 +11,24 @@
  *		while there are free pages before the extent that ends last:
  *			one edit: as many of them as it has become PENDING
  *			the end of the extent, or all of it, is copied there, and logged
- *			one edit: the entry names the new pages, the old ones are free
+ *			one edit: the entry names the new pages, the old ones are free, or retired
  *
- * As each step takes pages from the very end, no more pages are ever written than the
- * file gets shorter by.  A step is one extent, which is at most a segment.
+ * As each step takes what ends last, no more pages are ever written than the file gets
+ * shorter by, at once or when what is retired has gone.  A step is one extent, which is at most
+ * a segment.
  *
  * WHY READERS NEED NOT WAIT
  *	  The segment stays the same, as do all that caches have of it: pages say whose they
  *	  are and which, but not where.  So a moved page is to who has an old view what
  *	  a page of a compacted segment is (I5): there as long as nobody has written to it,
- *	  then one that does not prove.  Not moved are
- *	  - local segments with large values: what points to those are block numbers (I15);
+ *	  then one that does not prove.  Pages of segments with large values have live
+ *	  pointers: they are retired, and free when nobody can have one (I15).  Not moved are
  *	  - segments that a major has claimed: moves to and from a store read and write pages
- *		of a segment by the entry they began with, and compactions replace them anyway.
+ *		of a segment by the entry they began with, and compactions replace them anyway;
+ *	  - increments with large values that a minor has claimed: jobs have live pointers
+ *		without a snapshot;
+ *	  - segments with large values while others write to the table: new pages would come
+ *		behind those that are retired, and be moved in their turn.
  *
  * CRASH SAFETY
  *	  As for other jobs: pages are PENDING until the edit that names them.
@@ -41,6 +46,7 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/smgr.h"
+#include "utils/snapmgr.h"
 
 /* To move is worth it if the file gets shorter by so many pages, and such a part. */
 #define LSM_RELOCATE_MINIMUM	64
@@ -48,6 +54,9 @@
 
 /* Less of an extent is not moved by itself. */
 #define LSM_RELOCATE_LEAST		32
+
+/* What is retired needs a place in the manifest, of which others need so many. */
+#define LSM_RELOCATE_FILL		0.5
 
 /* So often something else may happen to a segment while it is moved. */
 #define LSM_RELOCATE_TRIES		8
@@ -64,12 +73,6 @@ static inline BlockNumber
 lsm_extent_end(LsmExtent extent)
 {
 	return extent.start + extent.npages;
-}
-
-static bool
-lsm_relocate_movable(const LsmManifestEntry *entry)
-{
-	return entry->type == LSM_ENTRY_SEGMENT && !lsm_entry_is_pointed_to(entry);
 }
 
 /* ---- is it worth it? ---- */
@@ -93,12 +96,18 @@ lsm_relocate_count(LsmRelocatePages *pages, LsmExtent extent, bool movable)
 
 /* Does nobody write to the table?  Known after a flush. */
 static bool
-lsm_relocate_at_rest(const LsmView *view)
+lsm_relocate_at_rest(const LsmMeta *meta)
 {
-	for (uint32 i = 0; i < view->meta.nranges; i++)
-		if (view->meta.ranges[i].kind != LSM_RANGE_FREE)
+	for (uint32 i = 0; i < meta->nranges; i++)
+		if (meta->ranges[i].kind != LSM_RANGE_FREE)
 			return false;
 	return true;
+}
+
+static bool
+lsm_relocate_movable(const LsmManifestEntry *entry, bool at_rest)
+{
+	return entry->type == LSM_ENTRY_SEGMENT && (at_rest || !lsm_entry_is_pointed_to(entry));
 }
 
 /*
@@ -115,7 +124,9 @@ lsm_relocate_worth(Relation rel, LsmTable *table, bool resting)
 	BlockNumber unmoved;
 	uint64		moved;
 
-	if (resting && !lsm_relocate_at_rest(view))
+	bool		at_rest = lsm_relocate_at_rest(&view->meta);
+
+	if (resting && !at_rest)
 		return false;
 	lsm_relocate_count(&pages, (LsmExtent) {LSM_META_BLOCK, 1}, false);
 	for (uint32 i = 0; i < view->meta.nranges; i++)
@@ -125,7 +136,7 @@ lsm_relocate_worth(Relation rel, LsmTable *table, bool resting)
 		if (view->entries[i].type != LSM_ENTRY_FREE)
 			for (int j = 0; j < view->entries[i].nextents; j++)
 				lsm_relocate_count(&pages, view->entries[i].extents[j],
-								   lsm_relocate_movable(&view->entries[i]));
+								   lsm_relocate_movable(&view->entries[i], at_rest));
 	moved = Max(pages.used, pages.fixed_end) + manifest;
 	unmoved = Min(pages.end + manifest, nblocks);
 	return unmoved >= moved + LSM_RELOCATE_MINIMUM &&
@@ -134,11 +145,26 @@ lsm_relocate_worth(Relation rel, LsmTable *table, bool resting)
 
 /* ---- what moves, and where to ---- */
 
-/* Find what ends last; false: it cannot be moved. */
+/* Has a job claimed a segment that would mind? */
+static bool
+lsm_relocate_claimed(LsmEdit *edit, const LsmManifestEntry *entry)
+{
+	LsmTableShared *shared = edit->table->shared;
+
+	return lsm_claimed_by_major(shared, entry->first_tid, entry->last_tid) ||
+		(lsm_entry_is_pointed_to(entry) && entry->kind == LSM_SEGKIND_INCREMENT &&
+		 entry->gen_hi >= lsm_claimed_by_minor(shared));
+}
+
+/*
+ * Find what ends last; false: it cannot be moved.  What is retired goes by itself: what lies
+ * before it moves meanwhile, as does the rest of a segment of which the end has been moved.
+ */
 static bool
 lsm_relocate_last(LsmEdit *edit, LsmRelocation *step)
 {
 	LsmMeta    *meta = &edit->meta;
+	bool		at_rest = lsm_relocate_at_rest(meta);
 	BlockNumber end = 0;
 	bool		found = false;
 
@@ -150,19 +176,22 @@ lsm_relocate_last(LsmEdit *edit, LsmRelocation *step)
 		{
 			LsmManifestEntry *entry = &edit->leaves[i].entries[j];
 
-			for (int k = 0; k < entry->nextents && entry->type != LSM_ENTRY_FREE; k++)
+			if (entry->type == LSM_ENTRY_FREE || entry->type == LSM_ENTRY_RETIRED)
+				continue;
+			for (int k = 0; k < entry->nextents; k++)
 			{
 				if (lsm_extent_end(entry->extents[k]) <= end)
 					continue;
 				end = lsm_extent_end(entry->extents[k]);
-				found = lsm_relocate_movable(entry);
+				found = lsm_relocate_movable(entry, at_rest);
 				step->entry = *entry;
 				step->extent = k;
 			}
 		}
 	}
-	return found &&
-		!lsm_claimed_by_major(edit->table->shared, step->entry.first_tid, step->entry.last_tid);
+	return found && !lsm_relocate_claimed(edit, &step->entry) &&
+		(!lsm_entry_is_pointed_to(&step->entry) ||
+		 lsm_manifest_fill(lsm_edit_entries(edit)) < LSM_RELOCATE_FILL);
 }
 
 static int
@@ -397,7 +426,7 @@ lsm_relocate_unchanged(LsmEdit *edit, const LsmManifestEntry *was)
 
 	return entry != NULL && entry->nextents == was->nextents &&
 		memcmp(entry->extents, was->extents, sizeof(entry->extents)) == 0 &&
-		!lsm_claimed_by_major(edit->table->shared, was->first_tid, was->last_tid);
+		!lsm_relocate_claimed(edit, was);
 }
 
 /* The entry names the new pages; false: it has changed meanwhile, they are free again. */
@@ -436,7 +465,10 @@ lsm_relocate_swap(Relation rel, LsmTable *table, const LsmRelocation *step, bool
 	*extent = step->place;
 	lsm_relocate_join(entry);
 	lsm_edit_take_pending(edit, LSM_OWNER_PUNCH, step->place);
-	lsm_edit_free_extent(edit, old);
+	if (lsm_entry_is_pointed_to(&step->entry))
+		lsm_edit_retire_extent(edit, old);
+	else
+		lsm_edit_free_extent(edit, old);
 	lsm_edit_commit(edit);
 	LSM_STOP("relocate-after-swap");
 	return true;
@@ -493,6 +525,10 @@ lsm_relocate(Relation rel, LsmTable *table, uint64 most)
 		else
 			failed++;
 	}
+
+	/* at once, if nobody has a snapshot, nor have we one of the catalogs */
+	InvalidateCatalogSnapshotConditionally();
+	lsm_job_free_pages(rel, LSM_OWNER_PUNCH);
 	lsm_job_unlock(rel, LSM_OWNER_PUNCH);
 	FreeAccessStrategy(copy.reading);
 	FreeAccessStrategy(copy.writing);

@@ -656,6 +656,18 @@ lsm_edit_add_retired(LsmEdit *edit, const LsmManifestEntry *was)
 	lsm_edit_add(edit, &entry);
 }
 
+/* Pages that such a segment does not lie on any more. */
+void
+lsm_edit_retire_extent(LsmEdit *edit, LsmExtent extent)
+{
+	LsmManifestEntry entry;
+
+	memset(&entry, 0, sizeof(entry));
+	entry.nextents = 1;
+	entry.extents[0] = extent;
+	lsm_edit_add_retired(edit, &entry);
+}
+
 /*
  * What the horizon must be beyond before an entry is free; 0 if it is not one
  * that has been retired.
@@ -1444,6 +1456,8 @@ lsm_edit_commit(LsmEdit *edit)
 		xl_lsm_meta xlrec = {0};
 		XLogRecPtr	lsn;
 
+		/* under an exclusive lock, which who is in conflict may be waiting for */
+		Assert(edit->op != LSM_OP_TRUNCATE || edit->conflict_xid == 0);
 		xlrec.conflict_xid = edit->conflict_xid;
 		xlrec.version = LSM_WAL_VERSION;
 		xlrec.op = edit->op;

@@ -173,6 +173,7 @@ extern void lsm_edit_retire_values(LsmEdit *edit, uint32 generation);
 extern uint64 lsm_entry_retired_xid(const LsmMeta *meta, const LsmManifestEntry *entry);
 extern bool lsm_edit_free_retired(LsmEdit *edit);
 extern void lsm_edit_add_retired(LsmEdit *edit, const LsmManifestEntry *was);
+extern void lsm_edit_retire_extent(LsmEdit *edit, LsmExtent extent);
 extern void lsm_edit_take_pending(LsmEdit *edit, uint16 owner, LsmExtent extent);
 extern void lsm_edit_commit(LsmEdit *edit);
 extern void lsm_edit_abandon(LsmEdit *edit);

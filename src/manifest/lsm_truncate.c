@@ -10,10 +10,14 @@
  *	  first taken out of the way, and so are segments, if all together are small (they are
  *	  where the last compaction put them, behind what it had read).  A segment that is
  *	  moved stays the same: its pages say whose they are and which, but not where.
- *	  Larger ones have been moved before, without such a lock (lsm_relocate.c).
- *	  The lock does not prove that nobody has a pointer to a large value: who has
- *	  rolled back to a savepoint has no lock any more, but a snapshot.  So segments with
- *	  large values are moved, and retired pages freed, only as I15 says.
+ *	  Larger ones have been moved before, without such a lock (lsm_relocate.c), and so have
+ *	  those with large values: the lock does not prove that nobody has a pointer to one, as
+ *	  who has rolled back to a savepoint has no lock any more, but a snapshot (I15).
+ *
+ *	  Nothing here is in conflict with snapshots of standbys.  A query there may have one
+ *	  and wait for the lock, which it gets when replay has come to the end of our
+ *	  transaction: replay would wait for it as long as max_standby_streaming_delay says,
+ *	  which may be for ever.  So retired pages are freed before the lock is taken.
  *
  * WHY AN EMPTY TABLE MAY BEGIN ANEW
  *	  Its next rows get root TIDs that other rows have had.  That is safe once nobody
@@ -96,7 +100,7 @@
  * somebody may have a pointer to?
  */
 static bool
-lsm_view_empty(LsmView *view, uint64 retired_horizon)
+lsm_view_empty(LsmView *view)
 {
 	if (view->meta.flushing != 0)
 		return false;
@@ -105,14 +109,14 @@ lsm_view_empty(LsmView *view, uint64 retired_horizon)
 			return false;
 	for (int i = 0; i < view->nentries; i++)
 		if (view->entries[i].type == LSM_ENTRY_SEGMENT ||
-			lsm_entry_retired_xid(&view->meta, &view->entries[i]) >= retired_horizon)
+			view->entries[i].type == LSM_ENTRY_RETIRED)
 			return false;
 	return true;
 }
 
 /* Where the last page is that cannot be taken out of the way, plus 1. */
 static BlockNumber
-lsm_view_used_end(LsmView *view, uint64 retired_horizon)
+lsm_view_used_end(LsmView *view)
 {
 	BlockNumber end = LSM_META_BLOCK + 1;
 
@@ -122,7 +126,7 @@ lsm_view_used_end(LsmView *view, uint64 retired_horizon)
 	for (int i = 0; i < view->nentries; i++)
 		if (view->entries[i].type == LSM_ENTRY_SEGMENT ||
 			view->entries[i].type == LSM_ENTRY_VALUES ||
-			lsm_entry_retired_xid(&view->meta, &view->entries[i]) >= retired_horizon)
+			view->entries[i].type == LSM_ENTRY_RETIRED)
 			for (int j = 0; j < view->entries[i].nextents; j++)
 				end = Max(end, view->entries[i].extents[j].start +
 						  view->entries[i].extents[j].npages);
@@ -157,9 +161,9 @@ lsm_entry_pages(const LsmManifestEntry *entry)
 	return npages;
 }
 
-/* Are the segments small enough to be moved, and may they be (pointers: not)? */
+/* Are the segments small enough to be moved, and may they be? */
 static bool
-lsm_view_movable(LsmView *view, bool pointers, uint32 *npages)
+lsm_view_movable(LsmView *view, uint32 *npages)
 {
 	*npages = 0;
 	for (int i = 0; i < view->nentries; i++)
@@ -167,8 +171,7 @@ lsm_view_movable(LsmView *view, bool pointers, uint32 *npages)
 		if (view->entries[i].type != LSM_ENTRY_SEGMENT)
 			continue;
 		*npages += lsm_entry_pages(&view->entries[i]);
-		if (*npages > LSM_MOVE_PAGES ||
-			(pointers && lsm_entry_is_pointed_to(&view->entries[i])))
+		if (*npages > LSM_MOVE_PAGES || lsm_entry_is_pointed_to(&view->entries[i]))
 			return false;
 	}
 	return true;
@@ -199,19 +202,18 @@ lsm_truncate_guess(Relation rel, LsmTable *table, bool *move)
 	BlockNumber nblocks = smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM);
 	LsmView    *view = lsm_view_get(rel, table);
 	BlockNumber manifest = lsm_manifest_pages(view->nleaves);
-	uint64		horizon = lsm_retired_horizon(rel);
-	BlockNumber unmoved = Min(lsm_view_used_end(view, horizon) + manifest, nblocks);
+	BlockNumber unmoved = Min(lsm_view_used_end(view) + manifest, nblocks);
 	BlockNumber end = LSM_META_BLOCK + 1;
 	uint32		npages;
 
 	*move = false;
 	if (nblocks == 0)
 		return false;
-	if (lsm_view_empty(view, horizon))
+	if (lsm_view_empty(view))
 		return true;
-	if (lsm_view_movable(view, !lsm_is_alone(rel), &npages))
+	if (lsm_view_movable(view, &npages))
 	{
-		/* segments and manifest after each other; the row log, its values and others' stay */
+		/* segments and manifest after each other; the row log, its values and retired ones stay */
 		for (uint32 i = 0; i < view->meta.nranges; i++)
 		{
 			LsmExtent	pages = view->meta.ranges[i].pages;
@@ -225,8 +227,7 @@ lsm_truncate_guess(Relation rel, LsmTable *table, bool *move)
 		{
 			LsmManifestEntry *entry = &view->entries[i];
 
-			if (entry->type != LSM_ENTRY_VALUES &&
-				lsm_entry_retired_xid(&view->meta, entry) < horizon)
+			if (entry->type != LSM_ENTRY_VALUES && entry->type != LSM_ENTRY_RETIRED)
 				continue;
 			npages += lsm_entry_pages(entry);
 			for (int j = 0; j < entry->nextents; j++)
@@ -266,10 +267,7 @@ lsm_edit_first_free(LsmEdit *edit, uint32 npages)
 	return first;
 }
 
-/*
- * Free what dead operations have left, retired pages, and ranges from that page on
- * that the row log keeps.
- */
+/* Free what dead operations have left, and ranges from that page on that the row log keeps. */
 static void
 lsm_truncate_release(Relation rel, LsmTable *table, BlockNumber from)
 {
@@ -278,7 +276,6 @@ lsm_truncate_release(Relation rel, LsmTable *table, BlockNumber from)
 
 	for (uint16 owner = LSM_OWNER_FLUSH; owner <= LSM_OWNER_LAST; owner++)
 		(void) lsm_edit_free_pending(edit, owner);
-	(void) lsm_edit_free_retired(edit);
 	for (uint32 i = meta->nranges; i > 0; i--)
 	{
 		if (meta->ranges[i - 1].kind != LSM_RANGE_FREE || meta->ranges[i - 1].pages.start < from)
@@ -402,10 +399,6 @@ lsm_truncate_move_last(Relation rel, LsmTable *table)
 	lsm_edit_take_pending(edit, LSM_OWNER_PUNCH, place);
 	for (int i = 0; i < moved.nextents; i++)
 		lsm_edit_free_extent(edit, moved.extents[i]);
-
-	/* nobody has pointers here, but standbys may */
-	if (lsm_entry_is_pointed_to(&moved))
-		edit->conflict_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
 	lsm_edit_commit(edit);
 	lsm_stat_report_move(RelationGetRelid(rel), (uint64) place.npages * BLCKSZ);
 	LSM_STOP("truncate-moved");
@@ -416,7 +409,7 @@ lsm_truncate_move_last(Relation rel, LsmTable *table)
 static void
 lsm_truncate_move_manifest(Relation rel, LsmTable *table)
 {
-	BlockNumber used_end = lsm_view_used_end(lsm_view_get(rel, table), lsm_retired_horizon(rel));
+	BlockNumber used_end = lsm_view_used_end(lsm_view_get(rel, table));
 	LsmEdit    *edit = lsm_edit_begin(rel, table, LSM_OP_TRUNCATE);
 	LsmMeta    *meta = &edit->meta;
 	uint32		npages = lsm_manifest_pages(edit->nleaves);
@@ -499,30 +492,28 @@ lsm_truncate_reset(Relation rel, LsmTable *table)
 }
 
 /*
- * Give the free end of the file back; the table is locked exclusively.  Returns
- * how many pages there were, and in *nblocks how many there are.
+ * Give the free end of the file back; the table is locked exclusively, and retired pages were
+ * freed before (lsm_job_free_left()).  Returns how many pages there were, and in *nblocks how
+ * many there are.
  */
 BlockNumber
 lsm_truncate_tail(Relation rel, LsmTable *table, BlockNumber *nblocks)
 {
 	BlockNumber before = smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM);
 	BlockNumber npages;
-	uint64		horizon;
 	bool		move;
 
 	*nblocks = before;
 	if (!lsm_truncate_guess(rel, table, &move))
 		return before;
 	LSM_STOP("truncate-start");
-	horizon = lsm_retired_horizon(rel);
-	if (lsm_view_empty(lsm_view_get(rel, table), horizon))
+	if (lsm_view_empty(lsm_view_get(rel, table)))
 	{
 		lsm_truncate_reset(rel, table);
 		*nblocks = 0;
 		return before;
 	}
-	lsm_truncate_release(rel, table,
-						 move ? 0 : lsm_view_used_end(lsm_view_get(rel, table), horizon));
+	lsm_truncate_release(rel, table, move ? 0 : lsm_view_used_end(lsm_view_get(rel, table)));
 	while (move && lsm_truncate_move_last(rel, table))
 		CHECK_FOR_INTERRUPTS();
 	lsm_truncate_move_manifest(rel, table);

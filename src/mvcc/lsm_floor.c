@@ -169,7 +169,7 @@ lsm_standby_has_snapshots(void)
  * May nobody but us have a snapshot, and so a live pointer to a large value of the
  * table?  Of what we have ourselves: VACUUM has no pointers.
  */
-bool
+static bool
 lsm_is_alone(Relation rel)
 {
 	VirtualTransactionId *others;

@@ -1,5 +1,6 @@
 # Segments that VACUUM moves to free pages before them: an error and a crash at each
-# moment, a job or writer between its steps, and a standby that reads meanwhile.
+# moment, a job or writer between its steps, and a standby that reads meanwhile, or waits
+# for the lock under which the file is shortened.
 
 use strict;
 use warnings;
@@ -15,20 +16,26 @@ $node->setup(
 	conf => q{
 restart_after_crash = on
 autovacuum = off
+lsm.compaction_workers = 0
 });
 
-my $rows = q{SELECT count(*), md5(string_agg(id || a, ',' ORDER BY id)) FROM t};
+my $rows = q{SELECT count(*), md5(string_agg(id || a, ',' ORDER BY id)), sum(length(b)), max(right(b, 32)) FROM t};
 my $size = q{SELECT pg_table_size('t')};
 
 # A table whose segments lie behind the pages of the row log.
 sub load
 {
+	my ($large) = @_;
+	my $value = $large ? 'CASE WHEN i % 200 = 0 THEN repeat(md5(i::text), 400) END' : 'NULL';
+
 	$node->safe_psql(
-		'postgres', q{
+		'postgres', qq{
 		DROP TABLE IF EXISTS t;
-		CREATE TABLE t (id int PRIMARY KEY, a text) USING lsm;
-		INSERT INTO t SELECT i, md5(i::text) || md5((-i)::text) FROM generate_series(1, 40000) i;
-		SELECT count(*) FROM lsm_flush('t')});
+		CREATE TABLE t (id int PRIMARY KEY, a text, b text) USING lsm;
+		ALTER TABLE t ALTER b SET STORAGE external;
+		INSERT INTO t SELECT i, md5(i::text) || md5((-i)::text), $value FROM generate_series(1, 40000) i;
+		SELECT count(*) FROM lsm_flush('t');
+		SELECT pg_current_xact_id()});
 	return;
 }
 
@@ -42,16 +49,18 @@ sub small_ok
 	return;
 }
 
-load();
-my $loaded = $node->safe_psql('postgres', $rows);
+my $loaded;
 
-foreach my $point (qw(relocate-copy relocate-before-swap relocate-after-swap))
+foreach my $stop (map { my $large = $_; map { [ $_, $large ] } qw(relocate-copy relocate-before-swap relocate-after-swap) } 0, 1)
 {
+	my ($point, $large) = @$stop;
+
 	foreach my $action (qw(error crash))
 	{
-		my $label = "$action at $point";
+		my $label = "$action at $point" . ($large ? ', large values' : '');
 
-		load();
+		load($large);
+		$loaded = $node->safe_psql('postgres', $rows);
 		like($node->psql_until_crash('postgres', "SET lsm.debug_stop = '$point:$action'; VACUUM t"),
 			$action eq 'error' ? qr/stopped at "$point"/ : $lost, $label);
 		is($node->safe_psql('postgres', $rows), $loaded, "rows: $label");
@@ -78,7 +87,7 @@ foreach my $between (
 	my $vacuum = $node->session('postgres');
 	my $pid = $node->session_pid($vacuum);
 
-	load();
+	load(1);
 	$holder->query_safe('SELECT pg_advisory_lock(7107437)');
 	$vacuum->query_safe(q{SET lsm.debug_stop = 'relocate-before-swap:wait'});
 	$node->start_query($vacuum, 'VACUUM t');
@@ -99,7 +108,8 @@ foreach my $between (
 }
 
 # A standby: a cursor from before reads on behind the move, until the truncation.
-load();
+load(0);
+$loaded = $node->safe_psql('postgres', $rows);
 $node->backup('base');
 my $standby = LsmNode->new('standby');
 
@@ -122,5 +132,38 @@ $node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
 is($standby->safe_psql('postgres', $rows), $loaded, 'rows on the standby');
 is($standby->safe_psql('postgres', $size), $node->safe_psql('postgres', $size), 'as short on the standby');
 $standby->check_ok('postgres', 'standby');
+
+# Whoever waits there for the lock that replay has meanwhile is in conflict with nothing that comes under
+# it: else both would wait for ever.
+$standby->append_conf('postgresql.conf', 'hot_standby_feedback = off');
+$standby->restart;
+load(1);
+cmp_ok($node->safe_psql('postgres', q{SELECT sum(stored_bytes) FROM lsm_segments('t')}),
+	'<', 1024 * 8192, 'as few pages as are moved under a lock without large values');
+$loaded = $node->safe_psql('postgres', $rows);
+
+my $holder = $node->session('postgres');
+my $vacuum = $node->session('postgres');
+my $pid = $node->session_pid($vacuum);
+
+$holder->query_safe('SELECT pg_advisory_lock(7107437)');
+$vacuum->query_safe(q{SET lsm.debug_stop = 'truncate-start:wait'});
+$node->start_query($vacuum, 'VACUUM t');
+
+# (From another database: whoever has a snapshot here keeps VACUUM from freeing what it moves.)
+$node->wait_until('template1', "SELECT count(*) > 0 FROM pg_locks WHERE pid = $pid AND NOT granted");
+$node->safe_psql('template1', q{SELECT pg_logical_emit_message(true, 'flush', 'the lock')});
+$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+$reader = $standby->session('postgres');
+$pid = $standby->session_pid($reader);
+$standby->start_query($reader, $rows);
+$standby->wait_blocked($pid);
+$holder->query_safe('SELECT pg_advisory_unlock(7107437)');
+$node->finish_query($vacuum);
+small_ok('with a reader that waits');
+$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+is(join('', $standby->finish_query($reader)), $loaded, 'who has waited on the standby');
+is($standby->safe_psql('postgres', $size), $node->safe_psql('postgres', $size), 'shortened there as well');
+$_->quit foreach $holder, $vacuum, $reader;
 
 done_testing();
