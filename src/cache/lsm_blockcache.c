@@ -452,6 +452,7 @@ lsm_block_find_or_read(Relation rel, LsmTable *table, const LsmManifestEntry *en
 	cached->passing = kind != LSM_READER_POINT;
 	cached->expands = shared && kind == LSM_READER_POINT;
 	cached->no_rows = false;
+	cached->refused = 0;
 	cached->used = false;
 	lsm_pinned_init(&cached->pinned);
 	lsm_pins_take(&cached->pinned);

@@ -43,6 +43,9 @@
 /* Records that are longer than this on average are not worth being copied for a column or two. */
 #define LSM_ROWBLOCK_RECORD		2048
 
+/* After so many rows that were read of it a block that there was no room for is tried again. */
+#define LSM_ROWBLOCK_REFUSED	64
+
 /* A block of more rows is left as it is: their numbers have 16 bits. */
 #define LSM_ROWBLOCK_ROWS		32768
 
@@ -574,6 +577,12 @@ lsm_rowblock_keep(Relation rel, LsmCachedBlock *cached)
 	int			rows = lsm_block_rows(cached->block);
 	int			natts = lsm_block_natts(cached->block);
 
+	/* what there was no room for, but is read again and again, is worth another try */
+	if (unlikely(cached->refused > 0) && ++cached->refused > LSM_ROWBLOCK_REFUSED)
+	{
+		cached->refused = 0;
+		cached->expands = true;
+	}
 	/* nor with the page of an index locked: there will be another time */
 	if (likely(!cached->expands) || cached->no_rows || lsm_cold_held_off() ||
 		natts > RelationGetDescr(rel)->natts || rows > LSM_ROWBLOCK_ROWS ||
@@ -584,6 +593,7 @@ lsm_rowblock_keep(Relation rel, LsmCachedBlock *cached)
 	{
 		/* nor is it expanded: there is no room, or others would go on with that */
 		cached->expands = false;
+		cached->refused = 1;
 		return;
 	}
 	context = AllocSetContextCreate(CurrentMemoryContext, "lsm row block", ALLOCSET_DEFAULT_SIZES);
