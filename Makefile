@@ -50,6 +50,7 @@ REGRESS = \
 	savepoint \
 	row_lock \
 	row_change \
+	at_hand \
 	tid_scan \
 	cursor \
 	scan_changes \
@@ -135,6 +136,7 @@ REGRESS = \
 
 ISOLATION = \
 	analyze \
+	at-hand \
 	bitmap-cursor \
 	bitmap-epq \
 	bitmap-names \

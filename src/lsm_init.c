@@ -22,6 +22,7 @@
 #include "lsm_iostat.h"
 #include "lsm_joinfilter.h"
 #include "lsm_load.h"
+#include "lsm_mvcc.h"
 #include "lsm_options.h"
 #include "lsm_pick.h"
 #include "lsm_reader.h"
@@ -101,6 +102,7 @@ lsm_xact_callback(XactEvent event, void *arg)
 			lsm_cold_ddl_xact_end();
 			lsm_restore_prefetch();
 			lsm_fetch_counting = false;
+			lsm_slot_forget();
 			lsm_relpages_xact_end();
 			lsm_compact_xact_end();
 			lsm_rowlog_xact_end();
@@ -126,6 +128,7 @@ lsm_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionI
 {
 	if (event == SUBXACT_EVENT_ABORT_SUB)
 	{
+		lsm_slot_forget();
 		lsm_table_subxact_abort();
 		lsm_progress_subxact_abort(subid);
 		lsm_rowlog_subxact_abort(subid);

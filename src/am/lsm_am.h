@@ -361,6 +361,7 @@ extern void (*lsm_executor_look) (PlanState *planstate);
 
 /* ---- lsm_asked.c ---- */
 extern void lsm_asked_look(PlanState *planstate);
+extern void lsm_asked_install(void);
 
 /* ---- lsm_index.c ---- */
 extern double lsm_index_build_range_scan(Relation rel, Relation index,

@@ -19,7 +19,8 @@
  * which finds no row that has to be checked.
  *
  * A scan of few rows that is run once is not looked at, unless that is cheap because it
- * projects few columns.
+ * projects few columns, and then when a row of a block is decoded for the first time.  Rows
+ * that have changed, and those that are read often, are not read from blocks.
  *
  *-------------------------------------------------------------------------
  */
@@ -173,14 +174,35 @@ lsm_asked_agg(PlanState *planstate)
 	lsm_asked_parent(outer, list_make2(plan->plan.targetlist, plan->plan.qual), OUTER_VAR, keys, true);
 }
 
-/* An index scan: let its slot know it, if its rows can be foreseen. */
 static void
-lsm_asked_foresee(PlanState *planstate)
+lsm_asked_decide(IndexScanState *scan)
+{
+	lsm_asked_project(&scan->ss);
+}
+
+/*
+ * An index scan: let its slot know it, if its rows can be foreseen, and which columns
+ * it reads.
+ */
+static void
+lsm_asked_index_scan(PlanState *planstate)
 {
 	ScanState  *scan = lsm_asked_scan(planstate);
 
-	if (scan != NULL && !lsm_asked_rechecks(scan))
+	if (scan == NULL)
+		return;
+	if (!lsm_asked_rechecks(scan))
 		lsm_slot_set_index_scan(scan->ss_ScanTupleSlot, (IndexScanState *) scan);
+	if (planstate->ps_ProjInfo == NULL)
+		return;
+	if (planstate->plan->plan_rows >= LSM_ASKED_ROWS)
+		lsm_asked_project(scan);
+	else if (list_length(planstate->plan->targetlist) > LSM_ASKED_EXPRESSIONS)
+		return;
+	else if (lsm_asked_rechecks(scan))
+		lsm_asked_project(scan);
+	else
+		lsm_slot_ask_later(scan->ss_ScanTupleSlot);
 }
 
 /* A node of a plan that has been initialized: look at its inputs, or if it is a scan, at it. */
@@ -199,13 +221,15 @@ lsm_asked_look(PlanState *planstate)
 			lsm_asked_agg(planstate);
 			break;
 		case T_IndexScanState:
-			lsm_asked_foresee(planstate);
-			if ((planstate->plan->plan_rows >= LSM_ASKED_ROWS ||
-				 list_length(planstate->plan->targetlist) <= LSM_ASKED_EXPRESSIONS) &&
-				planstate->ps_ProjInfo != NULL && lsm_asked_scan(planstate) != NULL)
-				lsm_asked_project((ScanState *) planstate);
+			lsm_asked_index_scan(planstate);
 			break;
 		default:
 			break;
 	}
+}
+
+void
+lsm_asked_install(void)
+{
+	lsm_slot_decide_asked = lsm_asked_decide;
 }

@@ -30,6 +30,7 @@
 
 #include "executor/executor.h"
 #include "lsm_am.h"
+#include "lsm_mvcc.h"
 #include "lib/ilist.h"
 #include "nodes/execnodes.h"
 #include "nodes/nodeFuncs.h"
@@ -42,7 +43,6 @@ static ExecutorStart_hook_type previous_executor_start;
 typedef struct LsmPlanWalk
 {
 	bool		bitmap_scan;	/* of a table of ours */
-	List	   *recheckers;		/* EPQState of each node that may recheck rows */
 } LsmPlanWalk;
 
 #if LSM_BITMAP_BY_BLOCK
@@ -73,6 +73,19 @@ lsm_executor_remember(EState *estate, EPQState *epq)
 	rechecker->callback.func = lsm_executor_forget;
 	rechecker->callback.arg = rechecker;
 	MemoryContextRegisterResetCallback(estate->es_query_cxt, &rechecker->callback);
+}
+
+/* Remember the nodes of a plan that may recheck rows. */
+static bool
+lsm_executor_find_recheckers(PlanState *planstate, void *context)
+{
+	EState	   *estate = planstate->state;
+
+	if (IsA(planstate, LockRowsState))
+		lsm_executor_remember(estate, &((LockRowsState *) planstate)->lr_epqstate);
+	else if (IsA(planstate, ModifyTableState))
+		lsm_executor_remember(estate, &((ModifyTableState *) planstate)->mt_epqstate);
+	return planstate_tree_walker(planstate, lsm_executor_find_recheckers, context);
 }
 
 /* Switch prefetching off in the node that a scan belongs to. */
@@ -134,14 +147,6 @@ lsm_executor_walk(PlanState *planstate, void *context)
 #endif
 			}
 			break;
-		case T_LockRowsState:
-			walk->recheckers = list_append_unique_ptr(walk->recheckers,
-													  &((LockRowsState *) planstate)->lr_epqstate);
-			break;
-		case T_ModifyTableState:
-			walk->recheckers = list_append_unique_ptr(walk->recheckers,
-													  &((ModifyTableState *) planstate)->mt_epqstate);
-			break;
 		default:
 			break;
 	}
@@ -165,6 +170,7 @@ lsm_executor_start(QueryDesc *query, int eflags)
 	EState	   *estate;
 	ListCell   *cell;
 
+	lsm_slot_forget();
 	if (previous_executor_start)
 		previous_executor_start(query, eflags);
 	else
@@ -183,15 +189,21 @@ lsm_executor_start(QueryDesc *query, int eflags)
 	}
 #if LSM_BITMAP_BY_BLOCK
 	if (walk.bitmap_scan)
-		foreach(cell, walk.recheckers)
-			lsm_executor_remember(estate, lfirst(cell));
+	{
+		(void) lsm_executor_find_recheckers(query->planstate, NULL);
+		foreach(cell, estate->es_subplanstates)
+		{
+			if (lfirst(cell) != NULL)
+				(void) lsm_executor_find_recheckers(lfirst(cell), NULL);
+		}
+	}
 #endif
-	list_free(walk.recheckers);
 }
 
 void
 lsm_executor_install(void)
 {
+	lsm_asked_install();
 	previous_executor_start = ExecutorStart_hook;
 	ExecutorStart_hook = lsm_executor_start;
 }

@@ -214,9 +214,13 @@ lsm_index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot snaps
 static bool
 lsm_fetch_row_version(Relation rel, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot)
 {
-	LsmTable   *table = lsm_table_open(rel);
+	LsmTable   *table;
 
 	(void) lsm_floor();
+	if (snapshot->snapshot_type == SNAPSHOT_ANY &&
+		lsm_slot_store_noted(slot, rel, lsm_tid_from_pointer(tid)))
+		return true;
+	table = lsm_table_open(rel);
 	if (!lsm_row_fetch_named(rel, table, lsm_tid_from_pointer(tid), snapshot, slot))
 	{
 		ExecClearTuple(slot);

@@ -413,6 +413,7 @@ lsm_change_end(LsmChange *change)
 {
 	if (change->judgement.lockers != NULL)
 		pfree(change->judgement.lockers);
+	lsm_slot_forget();			/* its xmax may be another one now */
 }
 
 TM_Result
@@ -703,10 +704,13 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 {
 	LsmChange	room;
 	LsmChange  *change = lsm_change_begin(&room, rel);
-	TupleTableSlot *old = MakeSingleTupleTableSlot(RelationGetDescr(rel), &LsmSlotOps);
+	TupleTableSlot *old = lsm_slot_find(rel, lsm_tid_from_pointer(otid));
+	TupleTableSlot *made = NULL;	/* if the executor has not just read the row */
 	LsmUpdatePlan plan = {NULL, false, LockTupleNoKeyExclusive};
 	TM_Result	result;
 
+	if (old == NULL || old == slot || !lsm_slot_is_whole(old))
+		old = made = MakeSingleTupleTableSlot(RelationGetDescr(rel), &LsmSlotOps);
 	*update_indexes = LSM_UPDATE_INDEXES_NONE;
 	*lockmode = LockTupleExclusive;
 	for (;;)
@@ -718,7 +722,7 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 		{
 			/* the version's columns first: they decide the lock mode */
 			lsm_row_judge(rel, change->table, lsm_tid_from_pointer(otid), cid,
-						  LockTupleNoKeyExclusive, false, old, &change->judgement);
+						  LockTupleNoKeyExclusive, false, made, &change->judgement);
 			if (change->judgement.target != LSM_INVALID_TID)
 			{
 				lsm_update_compare(rel, old, slot, &plan);
@@ -758,7 +762,8 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 		lsm_compat_count_update(rel, !plan.moves);
 	}
 	lsm_change_unqueue(change);
-	ExecDropSingleTupleTableSlot(old);
+	if (made != NULL)
+		ExecDropSingleTupleTableSlot(made);
 	if (plan.changed != NULL)
 		pfree(plan.changed);
 	if (change->large != NULL)

@@ -681,11 +681,14 @@ void
 lsm_joinfilter_look(PlanState *planstate)
 {
 	HashJoinState *join = (HashJoinState *) planstate;
-	LsmJoinFilter filter = {0};
+	LsmJoinFilter filter;
 
 	if (!lsm_enable_joinfilter || !IsA(planstate, HashJoinState) ||
 		join->js.jointype == JOIN_LEFT || join->js.jointype == JOIN_FULL ||
-		join->js.jointype == JOIN_ANTI || !lsm_joinfilter_keys((const HashJoin *) planstate->plan, &filter))
+		join->js.jointype == JOIN_ANTI)
+		return;
+	memset(&filter, 0, sizeof(filter));
+	if (!lsm_joinfilter_keys((const HashJoin *) planstate->plan, &filter))
 		return;
 	filter.join = join;
 	lsm_joinfilter_descend(&filter, outerPlanState(planstate));

@@ -151,8 +151,17 @@ extern void lsm_slot_store_row(TupleTableSlot *slot, Relation rel, LsmCachedBloc
 struct IndexScanState;
 extern void lsm_slot_set_index_scan(TupleTableSlot *slot, struct IndexScanState *scan);
 extern struct IndexScanState *lsm_slot_index_scan(TupleTableSlot *slot, const int16 **asked, int *n);
+extern void lsm_slot_ask_later(TupleTableSlot *slot);
+extern void (*lsm_slot_decide_asked) (struct IndexScanState *scan);
 extern char *lsm_slot_room(TupleTableSlot *slot);
 extern void lsm_slot_begin_columns(TupleTableSlot *slot, Relation rel, LsmTid tid);
+
+extern void lsm_slot_note(TupleTableSlot *slot, const LsmVersionIter *iter, LsmTid full_tid);
+extern void lsm_slot_forget(void);
+extern TupleTableSlot *lsm_slot_find(Relation rel, LsmTid name);
+extern bool lsm_slot_is_whole(TupleTableSlot *slot);
+extern LsmTid lsm_slot_full_tid(const LsmVersionIter *iter, LsmTid name, uint16 *natts);
+extern bool lsm_slot_store_noted(TupleTableSlot *slot, Relation rel, LsmTid name);
 
 /* ---- records (lsm_record.c) ---- */
 

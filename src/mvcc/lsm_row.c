@@ -147,13 +147,21 @@ lsm_row_no_base(Relation rel, LsmTid root)
 			 errhint("Run lsm_check() on the table, then restore it from a backup.")));
 }
 
+/* What a DELTA on that full version calls it. */
+static inline LsmTid
+lsm_version_full_tid(const LsmVersion *version, LsmTid root)
+{
+	return version->bottom ? root : version->head.vtid;
+}
+
 /*
  * Store the version that an iterator has found, completed from the one it builds
- * on, and end the iterator.  False: it is stale.  slot may be NULL.
+ * on, and end the iterator.  False: it is stale.  slot may be NULL.  lasting: the version is
+ * committed, or our own.
  */
 static bool
 lsm_row_store(LsmVersionIter *iter, LsmVersion *version, TupleTableSlot *slot, LsmTid name,
-			  uint64 xmax, uint32 cmax)
+			  uint64 xmax, uint32 cmax, bool lasting)
 {
 	bool		memtable = version->memtable;
 
@@ -180,6 +188,8 @@ lsm_row_store(LsmVersionIter *iter, LsmVersion *version, TupleTableSlot *slot, L
 	}
 	lsm_slot_store(slot, iter->rel, version, xmax, cmax);
 	lsm_slot_set_name(slot, name);
+	if (lasting)
+		lsm_slot_note(slot, iter, lsm_version_full_tid(version, iter->root));
 	lsm_stat_row(&iter->table->stat, iter->root, memtable);
 	lsm_versions_end(iter);
 	return true;
@@ -254,6 +264,7 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 			else
 				lsm_slot_store_row(slot, rel, version->cached, version->row, &version->head,
 								   false);
+			lsm_slot_note(slot, &iter, root);
 			lsm_versions_end(&iter);
 			return true;
 		}
@@ -306,7 +317,7 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 				break;
 			if (version->memtable)
 				lsm_stat_looked(&table->stat, true);
-			if (lsm_row_store(&iter, version, slot, lsm_version_name(head), xmax, cmax))
+			if (lsm_row_store(&iter, version, slot, lsm_version_name(head), xmax, cmax, ssi))
 				return true;
 			break;
 		}
@@ -467,7 +478,7 @@ lsm_row_fetch_named(Relation rel, LsmTable *table, LsmTid tid, Snapshot snapshot
 			lsm_check_conflict_out(rel, snapshot, replacer);
 			if (!lsm_row_read(&iter, head, snapshot, &locked))
 				break;
-			if (lsm_row_store(&iter, version, slot, tid, xmax, cmax))
+			if (lsm_row_store(&iter, version, slot, tid, xmax, cmax, state != LSM_XID_RUNNING))
 				return true;
 			break;
 		}
@@ -582,7 +593,7 @@ lsm_judge_full(LsmJudgement *judgement, const LsmVersion *version, TupleTableSlo
 		lsm_slot_store(slot, judgement->iter.rel, version, 0, 0);
 		lsm_slot_set_name(slot, judgement->name);
 	}
-	judgement->full_tid = version->bottom ? judgement->root : version->head.vtid;
+	judgement->full_tid = lsm_version_full_tid(version, judgement->root);
 	judgement->full_natts = version->head.natts;
 }
 
@@ -748,7 +759,12 @@ lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
 						lsm_judge_delta(judgement, version);
 						if (slot != NULL)
 							lsm_slot_store_delta(slot, iter->rel, version);
-						if (!more)
+						if (!more && slot == NULL)
+						{
+							judgement->full_tid = lsm_slot_full_tid(iter, tid, &judgement->full_natts);
+							complete = judgement->full_tid != LSM_INVALID_TID;
+						}
+						if (!more && !complete)
 						{
 							/* no lockers below: straight to the full version */
 							version = lsm_versions_base(iter, base);

@@ -9,6 +9,15 @@
  * Large values come out as TOAST pointers (lsm_value.h), so that whoever sorts,
  * joins or samples rows carries no more of them than with heap.
  *
+ * THE SLOT AT HAND
+ *	  An UPDATE reads a row three times: the scan, the executor that fetches by name what it
+ *	  is about to change, and lsm_tuple_update(), which compares.  In one transaction a name
+ *	  stands for one version (I7), whose columns never change, so whoever has got it with its
+ *	  name does not need to look for it again.  The slot that has last got a version by a
+ *	  fetch is at hand until it is cleared, gets something else, or a change of ours, a plan,
+ *	  or the end of a transaction or subtransaction comes between.  Only versions are noted
+ *	  that are committed or our own: what is being made by others may be rolled back.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -54,6 +63,7 @@ typedef struct LsmSlot
 	bool		asked_copies;	/* nor are they in copies */
 	bool		partial;		/* some before tts_nvalid are not */
 	struct IndexScanState *index_scan;	/* whose slot it is, if that is of use */
+	bool		ask_later;		/* asked is not known yet, but that scan tells */
 	char	   *room;			/* for values that are built of a block, or NULL */
 	/* large values of the full version */
 	bool		large;			/* it has some */
@@ -74,7 +84,17 @@ typedef struct LsmSlot
 	char	   *data;			/* materialized values */
 	Size		formed_len;		/* materialized as a record (in recbuf), of that
 								 * length; 0: it is not */
+	/* for the slot at hand */
+	Size		record_len;		/* of record */
+	Size		delta_len;		/* of the DELTA's record in delta_buf; 0: it is elsewhere */
+	LsmTid		full_tid;		/* of the full version, in the view that */
+	uint64		epoch;			/* it was found in */
+	uint64		counter;
 } LsmSlot;
+
+static LsmSlot *lsm_slot_at_hand;	/* or NULL */
+
+void		(*lsm_slot_decide_asked) (struct IndexScanState *scan) = NULL;
 
 static void
 lsm_slot_init(TupleTableSlot *slot)
@@ -102,6 +122,7 @@ lsm_slot_init(TupleTableSlot *slot)
 	lslot->nasked = 0;
 	lslot->asked_copies = false;
 	lslot->index_scan = NULL;
+	lslot->ask_later = false;
 	lslot->partial = false;
 }
 
@@ -110,6 +131,8 @@ lsm_slot_release(TupleTableSlot *slot)
 {
 	LsmSlot    *lslot = (LsmSlot *) slot;
 
+	if (lsm_slot_at_hand == lslot)
+		lsm_slot_at_hand = NULL;
 	if (lslot->cached != NULL)
 	{
 		lsm_block_unpin(lslot->cached, lslot->cached_holder);
@@ -323,6 +346,17 @@ lsm_slot_resolve(LsmSlot *lslot, int from, int natts)
 	}
 }
 
+/* Which columns are asked for is found out when it matters for the first time. */
+static inline void
+lsm_slot_learn_asked(LsmSlot *lslot)
+{
+	if (unlikely(lslot->ask_later))
+	{
+		lslot->ask_later = false;
+		lsm_slot_decide_asked(lslot->index_scan);
+	}
+}
+
 static void
 lsm_slot_getsomeattrs(TupleTableSlot *slot, int natts)
 {
@@ -355,6 +389,7 @@ lsm_slot_getsomeattrs(TupleTableSlot *slot, int natts)
 
 		have = Min(natts, lslot->natts);
 		have = Min(have, lsm_block_natts(block));
+		lsm_slot_learn_asked(lslot);
 		if (lslot->asked != NULL)
 			lsm_slot_asked_values(lslot, block, from, have);
 		else if (lslot->whole_columns)
@@ -681,6 +716,8 @@ const TupleTableSlotOps LsmSlotOps = {
 static void
 lsm_slot_set_head(LsmSlot *lslot, const LsmRowHead *head)
 {
+	if (unlikely(lsm_slot_at_hand == lslot))
+		lsm_slot_at_hand = NULL;
 	lslot->stored = true;
 	lslot->xid = head->xid;
 	lslot->xmin = head->xmin;
@@ -737,6 +774,8 @@ lsm_slot_copy_delta(LsmSlot *lslot, const LsmVersion *delta)
 		}
 		copy = lslot->delta_buf;
 	}
+	if (copy == lslot->delta_buf && !(delta->head.info & LSM_REC_LARGE))
+		lslot->delta_len = delta->record_len;
 	memcpy(copy, delta->record, delta->record_len);
 	return (LsmRecord *) copy;
 }
@@ -760,6 +799,7 @@ lsm_slot_store_delta(TupleTableSlot *slot, Relation rel, const LsmVersion *delta
 	lslot->has_delta = true;
 	lslot->awaits_full = true;
 	lslot->delta_natts = natts;
+	lslot->delta_len = 0;
 	if (delta->record != NULL)
 	{
 		Size		offset = 0;
@@ -854,6 +894,7 @@ lsm_slot_store(TupleTableSlot *slot, Relation rel, const LsmVersion *full,
 		lsm_slot_make_recbuf(lslot, full->record_len);
 		memcpy(lslot->recbuf, full->record, full->record_len);
 		lslot->record = (LsmRecord *) lslot->recbuf;
+		lslot->record_len = full->record_len;
 		lslot->offset = 0;
 		lslot->decoded = 0;
 	}
@@ -892,12 +933,22 @@ lsm_slot_set_index_scan(TupleTableSlot *slot, struct IndexScanState *scan)
 	((LsmSlot *) slot)->index_scan = scan;
 }
 
+/* The scan whose slot it is tells later which columns are asked for (lsm_asked.c). */
+void
+lsm_slot_ask_later(TupleTableSlot *slot)
+{
+	LsmSlot    *lslot = (LsmSlot *) slot;
+
+	lslot->ask_later = lslot->index_scan != NULL && lslot->asked == NULL;
+}
+
 /* NULL: it is not.  Also tells which columns are asked for. */
 struct IndexScanState *
 lsm_slot_index_scan(TupleTableSlot *slot, const int16 **asked, int *n)
 {
 	LsmSlot    *lslot = (LsmSlot *) slot;
 
+	lsm_slot_learn_asked(lslot);
 	*asked = lslot->asked;
 	*n = lslot->nasked;
 	return lslot->index_scan;
@@ -984,6 +1035,8 @@ lsm_slot_set_inserted(TupleTableSlot *slot, LsmTid tid, uint64 xid, uint32 cid, 
 	{
 		LsmSlot    *lslot = (LsmSlot *) slot;
 
+		if (lsm_slot_at_hand == lslot)
+			lsm_slot_at_hand = NULL;
 		/* system columns are now those of the new version */
 		lslot->stored = true;
 		lslot->xid = lslot->xmin = xid;
@@ -991,4 +1044,158 @@ lsm_slot_set_inserted(TupleTableSlot *slot, LsmTid tid, uint64 xid, uint32 cid, 
 		lslot->xmax = xmax;
 		lslot->cmax = 0;
 	}
+}
+
+/* ---- the slot at hand ---- */
+
+/*
+ * The iterator's row has just been stored in the slot under a name, and is committed or our own;
+ * full_tid: of the full version.
+ */
+void
+lsm_slot_note(TupleTableSlot *slot, const LsmVersionIter *iter, LsmTid full_tid)
+{
+	LsmSlot    *lslot = (LsmSlot *) slot;
+
+	if (slot->tts_ops != &LsmSlotOps)
+		return;
+	lslot->full_tid = full_tid;
+	lslot->epoch = iter->epoch;
+	lslot->counter = iter->counter;
+	lsm_slot_at_hand = lslot;
+}
+
+/* What was noted is of no use any more: what its name stands for, or its memory, may have gone. */
+void
+lsm_slot_forget(void)
+{
+	lsm_slot_at_hand = NULL;
+}
+
+/* The slot at hand, if it has all columns of the version of that name; else NULL. */
+TupleTableSlot *
+lsm_slot_find(Relation rel, LsmTid name)
+{
+	LsmSlot    *lslot = lsm_slot_at_hand;
+
+	if (lslot == NULL || lslot->base.tts_tableOid != RelationGetRelid(rel) ||
+		lsm_tid_from_pointer(&lslot->base.tts_tid) != name ||
+		lslot->base.tts_tupleDescriptor->natts != RelationGetDescr(rel)->natts)
+		return NULL;
+	return &lslot->base;
+}
+
+/* Does it have whatever is asked of it, and no less than others would? */
+bool
+lsm_slot_is_whole(TupleTableSlot *slot)
+{
+	LsmSlot    *lslot = (LsmSlot *) slot;
+
+	return lslot->asked == NULL && !lslot->ask_later && !lslot->out_of_reach;
+}
+
+/*
+ * The TID of the full version that the version of that name is, or builds on, and how many
+ * columns that one knows of, if the slot at hand has it from the view that the iterator works
+ * with.  Else LSM_INVALID_TID.
+ */
+LsmTid
+lsm_slot_full_tid(const LsmVersionIter *iter, LsmTid name, uint16 *natts)
+{
+	LsmSlot    *lslot = (LsmSlot *) lsm_slot_find(iter->rel, name);
+
+	if (lslot == NULL || lslot->epoch != iter->epoch || lslot->counter != iter->counter)
+		return LSM_INVALID_TID;
+	*natts = lslot->natts;
+	return lslot->full_tid;
+}
+
+/* A copy of a DELTA that has no large values. */
+static void
+lsm_slot_copy_noted_delta(LsmSlot *dst, const LsmSlot *src)
+{
+	TupleDesc	tupdesc = dst->base.tts_tupleDescriptor;
+	int			natts = tupdesc->natts;
+
+	if (dst->delta_has == NULL)
+		lsm_slot_make_delta_arrays(dst);
+	if (dst->delta_buf_len < src->delta_len)
+	{
+		if (dst->delta_buf_len > 0)
+			pfree(dst->delta_buf);
+		dst->delta_buf_len = 0;
+		dst->delta_buf = MemoryContextAlloc(dst->base.tts_mcxt,
+											Max(src->delta_len, LSM_SLOT_LEAST_BUF));
+		dst->delta_buf_len = Max(src->delta_len, LSM_SLOT_LEAST_BUF);
+	}
+	memcpy(dst->delta_buf, src->delta_buf, src->delta_len);
+	memcpy(dst->delta_has, src->delta_has, natts * sizeof(bool));
+	for (int i = 0; i < src->delta_natts; i++)
+	{
+		if (!src->delta_has[i])
+			continue;
+		dst->delta_isnull[i] = src->delta_isnull[i];
+		dst->delta_values[i] = src->delta_values[i];
+		if (!TupleDescCompactAttr(tupdesc, i)->attbyval && !src->delta_isnull[i])
+			dst->delta_values[i] = PointerGetDatum(dst->delta_buf +
+												   (DatumGetPointer(src->delta_values[i]) -
+													src->delta_buf));
+	}
+	dst->delta_natts = src->delta_natts;
+	dst->delta_len = src->delta_len;
+	dst->has_delta = true;
+}
+
+/*
+ * Store the version of that name in a slot, from the slot at hand, which it is then.  False: that
+ * has another one, or one that cannot be copied as it is.
+ */
+bool
+lsm_slot_store_noted(TupleTableSlot *slot, Relation rel, LsmTid name)
+{
+	LsmSlot    *dst = (LsmSlot *) slot;
+	LsmSlot    *src = (LsmSlot *) lsm_slot_find(rel, name);
+
+	if (src == NULL || src == dst || slot->tts_ops != &LsmSlotOps ||
+		(src->record == NULL && src->cached == NULL) ||
+		src->formed_len > 0 || src->large || (src->has_delta && src->delta_len == 0) ||
+		slot->tts_tupleDescriptor->natts != src->base.tts_tupleDescriptor->natts)
+		return false;
+	lsm_slot_clear(slot);
+	if (src->record != NULL)
+	{
+		lsm_slot_make_recbuf(dst, src->record_len);
+		memcpy(dst->recbuf, src->recbuf, src->record_len);
+		dst->record = (LsmRecord *) dst->recbuf;
+		dst->record_len = src->record_len;
+		dst->offset = 0;
+		dst->decoded = 0;
+	}
+	else
+	{
+		dst->cached = lsm_block_repin(src->cached);
+		dst->cached_holder = lsm_pin_holder();
+		dst->row = src->row;
+		dst->whole_columns = false;
+	}
+	dst->stored = true;
+	dst->xid = src->xid;
+	dst->xmin = src->xmin;
+	dst->cid = src->cid;
+	dst->xmax = src->xmax;
+	dst->cmax = src->cmax;
+	dst->natts = src->natts;
+	dst->large = false;
+	dst->relid = src->relid;
+	if (src->has_delta)
+		lsm_slot_copy_noted_delta(dst, src);
+	slot->tts_flags &= ~TTS_FLAG_EMPTY;
+	slot->tts_nvalid = 0;
+	slot->tts_tableOid = RelationGetRelid(rel);
+	slot->tts_tid = src->base.tts_tid;
+	dst->full_tid = src->full_tid;
+	dst->epoch = src->epoch;
+	dst->counter = src->counter;
+	lsm_slot_at_hand = dst;
+	return true;
 }
