@@ -6,9 +6,10 @@
 #
 # In the second part the server runs in a memory cgroup, so that shared buffers,
 # page cache and processes together have no more than MEMORY; the tables are
-# filled there, so that none of their pages is cached elsewhere.  Root may do
-# that with cgroup v1, or with v2 under systemd; where it is not possible the
-# part says SKIP.
+# filled there, so that none of their pages is cached elsewhere.  A quarter of it
+# is shared_buffers, and as much is what lsm may have for blocks, sessions and the
+# memtable.  Root may do that with cgroup v1, or with v2 under systemd; where it is
+# not possible the part says SKIP.
 #
 # Environment: see lib.sh and compare.sh, and
 #	  PARTS			which parts to run (cached large)
@@ -156,18 +157,30 @@ run_tpcb()
 		bench_fail "pgbench ended with an error on $(compare_am "$2"): $(sed -n 1,3p "$BENCH_ROOT/run.err")"
 }
 
-# measure PREFIX FIGURE FLOOR: the background goes on as it likes in each run, and
-# what a run has left to do is done before the other side's.
+# warm PREFIX SIDE
+warm()
+{
+	run_tpcb "$1" "$2" $(((seconds + 5) / 6))
+	compare_settle "$1_heap" "$1_test"
+}
+
+# measure PREFIX FIGURE FLOOR [bounded]: the background goes on as it likes in each run, and
+# what a run has left to do is done before the other side's.  Where memory is bounded the
+# server starts anew for each side, which so has all of it.
 measure()
 {
 	local round side
 
 	for side in heap test; do
-		run_tpcb "$1" "$side" $(((seconds + 5) / 6))
-		compare_settle "$1_heap" "$1_test"
+		warm "$1" "$side"
 	done
 	for ((round = 1; round <= rounds; round++)); do
 		for side in $(compare_sides "$round"); do
+			if [ "${4:-}" = bounded ]; then
+				bench_server_stop fast
+				bench_server_start
+				warm "$1" "$side"
+			fi
 			bench_sql postgres CHECKPOINT
 			run_tpcb "$1" "$side" "$seconds"
 			compare_record "$2" "$side" "$round" "$(bench_pgbench_tps "$BENCH_ROOT/run.out")"
@@ -200,6 +213,11 @@ measure_large()
 	bench_sql postgres "ALTER SYSTEM SET shared_buffers = '$((memory / 4))MB'"
 	bench_sql postgres "ALTER SYSTEM SET maintenance_work_mem = '$((memory / 16 + 1))MB'"
 	bench_sql postgres "ALTER SYSTEM SET work_mem = '4MB'"
+	if [ "$AM" = lsm ]; then
+		bench_sql postgres "ALTER SYSTEM SET lsm.block_cache_size = '$((memory / 8))MB'"
+		bench_sql postgres "ALTER SYSTEM SET lsm.session_cache_size = '$((memory / 16))MB'"
+		bench_sql postgres "ALTER SYSTEM SET lsm.memtable_size = '$((memory / 16))MB'"
+	fi
 	bench_sql postgres "ALTER SYSTEM SET checkpoint_timeout = '5min'"
 	bench_server_stop fast
 	bench_server_start
@@ -207,7 +225,7 @@ measure_large()
 	tell_sizes large
 	compare_verdict "heap's accounts over the memory" \
 		"$(bench_sql large_heap "SELECT round(pg_table_size('pgbench_accounts') / ($memory * 1048576.0), 2)")" least 10
-	measure large "TPC-B, 10 times the memory" "$large_floor"
+	measure large "TPC-B, 10 times the memory" "$large_floor" bounded
 	tell_memory
 	bench_server_stop fast
 	leave_cgroup
