@@ -1,5 +1,4 @@
--- VACUUM gives back the pages of the row log, though segments lie behind them that are more
--- than what it moves while it has the table locked (1024 pages)
+-- VACUUM gives back the pages of the row log, though segments lie behind them
 
 -- pages of the file beside those that segments have, and a few for the metapage and the manifest
 CREATE FUNCTION fs_surplus(t regclass) RETURNS numeric LANGUAGE sql AS $$

@@ -58,6 +58,9 @@
 /* What is retired needs a place in the manifest, of which others need so many. */
 #define LSM_RELOCATE_FILL		0.5
 
+/* So much is moved by autovacuum, too, though others write to the table. */
+#define LSM_RELOCATE_SMALL		1024
+
 /* So often something else may happen to a segment while it is moved. */
 #define LSM_RELOCATE_TRIES		8
 
@@ -110,9 +113,22 @@ lsm_relocate_movable(const LsmManifestEntry *entry, bool at_rest)
 	return entry->type == LSM_ENTRY_SEGMENT && (at_rest || !lsm_entry_is_pointed_to(entry));
 }
 
+/* Have all segments together few pages? */
+static bool
+lsm_relocate_small(const LsmView *view)
+{
+	uint64		npages = 0;
+
+	for (int i = 0; i < view->nentries; i++)
+		for (int j = 0; j < view->entries[i].nextents && view->entries[i].type == LSM_ENTRY_SEGMENT; j++)
+			npages += view->entries[i].extents[j].npages;
+	return npages <= LSM_RELOCATE_SMALL;
+}
+
 /*
  * Would the file be enough shorter?  resting: only if nobody writes to the table, who
- * would soon have the file as long as it was.  A guess, taken without locks.
+ * would soon have the file as long as it was, or if there is little to move.  A guess, taken
+ * without locks.
  */
 bool
 lsm_relocate_worth(Relation rel, LsmTable *table, bool resting)
@@ -123,10 +139,9 @@ lsm_relocate_worth(Relation rel, LsmTable *table, bool resting)
 	LsmRelocatePages pages = {0};
 	BlockNumber unmoved;
 	uint64		moved;
-
 	bool		at_rest = lsm_relocate_at_rest(&view->meta);
 
-	if (resting && !at_rest)
+	if (resting && !at_rest && !lsm_relocate_small(view))
 		return false;
 	lsm_relocate_count(&pages, (LsmExtent) {LSM_META_BLOCK, 1}, false);
 	for (uint32 i = 0; i < view->meta.nranges; i++)

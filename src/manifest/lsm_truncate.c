@@ -7,12 +7,8 @@
  *	  With the table locked exclusively, by VACUUM or a worker (lsm_trim.c).  A table that
  *	  has no rows and no dead roots becomes an empty file, as if it were new.  Of any other,
  *	  free pages at the end go; ranges that the row log keeps for later, and the manifest, are
- *	  first taken out of the way, and so are segments, if all together are small (they are
- *	  where the last compaction put them, behind what it had read).  A segment that is
- *	  moved stays the same: its pages say whose they are and which, but not where.
- *	  Larger ones have been moved before, without such a lock (lsm_relocate.c), and so have
- *	  those with large values: the lock does not prove that nobody has a pointer to one, as
- *	  who has rolled back to a savepoint has no lock any more, but a snapshot (I15).
+ *	  first taken out of the way.  Segments have been moved before, without such a lock
+ *	  (lsm_relocate.c).
  *
  *	  Nothing here is in conflict with snapshots of standbys.  A query there may have one
  *	  and wait for the lock, which it gets when replay has come to the end of our
@@ -90,9 +86,6 @@
 #define LSM_PUNCH_PAGES			16384	/* pages that end one, and that are punched
 										 * at once */
 
-/* Segments are moved if they have no more pages together. */
-#define LSM_MOVE_PAGES			1024
-
 /* ---- the end of the file ---- */
 
 /*
@@ -150,33 +143,6 @@ lsm_manifest_end(const LsmMeta *meta)
 	return end;
 }
 
-/* Pages of a segment. */
-static uint32
-lsm_entry_pages(const LsmManifestEntry *entry)
-{
-	uint32		npages = 0;
-
-	for (int i = 0; i < entry->nextents; i++)
-		npages += entry->extents[i].npages;
-	return npages;
-}
-
-/* Are the segments small enough to be moved, and may they be? */
-static bool
-lsm_view_movable(LsmView *view, uint32 *npages)
-{
-	*npages = 0;
-	for (int i = 0; i < view->nentries; i++)
-	{
-		if (view->entries[i].type != LSM_ENTRY_SEGMENT)
-			continue;
-		*npages += lsm_entry_pages(&view->entries[i]);
-		if (*npages > LSM_MOVE_PAGES || lsm_entry_is_pointed_to(&view->entries[i]))
-			return false;
-	}
-	return true;
-}
-
 /* Are so many pages of a file worth being given back? */
 static inline bool
 lsm_give_back_enough(uint64 npages, BlockNumber nblocks)
@@ -192,59 +158,16 @@ lsm_truncate_enough(BlockNumber nblocks, BlockNumber end)
 	return nblocks > end && lsm_give_back_enough(nblocks - end, nblocks);
 }
 
-/*
- * Is there enough to be given back?  Taken without locks: a guess.  *move: only
- * if segments are moved.
- */
-static bool
-lsm_truncate_guess(Relation rel, LsmTable *table, bool *move)
-{
-	BlockNumber nblocks = smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM);
-	LsmView    *view = lsm_view_get(rel, table);
-	BlockNumber manifest = lsm_manifest_pages(view->nleaves);
-	BlockNumber unmoved = Min(lsm_view_used_end(view) + manifest, nblocks);
-	BlockNumber end = LSM_META_BLOCK + 1;
-	uint32		npages;
-
-	*move = false;
-	if (nblocks == 0)
-		return false;
-	if (lsm_view_empty(view))
-		return true;
-	if (lsm_view_movable(view, &npages))
-	{
-		/* segments and manifest after each other; the row log, its values and retired ones stay */
-		for (uint32 i = 0; i < view->meta.nranges; i++)
-		{
-			LsmExtent	pages = view->meta.ranges[i].pages;
-
-			if (view->meta.ranges[i].kind == LSM_RANGE_FREE)
-				continue;
-			npages += pages.npages;
-			end = Max(end, pages.start + pages.npages);
-		}
-		for (int i = 0; i < view->nentries; i++)
-		{
-			LsmManifestEntry *entry = &view->entries[i];
-
-			if (entry->type != LSM_ENTRY_VALUES && entry->type != LSM_ENTRY_RETIRED)
-				continue;
-			npages += lsm_entry_pages(entry);
-			for (int j = 0; j < entry->nextents; j++)
-				end = Max(end, entry->extents[j].start + entry->extents[j].npages);
-		}
-		end = Max(end, LSM_META_BLOCK + 1 + npages + manifest);
-		*move = lsm_truncate_enough(unmoved, end);
-	}
-	return *move || lsm_truncate_enough(nblocks, unmoved);
-}
-
+/* Is there enough to be given back?  Taken without locks: a guess. */
 bool
 lsm_truncate_worth(Relation rel, LsmTable *table)
 {
-	bool		move;
+	BlockNumber nblocks = smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM);
+	LsmView    *view = lsm_view_get(rel, table);
 
-	return lsm_truncate_guess(rel, table, &move);
+	return nblocks > 0 &&
+		(lsm_view_empty(view) ||
+		 lsm_truncate_enough(nblocks, lsm_view_used_end(view) + lsm_manifest_pages(view->nleaves)));
 }
 
 /* The free extent of at least npages that comes first; npages 0: none. */
@@ -307,101 +230,6 @@ lsm_truncate_place(LsmEdit *edit, uint32 npages, BlockNumber before, LsmExtent *
 	place->npages = npages;
 	lsm_space_reserve(edit->rel, *place);
 	lsm_space_ensure(edit->rel, place->start + npages);
-	return true;
-}
-
-/* Copy a segment's pages to another extent. */
-static void
-lsm_truncate_copy(Relation rel, const LsmManifestEntry *entry, LsmExtent place)
-{
-	BlockNumber to = place.start;
-
-	for (int i = 0; i < entry->nextents; i++)
-	{
-		for (uint32 j = 0; j < entry->extents[i].npages; j++)
-		{
-			Buffer		from;
-			Buffer		buffer;
-
-			CHECK_FOR_INTERRUPTS();
-			from = ReadBuffer(rel, entry->extents[i].start + j);
-			buffer = ReadBufferExtended(rel, MAIN_FORKNUM, to++, RBM_ZERO_AND_LOCK, NULL);
-			LockBuffer(from, BUFFER_LOCK_SHARE);
-			START_CRIT_SECTION();
-			memcpy(BufferGetPage(buffer), BufferGetPage(from), BLCKSZ);
-			MarkBufferDirty(buffer);
-			if (RelationNeedsWAL(rel))
-				log_newpage_buffer(buffer, true);
-			END_CRIT_SECTION();
-			UnlockReleaseBuffer(from);
-			UnlockReleaseBuffer(buffer);
-		}
-	}
-}
-
-/* The segment that ends last. */
-static LsmManifestEntry *
-lsm_view_last_segment(LsmView *view)
-{
-	LsmManifestEntry *last = NULL;
-	BlockNumber last_end = 0;
-
-	for (int i = 0; i < view->nentries; i++)
-	{
-		LsmManifestEntry *entry = &view->entries[i];
-
-		for (int j = 0; j < entry->nextents && entry->type == LSM_ENTRY_SEGMENT; j++)
-		{
-			BlockNumber end = entry->extents[j].start + entry->extents[j].npages;
-
-			if (end > last_end)
-			{
-				last_end = end;
-				last = entry;
-			}
-		}
-	}
-	return last;
-}
-
-/* Move the segment that ends last nearer to the beginning; false: it is there. */
-static bool
-lsm_truncate_move_last(Relation rel, LsmTable *table)
-{
-	LsmManifestEntry *last = lsm_view_last_segment(lsm_view_get(rel, table));
-	LsmManifestEntry moved;
-	LsmManifestEntry *entry;
-	LsmEdit    *edit;
-	LsmExtent	place;
-	BlockNumber first = InvalidBlockNumber;
-
-	if (last == NULL)
-		return false;
-	moved = *last;
-	for (int i = 0; i < moved.nextents; i++)
-		first = Min(first, moved.extents[i].start);
-	edit = lsm_edit_begin(rel, table, LSM_OP_TRUNCATE);
-	if (!lsm_truncate_place(edit, lsm_entry_pages(&moved), first, &place))
-	{
-		lsm_edit_abandon(edit);
-		return false;
-	}
-	lsm_edit_add_pending(edit, LSM_OWNER_PUNCH, place);
-	lsm_edit_commit(edit);
-	LSM_STOP("truncate-move");
-	lsm_truncate_copy(rel, &moved, place);
-
-	edit = lsm_edit_begin(rel, table, LSM_OP_TRUNCATE);
-	entry = lsm_edit_change(edit, moved.uid);
-	memset(entry->extents, 0, entry->nextents * sizeof(LsmExtent));
-	entry->nextents = 1;
-	entry->extents[0] = place;
-	lsm_edit_take_pending(edit, LSM_OWNER_PUNCH, place);
-	for (int i = 0; i < moved.nextents; i++)
-		lsm_edit_free_extent(edit, moved.extents[i]);
-	lsm_edit_commit(edit);
-	lsm_stat_report_move(RelationGetRelid(rel), (uint64) place.npages * BLCKSZ);
-	LSM_STOP("truncate-moved");
 	return true;
 }
 
@@ -501,10 +329,9 @@ lsm_truncate_tail(Relation rel, LsmTable *table, BlockNumber *nblocks)
 {
 	BlockNumber before = smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM);
 	BlockNumber npages;
-	bool		move;
 
 	*nblocks = before;
-	if (!lsm_truncate_guess(rel, table, &move))
+	if (!lsm_truncate_worth(rel, table))
 		return before;
 	LSM_STOP("truncate-start");
 	if (lsm_view_empty(lsm_view_get(rel, table)))
@@ -513,9 +340,7 @@ lsm_truncate_tail(Relation rel, LsmTable *table, BlockNumber *nblocks)
 		*nblocks = 0;
 		return before;
 	}
-	lsm_truncate_release(rel, table, move ? 0 : lsm_view_used_end(lsm_view_get(rel, table)));
-	while (move && lsm_truncate_move_last(rel, table))
-		CHECK_FOR_INTERRUPTS();
+	lsm_truncate_release(rel, table, lsm_view_used_end(lsm_view_get(rel, table)));
 	lsm_truncate_move_manifest(rel, table);
 
 	/* the free end leaves the account at the beginning of the next edit */
