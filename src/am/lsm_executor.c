@@ -66,8 +66,16 @@ lsm_executor_forget(void *arg)
 static void
 lsm_executor_remember(EState *estate, EPQState *epq)
 {
-	LsmRechecker *rechecker = MemoryContextAlloc(estate->es_query_cxt, sizeof(LsmRechecker));
+	LsmRechecker *rechecker;
+	dlist_iter	iter;
 
+	/* a plan of a WITH is come to twice */
+	dlist_foreach(iter, &lsm_recheckers)
+	{
+		if (dlist_container(LsmRechecker, node, iter.cur)->epq == epq)
+			return;
+	}
+	rechecker = MemoryContextAlloc(estate->es_query_cxt, sizeof(LsmRechecker));
 	rechecker->epq = epq;
 	dlist_push_head(&lsm_recheckers, &rechecker->node);
 	rechecker->callback.func = lsm_executor_forget;

@@ -93,7 +93,7 @@ typedef struct LsmCachedBlock
 	bool		borrowed;		/* in no hash table, see lsm_blockborrow.c */
 	bool		expands;		/* if chunks are decompressed, for all sessions */
 	bool		no_rows;		/* it is not one for a row block, as was found */
-	uint8		refused;		/* there was no room for one: 1, and rows read since */
+	uint8		refused;		/* none was made: 1, and rows read since */
 	Size		memory;
 	dlist_node	lru;
 } LsmCachedBlock;

@@ -578,7 +578,8 @@ lsm_rowblock_keep(Relation rel, LsmCachedBlock *cached)
 	int			natts = lsm_block_natts(cached->block);
 
 	/* what there was no room for, but is read again and again, is worth another try */
-	if (unlikely(cached->refused > 0) && ++cached->refused > LSM_ROWBLOCK_REFUSED)
+	if (unlikely(cached->refused > 0) && !lsm_cold_held_off() &&
+		++cached->refused > LSM_ROWBLOCK_REFUSED)
 	{
 		cached->refused = 0;
 		cached->expands = true;

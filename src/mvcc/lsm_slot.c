@@ -17,6 +17,7 @@
  *	  fetch is at hand until it is cleared, gets something else, or a change of ours, a plan,
  *	  or the end of a transaction or subtransaction comes between.  Only versions are noted
  *	  that are committed or our own: what is being made by others may be rolled back.
+ *	  Of what others do to the row meanwhile xmax tells only as of the scan.
  *
  *-------------------------------------------------------------------------
  */
@@ -93,6 +94,8 @@ typedef struct LsmSlot
 } LsmSlot;
 
 static LsmSlot *lsm_slot_at_hand;	/* or NULL */
+static LsmTid lsm_slot_name;	/* what was noted: the executor may set the slot's */
+static Oid	lsm_slot_relid;
 
 void		(*lsm_slot_decide_asked) (struct IndexScanState *scan) = NULL;
 
@@ -444,13 +447,17 @@ lsm_slot_complete(TupleTableSlot *slot)
 {
 	LsmSlot    *lslot = (LsmSlot *) slot;
 	const int16 *asked = lslot->asked;
+	bool		ask_later = lslot->ask_later;
 
-	if (!lslot->partial)
+	if (!lslot->partial &&
+		(lslot->cached == NULL || (lslot->asked == NULL && !lslot->ask_later)))
 		return;
 	lslot->asked = NULL;
+	lslot->ask_later = false;
 	slot->tts_nvalid = 0;
 	lsm_slot_getsomeattrs(slot, slot->tts_tupleDescriptor->natts);
 	lslot->asked = asked;
+	lslot->ask_later = ask_later;
 	lslot->partial = false;
 }
 
@@ -1063,6 +1070,8 @@ lsm_slot_note(TupleTableSlot *slot, const LsmVersionIter *iter, LsmTid full_tid)
 	lslot->epoch = iter->epoch;
 	lslot->counter = iter->counter;
 	lsm_slot_at_hand = lslot;
+	lsm_slot_name = lsm_tid_from_pointer(&slot->tts_tid);
+	lsm_slot_relid = slot->tts_tableOid;
 }
 
 /* What was noted is of no use any more: what its name stands for, or its memory, may have gone. */
@@ -1078,7 +1087,8 @@ lsm_slot_find(Relation rel, LsmTid name)
 {
 	LsmSlot    *lslot = lsm_slot_at_hand;
 
-	if (lslot == NULL || lslot->base.tts_tableOid != RelationGetRelid(rel) ||
+	if (lslot == NULL || lsm_slot_name != name || lsm_slot_relid != RelationGetRelid(rel) ||
+		lslot->base.tts_tableOid != lsm_slot_relid ||
 		lsm_tid_from_pointer(&lslot->base.tts_tid) != name ||
 		lslot->base.tts_tupleDescriptor->natts != RelationGetDescr(rel)->natts)
 		return NULL;
