@@ -1,39 +1,43 @@
 #!/bin/bash
 #
 # tpcb_large.sh [MEMORY [SECONDS [ROUNDS [CLIENTS]]]]		(512, 120, 3, 4)
-#	  TPC-B beside heap, once where everything is cached, and once where heap's
-#	  accounts take ten times the memory (MB) that the server has.
+#	  TPC-B beside heap, once where everything is cached, once where heap's accounts
+#	  take ten times the memory (MB) that the server has, and once more on a disk
+#	  that does no more than so many reads a second.
 #
 # In the second part the server runs in a memory cgroup, so that shared buffers,
 # page cache and processes together have no more than MEMORY; the tables are
 # filled there, so that none of their pages is cached elsewhere.  A quarter of it
 # is shared_buffers, and as much is what lsm may have for blocks, sessions and the
 # memtable.  Root may do that with cgroup v1, or with v2 under systemd; where it is
-# not possible the part says SKIP.
+# not possible the part says SKIP.  What the device reads for a transaction is counted,
+# and bounded in the third part, with cgroup v1 only.
 #
 # Environment: see lib.sh and compare.sh, and
-#	  PARTS			which parts to run (cached large)
+#	  PARTS			which parts to run (cached large disk); disk means large, too
 #	  CACHED_SCALE	scale of the first part (20)
-#	  LARGE_SCALE	scale of the second (what makes 10 times the memory)
+#	  LARGE_SCALE	scale of the others (what makes 10 times the memory)
 #	  FILLER		accounts' filler: "blank", as pgbench fills it, or "random",
 #					which does not compress to nothing (blank)
+#	  DISK_READS	reads a second in the third part (3000)
 #	  CACHED_FLOOR, LARGE_FLOOR		(1.0, 1.5)
 
 . "$(dirname "$0")/lib.sh"
 . "$BENCH_SRC/compare.sh"
+. "$BENCH_SRC/cgroup.sh"
 
 memory=${1:-512}
 seconds=${2:-120}
 rounds=${3:-3}
 clients=${4:-4}
-parts=" ${PARTS:-cached large} "
+parts=" ${PARTS:-cached large disk} "
 cached_scale=${CACHED_SCALE:-20}
 large_scale=${LARGE_SCALE:-$(((memory * 10 * 10 + 127) / 128))}		# 12.8 MB of accounts for each
 filler=${FILLER:-blank}
 cached_floor=${CACHED_FLOOR:-1.0}
 large_floor=${LARGE_FLOOR:-1.5}
+disk_reads=${DISK_READS:-3000}
 
-cgroup=				# directory of ours, in cgroup v1
 cgroup_why=			# why there is none
 server_runas=()		# BENCH_RUNAS outside of the cgroup
 
@@ -51,24 +55,12 @@ wanted()
 # memory.  False, with the reason in cgroup_why, where that cannot be.
 enter_cgroup()
 {
-	local mount own
-
 	server_runas=("${BENCH_RUNAS[@]}")
-	if [ "$(id -u)" != 0 ]; then
+	if blkio_enter "$memory"; then
+		return 0
+	elif [ "$(id -u)" != 0 ]; then
 		cgroup_why="only root can bound the server's memory"
 		return 1
-	fi
-	mount=$(awk '$3 == "cgroup" && $4 ~ /(^|,)memory(,|$)/ { print $2; exit }' /proc/mounts)
-	if [ -n "$mount" ]; then
-		own=$(sed -n 's/^[0-9]*:\([^:]*,\)*memory\(,[^:]*\)*://p' /proc/self/cgroup)
-		cgroup="$mount${own%/}/lsm-bench.$$"
-		if ! mkdir "$cgroup" 2>"$BENCH_ROOT/cgroup.err"; then
-			cgroup=
-			cgroup_why="cgroup v1: $(cat "$BENCH_ROOT/cgroup.err")"
-			return 1
-		fi
-		printf '%d\n' $((memory * 1048576)) >"$cgroup/memory.limit_in_bytes"
-		BENCH_RUNAS=(bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$cgroup" "${server_runas[@]}")
 	elif [ -d /run/systemd/system ] && command -v systemd-run >/dev/null; then
 		BENCH_RUNAS=(systemd-run --scope --quiet --collect -p "MemoryMax=${memory}M" -p MemorySwapMax=0 --
 			"${server_runas[@]}")
@@ -78,17 +70,8 @@ enter_cgroup()
 			return 1
 		fi
 	else
-		cgroup_why="neither a memory cgroup of version 1 nor systemd"
+		cgroup_why="neither cgroups of version 1 ($blkio_why) nor systemd"
 		return 1
-	fi
-}
-
-# Once the server has stopped.
-leave_cgroup()
-{
-	if [ -n "$cgroup" ]; then
-		rmdir "$cgroup" || true
-		cgroup=
 	fi
 }
 
@@ -98,9 +81,9 @@ tell_memory()
 	local pid dir most
 
 	pid=$(sed -n 1p "$BENCH_ROOT/data/postmaster.pid")
-	if [ -n "$cgroup" ]; then
-		most=$(cat "$cgroup/memory.max_usage_in_bytes")
-		bench_check "the server is in the cgroup" 1 "$(grep -cx "$pid" "$cgroup/cgroup.procs")"
+	if [ -n "$blkio" ]; then
+		most=$(cat "$blkio_memory/memory.max_usage_in_bytes")
+		bench_check "the server is in the cgroup" 1 "$(grep -cx "$pid" "$blkio_memory/cgroup.procs")"
 	else
 		dir=/sys/fs/cgroup$(sed -n 's/^0:://p' "/proc/$pid/cgroup")
 		bench_check "the server is in the cgroup" $((memory * 1048576)) "$(cat "$dir/memory.max")"
@@ -157,6 +140,16 @@ run_tpcb()
 		bench_fail "pgbench ended with an error on $(compare_am "$2"): $(sed -n 1,3p "$BENCH_ROOT/run.err")"
 }
 
+# tell_reads BEFORE AFTER: of the device, for a transaction of the last run
+tell_reads()
+{
+	local transactions
+
+	transactions=$(sed -n 's/^number of transactions actually processed: \([0-9]*\).*/\1/p' "$BENCH_ROOT/run.out")
+	bench_say "      reads for a transaction: $(bench_calc %.2f "(${2% *} - ${1% *}) / $transactions")," \
+		"kB: $(bench_calc %.1f "(${2#* } - ${1#* }) / 1024 / $transactions")"
+}
+
 # warm PREFIX SIDE
 warm()
 {
@@ -169,7 +162,7 @@ warm()
 # server starts anew for each side, which so has all of it.
 measure()
 {
-	local round side
+	local round side before
 
 	for side in heap test; do
 		warm "$1" "$side"
@@ -179,11 +172,13 @@ measure()
 			if [ "${4:-}" = bounded ]; then
 				bench_server_stop fast
 				bench_server_start
-				warm "$1" "$side"
+				run_tpcb "$1" "$side" $(((seconds + 5) / 6))
 			fi
 			bench_sql postgres CHECKPOINT
+			before=$([ -z "$blkio" ] || blkio_read)
 			run_tpcb "$1" "$side" "$seconds"
 			compare_record "$2" "$side" "$round" "$(bench_pgbench_tps "$BENCH_ROOT/run.out")"
+			[ -z "$blkio" ] || tell_reads "$before" "$(blkio_read)"
 			compare_settle "$1_heap" "$1_test"
 		done
 	done
@@ -225,21 +220,37 @@ measure_large()
 	tell_sizes large
 	compare_verdict "heap's accounts over the memory" \
 		"$(bench_sql large_heap "SELECT round(pg_table_size('pgbench_accounts') / ($memory * 1048576.0), 2)")" least 10
-	measure large "TPC-B, 10 times the memory" "$large_floor" bounded
+	if wanted large; then
+		measure large "TPC-B, 10 times the memory" "$large_floor" bounded
+	fi
+	if wanted disk; then
+		measure_disk
+	fi
 	tell_memory
 	bench_server_stop fast
-	leave_cgroup
+	blkio_leave
 	BENCH_RUNAS=("${server_runas[@]}")
 	bench_server_start
 }
 
-BENCH_AT_END=leave_cgroup
+measure_disk()
+{
+	bench_section "the same with $disk_reads reads a second"
+	if [ -z "$blkio" ]; then
+		bench_say "SKIP  reads cannot be bounded: $blkio_why"
+		return 0
+	fi
+	blkio_limit "$disk_reads" 1000
+	measure large "TPC-B, 10 times the memory, $disk_reads reads/s" "$large_floor" bounded
+	blkio_limit 0 0
+}
+
 bench_start
 bench_say "filler:   $filler"
 if wanted cached; then
 	measure_cached
 fi
-if wanted large; then
+if wanted large || wanted disk; then
 	measure_large
 fi
 compare_print_results
