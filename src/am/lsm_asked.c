@@ -174,6 +174,7 @@ lsm_asked_agg(PlanState *planstate)
 	lsm_asked_parent(outer, list_make2(plan->plan.targetlist, plan->plan.qual), OUTER_VAR, keys, true);
 }
 
+/* For lsm_slot_ask_later(). */
 static void
 lsm_asked_decide(IndexScanState *scan)
 {

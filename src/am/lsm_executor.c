@@ -29,21 +29,15 @@
 #include "postgres.h"
 
 #include "executor/executor.h"
+#include "lib/ilist.h"
 #include "lsm_am.h"
 #include "lsm_mvcc.h"
-#include "lib/ilist.h"
 #include "nodes/execnodes.h"
 #include "nodes/nodeFuncs.h"
 
 void		(*lsm_executor_look) (PlanState *planstate) = NULL;
 
 static ExecutorStart_hook_type previous_executor_start;
-
-/* What a look through a plan is about to find. */
-typedef struct LsmPlanWalk
-{
-	bool		bitmap_scan;	/* of a table of ours */
-} LsmPlanWalk;
 
 #if LSM_BITMAP_BY_BLOCK
 
@@ -135,11 +129,11 @@ lsm_executor_no_prefetch(LsmScan scan)
 
 #endif
 
-/* Look through a plan that has just been initialized. */
+/* Look through a plan that has just been initialized; context: has it a bitmap scan of ours? */
 static bool
 lsm_executor_walk(PlanState *planstate, void *context)
 {
-	LsmPlanWalk *walk = context;
+	bool	   *bitmap_scan = context;
 
 	lsm_asked_look(planstate);
 	if (lsm_executor_look != NULL)
@@ -149,7 +143,7 @@ lsm_executor_walk(PlanState *planstate, void *context)
 		case T_BitmapHeapScanState:
 			if (lsm_relation_is_lsm(((ScanState *) planstate)->ss_currentRelation))
 			{
-				walk->bitmap_scan = true;
+				*bitmap_scan = true;
 #if LSM_BITMAP_BY_BLOCK
 				((BitmapHeapScanState *) planstate)->prefetch_maximum = 0;
 #endif
@@ -174,7 +168,7 @@ lsm_executor_concerned(EState *estate)
 static void
 lsm_executor_start(QueryDesc *query, int eflags)
 {
-	LsmPlanWalk walk = {0};
+	bool		bitmap_scan = false;
 	EState	   *estate;
 	ListCell   *cell;
 
@@ -189,14 +183,14 @@ lsm_executor_start(QueryDesc *query, int eflags)
 		return;
 	if (query->plannedstmt->parallelModeNeeded)
 		(void) lsm_floor();
-	(void) lsm_executor_walk(query->planstate, &walk);
+	(void) lsm_executor_walk(query->planstate, &bitmap_scan);
 	foreach(cell, estate->es_subplanstates)
 	{
 		if (lfirst(cell) != NULL)
-			(void) lsm_executor_walk(lfirst(cell), &walk);
+			(void) lsm_executor_walk(lfirst(cell), &bitmap_scan);
 	}
 #if LSM_BITMAP_BY_BLOCK
-	if (walk.bitmap_scan)
+	if (bitmap_scan)
 	{
 		(void) lsm_executor_find_recheckers(query->planstate, NULL);
 		foreach(cell, estate->es_subplanstates)

@@ -760,6 +760,19 @@ lsm_slot_delta_context(LsmSlot *lslot)
 	return lslot->delta_context;
 }
 
+/* Have delta_buf hold so many bytes. */
+static void
+lsm_slot_make_delta_buf(LsmSlot *lslot, Size len)
+{
+	if (lslot->delta_buf_len >= len)
+		return;
+	if (lslot->delta_buf_len > 0)
+		pfree(lslot->delta_buf);
+	lslot->delta_buf_len = 0;
+	lslot->delta_buf = MemoryContextAlloc(lslot->base.tts_mcxt, Max(len, LSM_SLOT_LEAST_BUF));
+	lslot->delta_buf_len = Max(len, LSM_SLOT_LEAST_BUF);
+}
+
 /* Copy a DELTA's record: into the buffer that is kept, if it is not larger than a page. */
 static LsmRecord *
 lsm_slot_copy_delta(LsmSlot *lslot, const LsmVersion *delta)
@@ -770,19 +783,11 @@ lsm_slot_copy_delta(LsmSlot *lslot, const LsmVersion *delta)
 		copy = MemoryContextAllocHuge(lsm_slot_delta_context(lslot), delta->record_len);
 	else
 	{
-		if (lslot->delta_buf_len < delta->record_len)
-		{
-			if (lslot->delta_buf_len > 0)
-				pfree(lslot->delta_buf);
-			lslot->delta_buf_len = 0;
-			lslot->delta_buf = MemoryContextAlloc(lslot->base.tts_mcxt,
-												  Max(delta->record_len, LSM_SLOT_LEAST_BUF));
-			lslot->delta_buf_len = Max(delta->record_len, LSM_SLOT_LEAST_BUF);
-		}
+		lsm_slot_make_delta_buf(lslot, delta->record_len);
 		copy = lslot->delta_buf;
+		if (!(delta->head.info & LSM_REC_LARGE))
+			lslot->delta_len = delta->record_len;
 	}
-	if (copy == lslot->delta_buf && !(delta->head.info & LSM_REC_LARGE))
-		lslot->delta_len = delta->record_len;
 	memcpy(copy, delta->record, delta->record_len);
 	return (LsmRecord *) copy;
 }
@@ -1081,7 +1086,7 @@ lsm_slot_forget(void)
 	lsm_slot_at_hand = NULL;
 }
 
-/* The slot at hand, if it has all columns of the version of that name; else NULL. */
+/* The slot at hand, if it has the version of that name; else NULL. */
 TupleTableSlot *
 lsm_slot_find(Relation rel, LsmTid name)
 {
@@ -1095,7 +1100,7 @@ lsm_slot_find(Relation rel, LsmTid name)
 	return &lslot->base;
 }
 
-/* Does it have whatever is asked of it, and no less than others would? */
+/* Does it give all columns of its row to whoever asks for them? */
 bool
 lsm_slot_is_whole(TupleTableSlot *slot)
 {
@@ -1129,15 +1134,7 @@ lsm_slot_copy_noted_delta(LsmSlot *dst, const LsmSlot *src)
 
 	if (dst->delta_has == NULL)
 		lsm_slot_make_delta_arrays(dst);
-	if (dst->delta_buf_len < src->delta_len)
-	{
-		if (dst->delta_buf_len > 0)
-			pfree(dst->delta_buf);
-		dst->delta_buf_len = 0;
-		dst->delta_buf = MemoryContextAlloc(dst->base.tts_mcxt,
-											Max(src->delta_len, LSM_SLOT_LEAST_BUF));
-		dst->delta_buf_len = Max(src->delta_len, LSM_SLOT_LEAST_BUF);
-	}
+	lsm_slot_make_delta_buf(dst, src->delta_len);
 	memcpy(dst->delta_buf, src->delta_buf, src->delta_len);
 	memcpy(dst->delta_has, src->delta_has, natts * sizeof(bool));
 	for (int i = 0; i < src->delta_natts; i++)
