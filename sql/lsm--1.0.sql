@@ -146,7 +146,7 @@ COMMENT ON VIEW lsm_stat_tables IS
     'statistics of tables of access method lsm';
 GRANT SELECT ON lsm_stat_tables TO PUBLIC;
 
--- Flushes and compactions that run now, in all databases.  Of those of other
+-- Flushes, compactions, moves and returns of space that run now, in all databases.  Of those of other
 -- roles, only members of pg_read_all_stats see more than process and database.
 CREATE FUNCTION lsm_stat_progress(
     OUT pid integer, OUT datid oid, OUT relid oid, OUT job text, OUT phase text,
@@ -158,7 +158,7 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'lsm_stat_progress_sql'
 LANGUAGE C STRICT;
 COMMENT ON FUNCTION lsm_stat_progress() IS
-    'flushes, compactions and moves of segments that run now';
+    'flushes, compactions, moves of segments and returns of free space that run now';
 
 CREATE VIEW lsm_stat_progress_compaction AS
     SELECT p.pid, p.datid, d.datname, p.relid, p.job, p.phase,
@@ -167,7 +167,7 @@ CREATE VIEW lsm_stat_progress_compaction AS
     FROM @extschema@.lsm_stat_progress() p
         LEFT JOIN pg_catalog.pg_database d ON d.oid = p.datid;
 COMMENT ON VIEW lsm_stat_progress_compaction IS
-    'flushes, compactions and moves of segments that run now';
+    'flushes, compactions, moves of segments and returns of free space that run now';
 GRANT SELECT ON lsm_stat_progress_compaction TO PUBLIC;
 
 -- How segments are read past shared buffers, by the whole server: a row for each
