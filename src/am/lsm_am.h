@@ -167,6 +167,8 @@ typedef struct LsmScanData
 	int64		near_lbs;		/* LBs from one to the next that are near */
 	BlockNumber sample_lb;		/* sample: InvalidBlockNumber before the first */
 	BlockNumber sample_lbs;		/* sample: number of LBs to sample from */
+	LsmTid		newer_of;		/* comes next, of a row whose older version was
+								 * given: dirty snapshots */
 	/* TID range scans */
 	LsmTid		name_lo;
 	LsmTid		name_hi;
@@ -389,6 +391,7 @@ extern void lsm_relpages_xact_end(void);
 extern double lsm_vacuum_pages(Relation rel);
 extern void lsm_vacuum_rel(Relation rel, struct VacuumParams *params,
 						   BufferAccessStrategy strategy);
+extern void lsm_vacuum_end_lists(void);
 
 /* ---- lsm_analyze.c ---- */
 extern bool lsm_analyze_next_block(LSM_ANALYZE_NEXT_BLOCK_ARGS);

@@ -93,6 +93,8 @@ typedef struct LsmIndexFetchData
 	LsmWalk		walk;
 	LsmForesight foresight;
 	LsmFetchCounters counters;
+	LsmTid		newer_of;		/* the row given last, if a dirty snapshot sees
+								 * another version of it */
 } LsmIndexFetchData;
 
 static IndexFetchTableData *
@@ -192,7 +194,11 @@ lsm_index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot snaps
 	LsmIndexFetchData *fetch = (LsmIndexFetchData *) scan;
 	LsmTid		root = lsm_tid_from_pointer(tid);
 
-	*call_again = false;
+	if (unlikely(*call_again))
+	{
+		*call_again = false;
+		return lsm_row_fetch_newer(scan->rel, fetch->table, fetch->newer_of, snapshot, slot);
+	}
 	if (unlikely(lsm_fetch_counting))
 	{
 		if (!lsm_index_fetch_counted(fetch, tid, snapshot, slot, all_dead))
@@ -206,6 +212,11 @@ lsm_index_fetch_tuple(IndexFetchTableData *scan, ItemPointer tid, Snapshot snaps
 			return false;
 	}
 	*tid = slot->tts_tid;
+	if (lsm_snapshot_sees_newer(snapshot))
+	{
+		fetch->newer_of = root;
+		*call_again = true;
+	}
 	return true;
 }
 

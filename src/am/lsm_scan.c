@@ -371,6 +371,7 @@ lsm_scan_rescan(TableScanDesc sscan, struct ScanKeyData *key, bool set_params,
 	scan->sample_lb = InvalidBlockNumber;
 	scan->near_lbs = -1;
 	scan->lbs_near = false;
+	scan->newer_of = LSM_INVALID_TID;
 	scan->next_begin = LSM_INVALID_TID;
 	if (sscan->rs_parallel != NULL)
 		lsm_scan_set_range(scan, 1, 0);
@@ -1121,13 +1122,27 @@ lsm_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlo
 
 	for (;;)
 	{
-		if (!lsm_scan_next_row(scan, direction, &row))
+		bool		found;
+
+		if (unlikely(scan->newer_of != LSM_INVALID_TID))
 		{
-			if (sscan->rs_parallel != NULL && lsm_scan_next_range(scan))
-				continue;
-			break;
+			found = lsm_row_fetch_newer(sscan->rs_rd, scan->table, scan->newer_of,
+										sscan->rs_snapshot, slot);
+			scan->newer_of = LSM_INVALID_TID;
 		}
-		if (!lsm_scan_deliver(scan, &row, slot) || !lsm_scan_meets_keys(scan, slot))
+		else
+		{
+			if (!lsm_scan_next_row(scan, direction, &row))
+			{
+				if (sscan->rs_parallel != NULL && lsm_scan_next_range(scan))
+					continue;
+				break;
+			}
+			found = lsm_scan_deliver(scan, &row, slot);
+			if (found && lsm_snapshot_sees_newer(sscan->rs_snapshot))
+				scan->newer_of = row.root;
+		}
+		if (!found || !lsm_scan_meets_keys(scan, slot))
 			continue;
 		pgstat_count_heap_getnext(sscan->rs_rd);
 		return true;

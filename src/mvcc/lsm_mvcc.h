@@ -188,6 +188,17 @@ extern int	lsm_record_deform_from(TupleDesc tupdesc, const LsmRecord *record, in
 extern bool lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 						  TupleTableSlot *slot, bool *all_dead);
 
+extern bool lsm_row_fetch_newer(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
+								TupleTableSlot *slot);
+
+/* Does a dirty snapshot, which has just been given a row, see another version of it? */
+static inline bool
+lsm_snapshot_sees_newer(Snapshot snapshot)
+{
+	return unlikely(snapshot->snapshot_type == SNAPSHOT_DIRTY) &&
+		TransactionIdIsValid(snapshot->xmax);
+}
+
 extern bool lsm_row_is_dead(Relation rel, LsmTable *table, LsmTid root, bool marked, uint64 *xid);
 extern LsmTid lsm_row_successor(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot);
 

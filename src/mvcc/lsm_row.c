@@ -331,6 +331,45 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 }
 
 /*
+ * A dirty snapshot sees two versions of a row that an UPDATE which has not ended leaves in its place:
+ * this fetches the newer one, when lsm_row_fetch() has given the older, with the xid that replaces
+ * it.  False: there is no such version (any more).
+ */
+bool
+lsm_row_fetch_newer(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
+					TupleTableSlot *slot)
+{
+	LsmVersionIter iter;
+	LsmVersion *version;
+
+	Assert(snapshot->snapshot_type == SNAPSHOT_DIRTY);
+	do
+	{
+		snapshot->xmin = snapshot->xmax = InvalidTransactionId;
+		snapshot->speculativeToken = 0;
+		lsm_versions_begin(&iter, rel, table, root);
+		iter.stat = &table->stat;
+		while ((version = lsm_versions_next(&iter)) != NULL)
+		{
+			LsmRowHead *head = &version->head;
+			int			kind = LSM_REC_KIND(head->info);
+			LsmXidState state = lsm_xid_state(head);
+
+			if (kind == LSM_REC_LOCK || state == LSM_XID_ABORTED)
+				continue;
+			if (kind != LSM_REC_UPDATE || state != LSM_XID_RUNNING)
+				break;
+			snapshot->xmin = (TransactionId) head->xid;
+			if (lsm_row_store(&iter, version, slot, lsm_version_name(head), 0, 0, false))
+				return true;
+			break;
+		}
+		lsm_versions_end(&iter);
+	} while (iter.stale);
+	return false;
+}
+
+/*
  * Is the row whose root an index holds gone for everybody?  *xid is then the
  * newest xid of which a snapshot must know for that, 0 if it takes none: the
  * INSERT was rolled back, or a job has dropped the row and told the standbys.

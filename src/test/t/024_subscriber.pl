@@ -183,6 +183,27 @@ foreach my $table (qw(by_row by_row_indexed))
 		}
 		jobs('lsm_flush');
 	}
+
+	# somebody brings a row that is not the publisher's to what it is there
+	foreach my $published ("UPDATE $table SET b = 'published', v = v + 1000", "DELETE FROM $table")
+	{
+		$n++;
+		$id = $publisher->safe_psql('postgres', "SELECT min(id) FROM $table WHERE id > $id");
+		my $b = $publisher->safe_psql('postgres', "SELECT b FROM $table WHERE id = $id");
+		my $holder = $subscriber->session('postgres');
+
+		$subscriber->safe_psql('postgres', "UPDATE $table SET b = 'diverged' WHERE id = $id");
+		$holder->query_safe("BEGIN; UPDATE $table SET b = '$b' WHERE id = $id");
+		$publisher->safe_psql('postgres', "BEGIN; $published WHERE id = $id; INSERT INTO emptied VALUES (60000 + $n, 0); COMMIT");
+		$subscriber->wait_until('postgres', qq{
+			SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted)
+				OR EXISTS (SELECT FROM emptied WHERE id = 60000 + $n)});
+		is($subscriber->safe_psql('postgres', "SELECT count(*) FROM emptied WHERE id = 60000 + $n"),
+			0, "$published waits for who makes the row what it changes");
+		$holder->query_safe('COMMIT');
+		$holder->quit;
+		same("$published when that is done");
+	}
 }
 
 $publisher->safe_psql('postgres', 'TRUNCATE emptied, parted; INSERT INTO emptied VALUES (1, 1)');
