@@ -67,7 +67,13 @@ SELECT lsm_test_pick('inc:0-9:10:0:8-8 inc:0-9:10:0:7-7 inc:0-9:10:0:6-6 inc:0-9
 SELECT lsm_test_pick('major_hi=3 inc:0-9:10:0:8-8 inc:0-9:10:0:7-7 inc:0-9:10:0:6-6 inc:0-9:10:0:2-5 inc:0-9:1000:0:3-3');
 -- a run in several segments has the size of all of them
 SELECT lsm_test_pick('inc:0-9:10:0:4-4 inc:0-9:10:0:3-3 inc:0-9:10:0:2-2 inc:0-4:15:0:1-1 inc:5-9:15:0:1-1');
--- a job reads at most so much: a part of the keys, from where it is needed
+-- a job reads at most so much: a part of the keys, from where it is needed.  Increments are
+-- taken whole, and newer ones with roots of these.
+SELECT lsm_test_pick('job=20 inc:0-49:5:0:4-4 inc:50-99:5:0:4-4 inc:0-49:5:0:3-3 inc:50-99:5:0:3-3 inc:0-49:5:0:2-2 inc:50-99:5:0:2-2 inc:0-49:5:0:1-1 inc:50-99:5:0:1-1');
+SELECT lsm_test_pick('job=25 inc:0-49:5:0:4-4 inc:50-99:5:0:4-4 inc:0-55:5:0:3-3 inc:56-99:5:0:3-3 inc:0-49:5:0:2-2 inc:50-99:5:0:2-2 inc:0-49:5:0:1-1 inc:50-99:5:0:1-1');
+-- where they reach over all of it the newest of them, as many as have to lie over each other
+SELECT lsm_test_pick('job=60 inc:0-99:10:0:8-8 inc:0-99:10:0:7-7 inc:0-99:10:0:6-6 inc:0-99:10:0:5-5 inc:0-99:10:0:4-4 inc:0-99:10:0:3-3 inc:0-99:10:0:2-2 inc:0-99:10:0:1-1');
+SELECT lsm_test_pick('job=10 inc:0-99:10:0:8-8 inc:0-99:10:0:7-7 inc:0-99:10:0:6-6 inc:0-99:10:0:5-5 inc:0-99:10:0:4-4 inc:0-99:10:0:3-3 inc:0-99:10:0:2-2 inc:0-99:10:0:1-1');
 SELECT lsm_test_pick('job=10 inc:0-99:10:0:4-4 inc:0-99:10:0:3-3 inc:0-99:10:0:2-2 inc:0-99:10:0:1-1');
 SELECT lsm_test_pick('job=10 inc:50-99:5:0:4-4 inc:0-99:10:0:3-3 inc:0-99:10:0:2-2 inc:0-99:10:0:1-1');
 SELECT lsm_test_pick('job=1000 inc:50-99:5:0:4-4 inc:0-99:10:0:3-3 inc:0-99:10:0:2-2 inc:0-99:10:0:1-1');

@@ -426,30 +426,67 @@ lsm_pick_in_window(const LsmPickSegment *segment, const LsmPickDecision *decisio
 	return segment->gen_hi >= decision->gen_lo && segment->gen_hi <= decision->gen_hi;
 }
 
-/* Bytes of the chosen generations between two roots. */
+/*
+ * Bytes that a minor of the chosen generations reads: increments are taken whole, those that have
+ * roots between these two, and the newer ones that have roots of those (lsm_minor_select()).
+ */
 static double
-lsm_pick_window_bytes(const LsmPickFacts *facts, const LsmPickDecision *decision,
-					  LsmTid first, LsmTid last)
+lsm_pick_minor_bytes(const LsmPickFacts *facts, const LsmPickDecision *decision,
+					 LsmTid first, LsmTid last)
 {
 	double		bytes = 0;
 
-	for (int i = 0; i < facts->nincrements; i++)
-		if (lsm_pick_in_window(&facts->increments[i], decision))
-			bytes += facts->increments[i].bytes *
-				lsm_pick_share(&facts->increments[i], first, last);
+	for (int i = facts->nincrements - 1; i >= 0; i--)
+	{
+		const LsmPickSegment *segment = &facts->increments[i];
+
+		if (!lsm_pick_in_window(segment, decision) || segment->first_tid > last ||
+			segment->last_tid < first)
+			continue;
+		bytes += segment->bytes;
+		first = Min(first, segment->first_tid);
+		last = Max(last, segment->last_tid);
+	}
 	return bytes;
 }
 
 /*
+ * Leave out the oldest increments at a place, if no fewer than minor_trigger stay.  False: there are
+ * none to be left out.
+ */
+static bool
+lsm_pick_drop_oldest(const LsmPickFacts *facts, LsmTid place, LsmPickDecision *decision)
+{
+	uint32		next = 0;		/* the generation after those */
+	int			stay = 0;
+
+	for (int i = 0; i < facts->nincrements; i++)
+	{
+		const LsmPickSegment *segment = &facts->increments[i];
+
+		if (lsm_pick_in_window(segment, decision) && segment->gen_hi > decision->gen_lo &&
+			segment->first_tid <= place && segment->last_tid >= place)
+		{
+			next = segment->gen_hi;
+			stay++;
+		}
+	}
+	if (stay < facts->minor_trigger)
+		return false;
+	decision->gen_lo = next;
+	return true;
+}
+
+/*
  * Bound a minor: all keys if that is not too much, else from the place where it is
- * needed most as far as the limit allows.  It takes increments whole, so it reads more if they
- * reach further.
+ * needed most as far as the limit allows.  Where the increments at that place are too much by
+ * themselves, the newest of them, minor_trigger at least.
  */
 static void
 lsm_pick_minor_range(const LsmPickFacts *facts, LsmTid place, LsmPickDecision *decision)
 {
 	double		limit = (double) lsm_pick_minor_limit(facts);
-	double		bytes = lsm_pick_window_bytes(facts, decision, 1, LSM_MAX_TID);
+	double		bytes = lsm_pick_minor_bytes(facts, decision, 1, LSM_MAX_TID);
 	uint64		lo = LSM_TID_LB(place);
 	uint64		hi = (uint64) LSM_TID_LB(LSM_MAX_TID);
 
@@ -457,12 +494,16 @@ lsm_pick_minor_range(const LsmPickFacts *facts, LsmTid place, LsmPickDecision *d
 	{
 		LsmTid		least = LSM_MAX_TID;
 
+		while (lsm_pick_minor_bytes(facts, decision, place, LSM_TID(lo, 0xFFFF)) > limit &&
+			   lsm_pick_drop_oldest(facts, place, decision))
+			;
+
 		/* the first LB is taken in any case */
 		while (lo < hi)
 		{
 			uint64		mid = (lo + hi + 1) / 2;
 
-			if (lsm_pick_window_bytes(facts, decision, place, LSM_TID(mid, 0xFFFF)) <= limit)
+			if (lsm_pick_minor_bytes(facts, decision, place, LSM_TID(mid, 0xFFFF)) <= limit)
 				lo = mid;
 			else
 				hi = mid - 1;
@@ -472,8 +513,8 @@ lsm_pick_minor_range(const LsmPickFacts *facts, LsmTid place, LsmPickDecision *d
 				least = Min(least, facts->increments[i].first_tid);
 		decision->first_root = place > least ? place : 1;
 		decision->last_root = lo == LSM_TID_LB(LSM_MAX_TID) ? LSM_MAX_TID : LSM_TID(lo, 0xFFFF);
-		bytes = lsm_pick_window_bytes(facts, decision, decision->first_root,
-									  decision->last_root);
+		bytes = lsm_pick_minor_bytes(facts, decision, decision->first_root,
+									 decision->last_root);
 	}
 	decision->bytes = (uint64) bytes;
 }

@@ -422,6 +422,32 @@ lsm_test_minor_is_least(const LsmPickFacts *facts, const LsmPickDecision *decisi
 	return LSM_TID_LB(Max(first, decision->first_root)) == LSM_TID_LB(decision->last_root);
 }
 
+/*
+ * Which increments does a minor take?  Those of the roots that are chosen, and newer ones that
+ * have roots of these, all of them whole.  Returns their bytes.
+ */
+static double
+lsm_test_minor_takes(const LsmPickFacts *facts, const LsmPickDecision *decision, bool *takes)
+{
+	LsmTid		first = decision->first_root;
+	LsmTid		last = decision->last_root;
+	double		bytes = 0;
+
+	for (int i = facts->nincrements - 1; i >= 0; i--)
+	{
+		const LsmPickSegment *segment = &facts->increments[i];
+
+		takes[i] = segment->gen_hi >= decision->gen_lo && segment->gen_hi <= decision->gen_hi &&
+			segment->first_tid <= last && segment->last_tid >= first;
+		if (!takes[i])
+			continue;
+		bytes += segment->bytes;
+		first = Min(first, segment->first_tid);
+		last = Max(last, segment->last_tid);
+	}
+	return bytes;
+}
+
 /* How many base segments does a major work on? */
 static int
 lsm_test_major_cells(const LsmPickFacts *facts, const LsmPickDecision *decision)
@@ -546,6 +572,7 @@ lsm_test_problem(LsmPickFacts *facts)
 	LsmPickDecision major;
 	LsmPickDecision chosen;
 	LsmPickDecision again;
+	bool	   *takes;
 	int			n = facts->nincrements;
 	uint64		room = Max(facts->free_bytes + facts->given_bytes,
 						   Max(facts->file_bytes / 8, facts->segment_bytes));
@@ -560,6 +587,11 @@ lsm_test_problem(LsmPickFacts *facts)
 	if (minor.kind != LSM_JOB_NONE && minor.bytes > minor_limit &&
 		!lsm_test_minor_is_least(facts, &minor))
 		return "a minor reads too much";
+	takes = palloc(Max(n, 1) * sizeof(bool));
+	if (minor.kind != LSM_JOB_NONE && minor.reason == LSM_PICK_RUNS &&
+		minor.bytes != (uint64) lsm_test_minor_takes(facts, &minor, takes))
+		return "a minor reads other than was reckoned";
+	pfree(takes);
 	lsm_pick_major(facts, &major);
 	if (major.kind != LSM_JOB_NONE)
 	{
@@ -704,7 +736,7 @@ lsm_test_piece(LsmTestTable *table, const LsmPickSegment *of, LsmTid first, LsmT
 	piece->gen_hi = of->gen_hi;
 }
 
-/* Take what a job asks for out of the increments. */
+/* Take what a job takes out of the increments, which are sorted by age. */
 static void
 lsm_test_take(LsmTestTable *table, const LsmPickDecision *decision, LsmPickSegment *taken)
 {
@@ -712,27 +744,36 @@ lsm_test_take(LsmTestTable *table, const LsmPickDecision *decision, LsmPickSegme
 	int			n = facts->nincrements;
 	LsmPickSegment *old = MemoryContextAllocHuge(CurrentMemoryContext,
 												 Max(n, 1) * sizeof(LsmPickSegment));
+	bool	   *takes = palloc0(Max(n, 1) * sizeof(bool));
 	double		bytes = 0;
 	double		versions = 0;
 
+	if (decision->kind == LSM_JOB_MINOR)
+		(void) lsm_test_minor_takes(facts, decision, takes);
 	memset(taken, 0, sizeof(*taken));
 	memcpy(old, facts->increments, n * sizeof(LsmPickSegment));
 	facts->nincrements = 0;
 	for (int i = 0; i < n; i++)
 	{
 		LsmPickSegment *segment = &old[i];
-		LsmTid		first = Max(decision->first_root, segment->first_tid);
-		LsmTid		last = Min(decision->last_root, segment->last_tid);
-		double		share;
+		LsmTid		first = segment->first_tid;
+		LsmTid		last = segment->last_tid;
+		double		share = 1;
 
-		if (segment->gen_hi < decision->gen_lo || segment->gen_hi > decision->gen_hi ||
-			first > last)
+		/* what a major takes is cut before */
+		if (decision->kind == LSM_JOB_MAJOR)
+		{
+			first = Max(decision->first_root, segment->first_tid);
+			last = Min(decision->last_root, segment->last_tid);
+			takes[i] = segment->gen_hi <= decision->gen_hi && first <= last;
+			share = (LSM_TID_LB(last) - LSM_TID_LB(first) + 1.0) /
+				(LSM_TID_LB(segment->last_tid) - LSM_TID_LB(segment->first_tid) + 1.0);
+		}
+		if (!takes[i])
 		{
 			facts->increments[facts->nincrements++] = *segment;
 			continue;
 		}
-		share = (LSM_TID_LB(last) - LSM_TID_LB(first) + 1.0) /
-			(LSM_TID_LB(segment->last_tid) - LSM_TID_LB(segment->first_tid) + 1.0);
 		bytes += segment->bytes * share;
 		versions += segment->versions * share;
 		if (taken->first_tid == 0 || first < taken->first_tid)
@@ -747,6 +788,7 @@ lsm_test_take(LsmTestTable *table, const LsmPickDecision *decision, LsmPickSegme
 	taken->bytes = (uint64) bytes;
 	taken->versions = (uint64) versions;
 	pfree(old);
+	pfree(takes);
 }
 
 /* A run of increments, spread evenly. */
