@@ -171,6 +171,7 @@ ISOLATION = \
 	lb-reuse \
 	lb-used-up \
 	load \
+	load-flush \
 	load-serializable \
 	lock-chain \
 	lock-key-share \
@@ -211,6 +212,7 @@ ISOLATION = \
 	vacuum-running \
 	vacuum-snapshot \
 	vacuum-truncate \
+	view-read \
 	visibility-map
 
 PROVE_TESTS = \
@@ -286,7 +288,8 @@ PROVE_TESTS = \
 	src/test/t/087_two_majors.pl \
 	src/test/t/088_visits.pl \
 	src/test/t/089_memory_size.pl \
-	src/test/t/090_queue.pl
+	src/test/t/090_queue.pl \
+	src/test/t/091_room.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm

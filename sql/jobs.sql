@@ -105,6 +105,13 @@ CREATE FUNCTION lsm_test_flush_rests(regclass) RETURNS bool LANGUAGE C STRICT AS
 SELECT lsm_test_flush_rests('jb');
 DROP FUNCTION lsm_test_flush_rests(regclass);
 
+-- flushes that are asked for go first
+CREATE FUNCTION lsm_test_flush_first(regclass) RETURNS bool LANGUAGE C STRICT AS '$libdir/lsm';
+CREATE FUNCTION lsm_test_flush_place() RETURNS bool LANGUAGE C AS '$libdir/lsm';
+CREATE FUNCTION lsm_test_next_due() RETURNS bool LANGUAGE C AS '$libdir/lsm';
+SELECT lsm_test_flush_first('jb') AS first, lsm_test_flush_place() AS place, lsm_test_next_due() AS next;
+DROP FUNCTION lsm_test_flush_first(regclass), lsm_test_flush_place(), lsm_test_next_due();
+
 -- a row with many large values: they do not take more extents than a segment can have
 CREATE FUNCTION lsm_test_extents(regclass) RETURNS int LANGUAGE C STRICT AS '$libdir/lsm';
 CREATE TABLE jl (id int) USING lsm WITH (autovacuum_enabled = off);

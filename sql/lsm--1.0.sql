@@ -92,7 +92,7 @@ GRANT SELECT ON lsm_table_options TO PUBLIC;
 -- and manifest under AccessShareLock if that is to be had at once; if not, what
 -- comes from there is null.
 CREATE FUNCTION lsm_stat_table("table" oid,
-    OUT rows_read bigint,
+    OUT rows_read bigint, OUT rows_memtable bigint, OUT rows_segments bigint,
     OUT records_memtable bigint, OUT records_segments bigint,
     OUT data_blocks_read bigint, OUT data_blocks_hit bigint,
     OUT index_blocks_read bigint, OUT index_blocks_hit bigint,

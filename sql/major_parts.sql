@@ -93,6 +93,30 @@ SELECT c AS problem FROM lsm_check('mp') c;
 DROP FUNCTION mp_minors();
 DROP TABLE mp;
 
+-- of a table that is done in one part, what lies between rows that have changed stays as it is: in one
+-- block of an increment, or in several
+CREATE TABLE mw (id int PRIMARY KEY, n int, pad text) USING lsm WITH (autovacuum_enabled = off);
+INSERT INTO mw SELECT i, 0, string_agg(md5(i || '.' || k), '') FROM generate_series(1, 20000) i, generate_series(1, 28) k GROUP BY i ORDER BY i;
+VACUUM mw;
+SELECT sum(stored_bytes) < 16 * 1024 * 1024 AS whole, count(*) > 8 AS many FROM lsm_segments('mw');
+CREATE FUNCTION mw_touched(VARIADIC ids int[]) RETURNS bigint LANGUAGE sql AS $$
+	SELECT count(DISTINCT s.segment_id) FROM mw m, lsm_segments('mw') s
+	WHERE m.id = ANY (ids) AND s.level = 2 AND m.ctid BETWEEN s.first_tid AND s.last_tid $$;
+SELECT mw_touched(1, 20000) AS touched;
+UPDATE mw SET n = n + 1 WHERE id IN (1, 20000);
+SELECT segments_out FROM lsm_flush('mw');
+SELECT segments_in FROM lsm_major_compact('mw');
+SELECT array_agg(i) AS ids FROM (SELECT generate_series(1, 40) UNION ALL SELECT generate_series(7000, 20000, 6500)) g (i) \gset
+SELECT mw_touched(VARIADIC :'ids') AS touched;
+UPDATE mw SET n = n + 1, pad = reverse(pad) WHERE id = ANY (:'ids');
+SELECT segments_out FROM lsm_flush('mw');
+SELECT blocks > 1 AS blocks FROM lsm_segments('mw') WHERE kind = 'increment';
+SELECT segments_in FROM lsm_major_compact('mw');
+SELECT count(*), sum(n), sum(length(pad)) FROM mw;
+SELECT c AS problem FROM lsm_check('mw') c;
+DROP FUNCTION mw_touched(VARIADIC int[]);
+DROP TABLE mw;
+
 -- blocks behind a gap are copied as they are, uncompressed as they were written
 CREATE TABLE mp_gap (id int, t text) USING lsm WITH (lsm.compression = none, lsm.block_size = '8kB');
 INSERT INTO mp_gap SELECT i, repeat(md5(i::text), 4) FROM generate_series(1, 20000) i;

@@ -9,7 +9,7 @@ SET max_parallel_workers_per_gather = 0;
 SET enable_indexonlyscan = off;
 
 CREATE TABLE st (id int PRIMARY KEY, v int, t text) USING lsm WITH (autovacuum_enabled = off);
-CREATE VIEW st_reads AS SELECT rows_read, records_memtable, records_segments,
+CREATE VIEW st_reads AS SELECT rows_read, rows_memtable, rows_segments, records_memtable, records_segments,
 	round(read_amplification::numeric, 2) AS amplification FROM lsm_stat_tables WHERE relname = 'st';
 CREATE VIEW st_table AS SELECT memtable_bytes > 0 AS memtable, increments, increment_bytes > 0 AS bytes,
 	dead_versions, dead_rows FROM lsm_stat_tables WHERE relname = 'st';
@@ -154,6 +154,19 @@ SELECT errors, last_error = left(repeat('ä', 200), length(last_error)) AS cut, 
 SELECT lsm_stat_reset();
 SELECT stalls, stall_time, longest_stall, errors, last_error, last_error_time,
 	stats_reset BETWEEN now() - interval '1 h' AND clock_timestamp() AS reset FROM lsm_stat_tables WHERE relname = 'st';
+
+-- what jobs are chosen by stays as it is: records that were read in vain
+CREATE FUNCTION lsm_test_pick_table(regclass) RETURNS text LANGUAGE C STRICT AS '$libdir/lsm';
+CREATE TABLE st6 (id int) USING lsm WITH (autovacuum_enabled = off);
+INSERT INTO st6 SELECT generate_series(1, 2000);
+DELETE FROM st6 WHERE id > 10;
+SELECT sum(c) FROM (SELECT (SELECT count(ctid) FROM st6 WHERE id <> -i) AS c FROM generate_series(1, 20) i OFFSET 0) x;
+SELECT split_part(lsm_test_pick_table('st6'), ',', 1) AS choice;
+SELECT lsm_stat_reset();
+SELECT rows_read, records_memtable FROM lsm_stat_tables WHERE relname = 'st6';
+SELECT split_part(lsm_test_pick_table('st6'), ',', 1) AS choice;
+DROP TABLE st6;
+DROP FUNCTION lsm_test_pick_table(regclass);
 
 -- a row log that is full makes its writer wait
 CREATE TABLE st3 (id int, v int, t text) USING lsm WITH (autovacuum_enabled = off);

@@ -81,6 +81,9 @@ lsm_tid_to_pointer(LsmTid tid, ItemPointer ptr)
 /* The 64-bit form of an xid that is, or was not long ago, in use (lsm_floor.c). */
 extern uint64 lsm_full_xid(TransactionId xid);
 
+/* No record that is appended to a table from now on has an older xid (lsm_floor.c). */
+extern uint64 lsm_first_xid_to_come(Relation rel);
+
 /* Before it, nobody can name a version by its version TID (lsm_floor.c). */
 extern uint64 lsm_settled_xid(Relation rel);
 extern uint64 lsm_retired_horizon(Relation rel);

@@ -230,13 +230,17 @@ lsm_compat_truncate_main(SMgrRelation reln, BlockNumber old_nblocks, BlockNumber
 #if PG_VERSION_NUM < 170000
 #define lsm_compat_set_truncate_locator(xlrec, rel) ((xlrec)->rnode = (rel)->rd_node)
 #define lsm_compat_main_path(rel) relpath(RelationGetSmgr(rel)->smgr_rnode, MAIN_FORKNUM)
+#define lsm_compat_path(locator, backend) relpathbackend(locator, backend, MAIN_FORKNUM)
 #else
 #define lsm_compat_set_truncate_locator(xlrec, rel) ((xlrec)->rlocator = (rel)->rd_locator)
 #if PG_VERSION_NUM < 180000
 #define lsm_compat_main_path(rel) relpath(RelationGetSmgr(rel)->smgr_rlocator, MAIN_FORKNUM)
+#define lsm_compat_path(locator, backend) relpathbackend(locator, backend, MAIN_FORKNUM)
 #else
 #define lsm_compat_main_path(rel) \
 	pstrdup(relpath(RelationGetSmgr(rel)->smgr_rlocator, MAIN_FORKNUM).str)
+#define lsm_compat_path(locator, backend) \
+	pstrdup(relpathbackend(locator, backend, MAIN_FORKNUM).str)
 #endif
 #endif
 

@@ -105,6 +105,7 @@ lsm_xact_callback(XactEvent event, void *arg)
 			lsm_slot_forget();
 			lsm_relpages_xact_end();
 			lsm_compact_xact_end();
+			lsm_vacuum_end_lists();
 			lsm_rowlog_xact_end();
 			lsm_load_xact_end();
 			lsm_blockcache_xact_end();

@@ -479,7 +479,7 @@ lsm_stat_table_sql(PG_FUNCTION_ARGS)
 	written = counts[LSM_STAT_FLUSH_BYTES_WRITTEN] + counts[LSM_STAT_MINOR_BYTES_WRITTEN] +
 		counts[LSM_STAT_MAJOR_BYTES_WRITTEN] + counts[LSM_STAT_MOVED_BYTES];
 	lsm_stat_put_int(&row, rows);
-	for (int i = LSM_STAT_RECORDS_MEMTABLE; i <= LSM_STAT_INDEX_HIT; i++)
+	for (int i = LSM_STAT_ROWS_MEMTABLE; i <= LSM_STAT_INDEX_HIT; i++)
 		lsm_stat_put_int(&row, counts[i]);
 	lsm_stat_put_ratio(&row, counts[LSM_STAT_RECORDS_MEMTABLE] + counts[LSM_STAT_RECORDS_SEGMENTS],
 					   rows);

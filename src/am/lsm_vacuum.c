@@ -117,6 +117,18 @@ lsm_entry_is_dead_list(const LsmManifestEntry *entry)
 	return entry->type == LSM_ENTRY_SEGMENT && entry->kind == LSM_SEGKIND_DEAD;
 }
 
+/* The table whose lists the VACUUM of this process takes. */
+static LsmTableShared *vacuum_has_lists;
+
+/* It does so no more: dead lists may be merged.  Also at the end of the transaction, however that ends. */
+void
+lsm_vacuum_end_lists(void)
+{
+	if (vacuum_has_lists != NULL)
+		pg_atomic_write_u64(&vacuum_has_lists->vacuum_lists, 0);
+	vacuum_has_lists = NULL;
+}
+
 /*
  * The lists that this VACUUM takes.  Others may come all the time, and each would have it scan
  * the indexes once more: they are left to the next one.
@@ -133,6 +145,7 @@ lsm_dead_note_lists(Relation rel, LsmTable *table, LsmDeadRoots *dead)
 		if (lsm_entry_is_dead_list(&view->entries[i]))
 			dead->lists[dead->nlists++] = view->entries[i].uid;
 	qsort(dead->lists, dead->nlists, sizeof(uint64), lsm_dead_cmp);
+	vacuum_has_lists = table->shared;
 	pg_atomic_write_u64(&table->shared->vacuum_lists, view->meta.next_segment_id);
 }
 
@@ -894,21 +907,13 @@ lsm_vacuum_give_back(LsmVacuum *vacuum)
 		lsm_job_ask(rel);
 }
 
-/* Few row identifiers are left: say so long before there are none. */
 static void
 lsm_vacuum_warn_lbs(LsmVacuum *vacuum)
 {
-	LsmView    *view = lsm_view_get(vacuum->rel, vacuum->table);
-	uint64		left = lsm_lbs_left(&view->meta);
+	const LsmMeta *meta = &lsm_view_get(vacuum->rel, vacuum->table)->meta;
 
-	if (!lsm_lbs_few(&view->meta))
-		return;
-	ereport(WARNING,
-			(errmsg("table \"%s\" has used %.0f%% of its row identifiers",
-					RelationGetRelationName(vacuum->rel),
-					floor(100.0 * (LSM_FIRST_VERSION_LB - left) / LSM_FIRST_VERSION_LB)),
-			 errdetail("Inserts fail when there are none left."),
-			 errhint("Run VACUUM FULL or CLUSTER on the table.")));
+	if (lsm_lbs_few(meta))
+		lsm_lbs_warn(vacuum->rel, meta);
 }
 
 /* The same of version identifiers: what is in the way now has not been settled. */
@@ -1068,8 +1073,6 @@ lsm_vacuum_run(Relation rel, VacuumParams *params, BufferAccessStrategy strategy
 void
 lsm_vacuum_rel(Relation rel, VacuumParams *params, BufferAccessStrategy strategy)
 {
-	LsmTable   *table = lsm_table_open(rel);
-
 	lsm_segpages_set_ring(strategy);
 	PG_TRY();
 	{
@@ -1077,7 +1080,7 @@ lsm_vacuum_rel(Relation rel, VacuumParams *params, BufferAccessStrategy strategy
 	}
 	PG_FINALLY();
 	{
-		pg_atomic_write_u64(&table->shared->vacuum_lists, 0);
+		lsm_vacuum_end_lists();
 		lsm_segpages_set_ring(NULL);
 	}
 	PG_END_TRY();

@@ -1155,5 +1155,8 @@ lsm_check(Relation rel, LsmCheckReport report, void *arg)
 		for (int i = LSM_MAJOR_SLOTS; i > 0; i--)
 			lsm_job_unlock(rel, lsm_major_owner(i - 1));
 		lsm_job_unlock(rel, LSM_OWNER_PUNCH);
+
+		/* workers have come in vain meanwhile */
+		lsm_job_ask(rel);
 	}
 }

@@ -163,7 +163,8 @@ lsm_cursor_reader(LsmCursor *cursor)
 	}
 }
 
-static void
+/* Leave the block where it is, if it is at one. */
+void
 lsm_cursor_close(LsmCursor *cursor)
 {
 	if (cursor->cached != NULL)
@@ -237,6 +238,31 @@ lsm_cursor_open(LsmCursor *cursor, Relation rel, LsmTable *table, const LsmManif
 {
 	lsm_cursor_init(cursor, rel, table, entry);
 	lsm_cursor_block(cursor, 0);
+}
+
+/*
+ * The first root in a block that is not before one; the block has such.  The cursor is in no row
+ * after that: this is for looking up a few, and counts as no progress.
+ */
+LsmTid
+lsm_cursor_seek(LsmCursor *cursor, uint32 blockno, LsmTid root)
+{
+	LsmBlock   *block;
+
+	if (cursor->cached == NULL || cursor->blockno != blockno)
+	{
+		lsm_cursor_close(cursor);
+		cursor->blockno = blockno;
+		while (cursor->cached == NULL)
+		{
+			lsm_job_check();
+			lsm_cursor_refresh(cursor);
+			cursor->cached = lsm_block_pin_for(cursor->rel, cursor->table, &cursor->entry,
+											   blockno, LSM_READER_COMPACTION);
+		}
+	}
+	block = cursor->cached->block;
+	return lsm_block_root(block, lsm_block_find(block, root));
 }
 
 /* Go to the next row of the block; false: there is none, and the cursor is at none. */

@@ -51,7 +51,12 @@ typedef void (*LsmMajorBetween) (void *arg);
  * AccessShareLock.  Errors leave everything as it was.
  */
 extern void lsm_flush(Relation rel, LsmJobStats *stats);
-extern void lsm_flush_for_writer(Relation rel, LsmJobStats *stats);
+extern void lsm_flush_one(Relation rel, LsmJobStats *stats);
+/* Is a flush still needed? */
+typedef bool (*LsmFlushNeeded) (Relation rel, LsmTable *table, void *arg);
+
+extern void lsm_flush_for_writer(Relation rel, LsmFlushNeeded needed, void *arg,
+								 LsmJobStats *stats);
 extern void lsm_minor(Relation rel, LsmJobStats *stats);
 extern void lsm_minor_unasked(Relation rel, const LsmMinorScope *scope, LsmJobStats *stats);
 extern void lsm_untangle(Relation rel, LsmJobStats *stats);
@@ -90,7 +95,7 @@ lsm_increment_least(void)
 /* ---- locks of jobs (lsm_job.c) ---- */
 
 extern void lsm_job_lock(Relation rel, uint16 owner);
-extern void lsm_job_lock_for_writer(Relation rel);
+extern void lsm_job_lock_for_writer(Relation rel, uint16 owner);
 extern bool lsm_job_lock_if_free(Relation rel, uint16 owner);
 extern void lsm_job_free_pages(Relation rel, uint16 owner);
 extern void lsm_job_free_left(Relation rel);
@@ -257,6 +262,9 @@ extern void lsm_merge_publish(LsmMerge *merge, LsmEdit *edit, LsmJobStats *stats
 
 /* ---- claims: what running compactions merge (lsm_compact.c) ---- */
 
+/* The lock of the one writer who makes room in the row log, beside those of jobs (lsm_flush.c). */
+#define LSM_OWNER_ROOM			(LSM_OWNER_LAST + 1)
+
 /* Locks of majors: so many may run at once, each over its own roots. */
 static inline uint16
 lsm_major_owner(int slot)
@@ -360,6 +368,8 @@ extern void lsm_cursor_init(LsmCursor *cursor, Relation rel, LsmTable *table,
 							const LsmManifestEntry *entry);
 extern void lsm_cursor_block(LsmCursor *cursor, uint32 blockno);
 extern void lsm_cursor_preload(LsmCursor *cursor, uint32 blockno);
+extern void lsm_cursor_close(LsmCursor *cursor);
+extern LsmTid lsm_cursor_seek(LsmCursor *cursor, uint32 blockno, LsmTid root);
 extern bool lsm_cursor_next_in_block(LsmCursor *cursor);
 extern void lsm_cursor_next(LsmCursor *cursor);
 extern void lsm_cursor_add(LsmCursor *cursor, LsmMerge *merge);

@@ -11,6 +11,12 @@
  *			write insert and increment segments
  *			one edit: the segments in, the generation's ranges free
  *
+ * A WRITER WITHOUT ROOM
+ *	  Where workers may come, a writer who finds the memtable full only switches, so that there
+ *	  is room, and leaves the flush to a worker.  If the next generation is full before one has
+ *	  come, whoever finds it so flushes the one that waits.  One writer at a time makes
+ *	  room (LSM_OWNER_ROOM); the others wait for that, and not for the flush.
+ *
  * A range that has an undecided speculative insertion stays in the row log, under
  * the generation that its pages carry, until a later flush: what may still change
  * in place is not copied.
@@ -25,18 +31,24 @@
 
 #include "access/transam.h"
 #include "lsm_compact.h"
+#include "lsm_lbs.h"
 #include "lsm_load.h"
+#include "lsm_request.h"
 #include "lsm_stop.h"
 #include "lsm_wal.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "storage/latch.h"
+#include "storage/lmgr.h"
 #include "storage/procarray.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
 #define LSM_FLUSH_BATCH			1024
+
+/* Versions of one row, on which others build, that are noted at a time. */
+#define LSM_FLUSH_BASES			4
 
 /* How long to wait for insertions that are not decided, where there is nothing else to be flushed. */
 #define LSM_UNDECIDED_MS		10
@@ -85,7 +97,9 @@ lsm_flush_switch(Relation rel, LsmTable *table)
 	LsmEdit    *edit;
 	bool		any = false;
 	bool		warns;
+	bool		few_lbs;
 	double		fill;
+	uint64		generation_xid = lsm_first_xid_to_come(rel);
 
 	LSM_STOP("switch-before-log");
 	edit = lsm_edit_begin(rel, table, LSM_OP_SWITCH);
@@ -105,14 +119,17 @@ lsm_flush_switch(Relation rel, LsmTable *table)
 	}
 	lsm_edit_check_room(edit);
 	fill = lsm_manifest_fill(lsm_edit_entries(edit));
-	warns = fill >= LSM_MANIFEST_WARN_FILL && edit->meta.generation % LSM_FLUSH_WARNS == 0;
+	few_lbs = lsm_lbs_few(&edit->meta);
+	warns = edit->meta.generation % LSM_FLUSH_WARNS == 0;
 	edit->meta.flushing = edit->meta.generation;
 	edit->meta.flushing_xid = edit->meta.generation_xid;
 	edit->meta.generation++;
-	edit->meta.generation_xid = lsm_full_xid(GetOldestActiveTransactionId());
+	edit->meta.generation_xid = generation_xid;
 	lsm_edit_commit(edit);
-	if (warns)
+	if (warns && fill >= LSM_MANIFEST_WARN_FILL)
 		lsm_manifest_warn(rel, fill);
+	if (warns && few_lbs)
+		lsm_lbs_warn(rel, &lsm_view_get(rel, table)->meta);
 	LSM_STOP("switch-after-log");
 	return true;
 }
@@ -156,8 +173,18 @@ lsm_flush_peek(LsmFlush *flush)
 	return flush->at < flush->nbatch ? flush->roots[flush->at] : LSM_INVALID_TID;
 }
 
+/* A record of so many bytes has been read. */
+static void
+lsm_flush_count(LsmFlush *flush, Size len)
+{
+	flush->rows++;
+	flush->bytes += len;
+	lsm_progress_set(LSM_PROGRESS_RECORDS_DONE, flush->rows);
+	lsm_progress_set(LSM_PROGRESS_BYTES_DONE, flush->bytes);
+}
+
 /* A copy of a row-log record as the merge's next record. */
-static LsmRecord *
+static void
 lsm_flush_add(LsmFlush *flush, const LsmRecord *record, Size len, LsmTid tid)
 {
 	LsmMergeRecord *added = lsm_merge_add(flush->merge);
@@ -174,11 +201,66 @@ lsm_flush_add(LsmFlush *flush, const LsmRecord *record, Size len, LsmTid tid)
 	MemoryContextSwitchTo(caller);
 	added->record = copy;
 	lsm_record_head(copy, tid, &added->head);
-	flush->rows++;
-	flush->bytes += len;
-	lsm_progress_set(LSM_PROGRESS_RECORDS_DONE, flush->rows);
-	lsm_progress_set(LSM_PROGRESS_BYTES_DONE, flush->bytes);
-	return copy;
+	lsm_flush_count(flush, len);
+}
+
+/*
+ * A chain as far as it has been added: of a row that changes all the time only what lsm_merge_judge()
+ * keeps is copied, not all that the generation has of it.
+ */
+typedef struct LsmFlushChain
+{
+	uint64		cut_xid;		/* of the newest version that everybody sees; older
+								 * ones go */
+	bool		cut;			/* there is one */
+	bool		all;			/* DELTAs build on more versions than can be noted */
+	int			nbases;
+	LsmTid		bases[LSM_FLUSH_BASES]; /* on which the DELTAs build that are kept */
+} LsmFlushChain;
+
+/* A record has been added. */
+static void
+lsm_flush_note(LsmFlush *flush, LsmFlushChain *chain, const LsmRowHead *head)
+{
+	LsmXidState state;
+
+	if (chain->cut || LSM_REC_KIND(head->info) == LSM_REC_LOCK)
+		return;
+	state = lsm_xid_state(head);
+	if (state == LSM_XID_ABORTED)
+		return;
+	if ((head->info & LSM_REC_DELTA) &&
+		(chain->nbases == 0 || chain->bases[chain->nbases - 1] != head->base))
+	{
+		if (chain->nbases < LSM_FLUSH_BASES)
+			chain->bases[chain->nbases++] = head->base;
+		else
+			chain->all = true;
+	}
+	if (state == LSM_XID_COMMITTED && head->xid < flush->merge->horizons.visible)
+	{
+		chain->cut = true;
+		chain->cut_xid = head->xid;
+	}
+}
+
+/* Is a record to be added?  Else what the merge would note of it is noted. */
+static bool
+lsm_flush_wants(LsmFlush *flush, const LsmFlushChain *chain, const LsmRowHead *head)
+{
+	LsmXidState state;
+
+	if (!chain->cut || chain->all)
+		return true;
+	state = lsm_xid_state(head);
+	if (LSM_REC_KIND(head->info) == LSM_REC_LOCK)
+		return state == LSM_XID_OWN || state == LSM_XID_RUNNING;
+	for (int i = 0; i < chain->nbases; i++)
+		if (chain->bases[i] == head->vtid)
+			return true;
+	if (state == LSM_XID_COMMITTED)
+		flush->merge->conflict_xid = Max(flush->merge->conflict_xid, chain->cut_xid);
+	return false;
 }
 
 /* Add the chain of records that begins at head. */
@@ -186,23 +268,33 @@ static void
 lsm_flush_add_chain(LsmFlush *flush, LsmTid head)
 {
 	PGAlignedBlock copy;
+	LsmRecord  *record = (LsmRecord *) copy.data;
+	LsmFlushChain chain = {0};
 	LsmTid		tid = head;
 
 	while (tid != LSM_INVALID_TID)
 	{
 		Size		len;
+		LsmRowHead	record_head;
 		LsmView    *view = lsm_view_get(flush->rel, flush->table);
 
 		lsm_job_check();
-		if (lsm_rowlog_fetch(flush->rel, view, tid, (LsmRecord *) copy.data, &len) !=
-			LSM_FETCH_FOUND)
+		if (lsm_rowlog_fetch(flush->rel, view, tid, record, &len) != LSM_FETCH_FOUND)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_CORRUPTED),
 					 errmsg("record (%u,%u) is missing in the row log of table \"%s\"",
 							LSM_TID_LB(tid), LSM_TID_OFFSET(tid),
 							RelationGetRelationName(flush->rel)),
 					 errhint("Run lsm_check() on the table, then restore it from a backup.")));
-		tid = lsm_flush_add(flush, (LsmRecord *) copy.data, len, tid)->prev;
+		lsm_record_head(record, tid, &record_head);
+		if (lsm_flush_wants(flush, &chain, &record_head))
+		{
+			lsm_flush_add(flush, record, len, tid);
+			lsm_flush_note(flush, &chain, &record_head);
+		}
+		else
+			lsm_flush_count(flush, len);
+		tid = record->prev;
 	}
 }
 
@@ -252,7 +344,7 @@ lsm_flush_page(LsmFlush *flush, LsmRowRange *range, uint32 n)
 			if (range->generation < flush->generation)
 				lsm_merge_row(flush->merge, root, false, false);
 		}
-		(void) lsm_flush_add(flush, (LsmRecord *) PageGetItem(page, item),
+		lsm_flush_add(flush, (LsmRecord *) PageGetItem(page, item),
 							 ItemIdGetLength(item), root);
 		lsm_merge_row(flush->merge, root, true, true);
 	}
@@ -421,18 +513,15 @@ lsm_flush_now(void)
 }
 
 /*
- * Flush the next generation, with the lock of flushes; returns which, 0: there is none.  Note
- * what would have kept anybody from it.
+ * Flush the generation that waits, with the lock of flushes; returns which.  Note what would have
+ * kept anybody from it.
  */
 static uint32
-lsm_flush_next(Relation rel, LsmTable *table, LsmJobStats *stats)
+lsm_flush_waiting(Relation rel, LsmTable *table, LsmJobStats *stats)
 {
 	LsmTableShared *shared = table->shared;
-	uint32		generation;
+	uint32		generation = lsm_view_get(rel, table)->meta.flushing;
 
-	if (!lsm_flush_switch(rel, table))
-		return 0;
-	generation = lsm_view_get(rel, table)->meta.flushing;
 	PG_TRY();
 	{
 		lsm_flush_generation(rel, table, stats);
@@ -451,6 +540,13 @@ lsm_flush_next(Relation rel, LsmTable *table, LsmJobStats *stats)
 	PG_END_TRY();
 	shared->flush_failed_s = 0;
 	return generation;
+}
+
+/* Flush the next generation, with the lock of flushes; returns which, 0: there is none. */
+static uint32
+lsm_flush_next(Relation rel, LsmTable *table, LsmJobStats *stats)
+{
+	return lsm_flush_switch(rel, table) ? lsm_flush_waiting(rel, table, stats) : 0;
 }
 
 /*
@@ -473,29 +569,36 @@ lsm_flush_check_failed(Relation rel, LsmTable *table, uint32 since)
 			 errdetail("Another process has just tried; its error is in the server's log.")));
 }
 
+/*
+ * Flush all that is in the memtable now.  needed: asks who writes rather than calls for a flush, when he
+ * has the lock: others may have flushed what he needs while he has waited.
+ */
 static void
-lsm_flush_all(Relation rel, bool writer, LsmJobStats *stats)
+lsm_flush_all(Relation rel, LsmFlushNeeded needed, void *arg, LsmJobStats *stats)
 {
 	LsmTable   *table = lsm_table_open(rel);
-	uint32		generation;
+	uint32		generation = 1;
 	uint32		until;
 
 	LSM_STOP("flush-start");
 	lsm_progress_begin(RelationGetRelid(rel), LSM_JOB_FLUSH, 1, LSM_MAX_TID);
-	if (writer)
+	if (needed != NULL)
 	{
-		lsm_job_lock_for_writer(rel);
-		lsm_job_free_pages(rel, LSM_OWNER_FLUSH);
+		lsm_job_lock_for_writer(rel, LSM_OWNER_FLUSH);
+		if (needed(rel, table, arg))
+			lsm_job_free_pages(rel, LSM_OWNER_FLUSH);
+		else
+			generation = 0;
 	}
 	else
 		lsm_job_lock(rel, LSM_OWNER_FLUSH);
 	lsm_progress_phase(LSM_PHASE_PREPARING);
 	until = lsm_view_get(rel, table)->meta.generation;
-	while ((generation = lsm_flush_next(rel, table, stats)) != 0)
+	while (generation != 0 && (generation = lsm_flush_next(rel, table, stats)) != 0)
 	{
 		/* what is left there was no room for; a writer needs it, and is told */
 		if (generation >= until ||
-			(!writer && lsm_manifest_fill(lsm_view_get(rel, table)->nentries) >= 1))
+			(needed == NULL && lsm_manifest_fill(lsm_view_get(rel, table)->nentries) >= 1))
 			break;
 	}
 	lsm_job_unlock(rel, LSM_OWNER_FLUSH);
@@ -507,30 +610,58 @@ lsm_flush_all(Relation rel, bool writer, LsmJobStats *stats)
 void
 lsm_flush(Relation rel, LsmJobStats *stats)
 {
-	lsm_flush_all(rel, false, stats);
+	lsm_flush_all(rel, NULL, NULL, stats);
 }
 
-/* The same for a transaction that has to seal what it has written. */
+/* The same for a transaction that has to seal what it has written, if it still has to. */
 void
-lsm_flush_for_writer(Relation rel, LsmJobStats *stats)
+lsm_flush_for_writer(Relation rel, LsmFlushNeeded needed, void *arg, LsmJobStats *stats)
 {
-	lsm_flush_all(rel, true, stats);
-}
-
-/* Is there still no room?  Of what any backend knows without reading the manifest. */
-static bool
-lsm_flush_is_wanted(Relation rel, LsmTable *table)
-{
-	const LsmMeta *meta = lsm_meta_peek(rel);
-
-	return meta->flushing != 0 || meta->nranges >= LSM_MAX_RANGES ||
-		lsm_rowlog_fill(table) >= 1 || lsm_memindex_arena_free() == 0;
+	lsm_flush_all(rel, needed, arg, stats);
 }
 
 /*
- * Flush because the memtable has reached its bound.  Whoever comes second waits
- * for the first and then finds room; of hundreds each holds up those behind it, so that has to be
- * quick, however large the table is.  The time is counted as a stall.
+ * Flush one generation, the one that waits, or the active one, with the lock of flushes.  For
+ * workers: whether what is left is worth another flush they find out anew.
+ */
+void
+lsm_flush_one(Relation rel, LsmJobStats *stats)
+{
+	LSM_STOP("flush-start");
+	lsm_progress_begin(RelationGetRelid(rel), LSM_JOB_FLUSH, 1, LSM_MAX_TID);
+	lsm_progress_phase(LSM_PHASE_PREPARING);
+	(void) lsm_flush_next(rel, lsm_table_open(rel), stats);
+	lsm_progress_end();
+}
+
+/* Is there no room for a writer?  Of what any backend knows without reading the manifest. */
+static bool
+lsm_flush_is_short(Relation rel, LsmTable *table)
+{
+	return lsm_meta_peek(rel)->nranges >= LSM_MAX_RANGES || lsm_rowlog_fill(table) >= 1 ||
+		lsm_memindex_arena_free() == 0;
+}
+
+/*
+ * May a writer leave the flush of what is active to a worker?  Not if a generation waits
+ * already; nor if what he needs comes of the flush only, or if he has the table for himself, as
+ * who fills one that he has just made or emptied.
+ */
+static bool
+lsm_flush_may_leave(Relation rel)
+{
+	const LsmMeta *meta = lsm_meta_peek(rel);
+
+	return meta->flushing == 0 && meta->nranges < LSM_MAX_RANGES &&
+		lsm_memindex_arena_free() > 0 && !RelationUsesLocalBuffers(rel) &&
+		!CheckRelationLockedByMe(rel, AccessExclusiveLock, true) &&
+		lsm_compaction_workers > 0 && IsUnderPostmaster && lsm_workers_may_come();
+}
+
+/*
+ * Make room because the memtable has reached its bound: by a flush, or by leaving that to a worker.
+ * Whoever comes second waits for the first and then finds room; of hundreds each holds up those
+ * behind it, so that has to be quick, however large the table is.  The time is counted as a stall.
  */
 void
 lsm_flush_for_room(Relation rel)
@@ -539,21 +670,38 @@ lsm_flush_for_room(Relation rel)
 	LsmJobStats stats = {0};
 	uint32		since = lsm_flush_now();
 	bool		wanted;
+	bool		leave = false;
+	bool		switched = false;
 	instr_time	start;
 	instr_time	stall;
 
 	INSTR_TIME_SET_CURRENT(start);
 	lsm_progress_begin(RelationGetRelid(rel), LSM_JOB_FLUSH, 1, LSM_MAX_TID);
-	lsm_job_lock_for_writer(rel);
-	lsm_progress_phase(LSM_PHASE_PREPARING);
-	wanted = lsm_flush_is_wanted(rel, table);
+	lsm_job_lock_for_writer(rel, LSM_OWNER_ROOM);
+	wanted = lsm_flush_is_short(rel, table);
 	if (wanted)
 	{
-		lsm_flush_check_failed(rel, table, since);
-		lsm_job_free_pages(rel, LSM_OWNER_FLUSH);
-		(void) lsm_flush_next(rel, table, &stats);
+		lsm_job_lock_for_writer(rel, LSM_OWNER_FLUSH);
+		lsm_progress_phase(LSM_PHASE_PREPARING);
+		wanted = lsm_flush_is_short(rel, table);
+		if (wanted)
+		{
+			lsm_flush_check_failed(rel, table, since);
+			lsm_job_free_pages(rel, LSM_OWNER_FLUSH);
+			leave = lsm_flush_may_leave(rel);
+			switched = lsm_flush_switch(rel, table);
+			leave = leave && switched && !lsm_flush_is_short(rel, table);
+		}
+		else
+			lsm_job_unlock(rel, LSM_OWNER_FLUSH);
 	}
-	lsm_job_unlock(rel, LSM_OWNER_FLUSH);
+	lsm_job_unlock(rel, LSM_OWNER_ROOM);
+	if (wanted)
+	{
+		if (switched && !leave)
+			(void) lsm_flush_waiting(rel, table, &stats);
+		lsm_job_unlock(rel, LSM_OWNER_FLUSH);
+	}
 
 	/* those that are left have insertions that are not decided; that does not take long */
 	if (lsm_meta_peek(rel)->nranges >= LSM_MAX_RANGES)
@@ -562,9 +710,11 @@ lsm_flush_for_room(Relation rel)
 						 LSM_UNDECIDED_MS, lsm_compat_wait_event("LsmSlowWrite"));
 		ResetLatch(MyLatch);
 	}
-	if (wanted)
+	if (wanted && !leave)
 		lsm_job_ask(rel);
 	lsm_progress_end();
+	if (leave)
+		lsm_worker_request_flush(MyDatabaseId, RelationGetRelid(rel));
 	if (wanted)
 		lsm_job_do_own(rel);
 	INSTR_TIME_SET_CURRENT(stall);

@@ -238,7 +238,8 @@ lsm_gather_running(Relation rel, LsmTable *table, const LsmView *view, LsmPickFa
 		if (jobs[i].dboid != MyDatabaseId || jobs[i].relid != RelationGetRelid(rel) ||
 			jobs[i].pid == MyProcPid)
 			continue;
-		if (jobs[i].kind == LSM_JOB_FLUSH)
+		/* one that waits may find that it is not needed any more */
+		if (jobs[i].kind == LSM_JOB_FLUSH && jobs[i].phase != LSM_PHASE_WAITING)
 			facts->flush_runs = true;
 		else if (jobs[i].kind == LSM_JOB_MINOR)
 			facts->minor_runs = true;

@@ -118,17 +118,17 @@ lsm_job_lock(Relation rel, uint16 owner)
 }
 
 /*
- * The lock of flushes, for who writes rather than asks for a flush.  lock_timeout is for locks
+ * The lock of flushes, or of room, for who writes rather than asks for a flush.  lock_timeout is for locks
  * that the user knows of: no statement that writes, nor a commit, would fail by it in heap.
  * Many may wait for it, one after another: so who flushes cleans up (lsm_job_free_pages()).
  */
 void
-lsm_job_lock_for_writer(Relation rel)
+lsm_job_lock_for_writer(Relation rel, uint16 owner)
 {
 	int			timeout = LockTimeout;
 	LOCKTAG		tag;
 
-	lsm_job_tag(rel, LSM_OWNER_FLUSH, &tag);
+	lsm_job_tag(rel, owner, &tag);
 	LockTimeout = 0;
 	PG_TRY();
 	{
@@ -240,7 +240,7 @@ lsm_job_call(Relation rel, const LsmPickDecision *decision, LsmJobStats *stats)
 		case LSM_JOB_FLUSH:
 			if (!lsm_job_lock_if_free(rel, LSM_OWNER_FLUSH))
 				return false;
-			lsm_flush(rel, stats);
+			lsm_flush_one(rel, stats);
 			lsm_job_unlock(rel, LSM_OWNER_FLUSH);
 			return true;
 		case LSM_JOB_MINOR:

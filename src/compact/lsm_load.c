@@ -397,6 +397,13 @@ lsm_load_log(Relation rel, LsmTable *table, LsmLoad *load)
 		lsm_edit_abandon(edit);
 }
 
+/* Has it been flushed with another load's, while this one has waited for that? */
+static bool
+lsm_load_needs_flush(Relation rel, LsmTable *table, void *arg)
+{
+	return lsm_load_unlogged_pages(arg, &lsm_view_get(rel, table)->meta) > 0;
+}
+
 static void
 lsm_load_seal_table(Relation rel, LsmLoad *load)
 {
@@ -424,7 +431,7 @@ lsm_load_seal_table(Relation rel, LsmLoad *load)
 		{
 			LsmJobStats stats = {0};
 
-			lsm_flush_for_writer(rel, &stats);
+			lsm_flush_for_writer(rel, lsm_load_needs_flush, load, &stats);
 		}
 	}
 	load->pages.needed = true;

@@ -70,8 +70,9 @@ typedef struct LsmMajorPart
 /* ---- choosing base segments ---- */
 
 /*
- * Does an increment have a block that touches a base segment?  Their roots overlap.  The
- * cursor is the increment's, zero at first.
+ * Has an increment a record of a row of the base segment, or of one between its first and its last?
+ * Their roots overlap.  Mostly the first or the last root of a block tells; a block that reaches over
+ * all of the base segment is looked into.  The cursor is the increment's, zero at first.
  */
 static bool
 lsm_increment_touches(LsmCompact *compact, const LsmManifestEntry *increment, LsmCursor *cursor,
@@ -85,8 +86,7 @@ lsm_increment_touches(LsmCompact *compact, const LsmManifestEntry *increment, Ls
 	uint64		offset;
 	uint32		stored;
 
-	/* its only block reaches from its first root to its last one */
-	if (increment->blocks == 1)
+	if (increment->first_tid >= base->first_tid || increment->last_tid <= base->last_tid)
 		return true;
 	if (cursor->rel == NULL)
 		lsm_cursor_init(cursor, compact->rel, compact->table, increment);
@@ -95,12 +95,16 @@ lsm_increment_touches(LsmCompact *compact, const LsmManifestEntry *increment, Ls
 	if (blockno >= cursor->nblocks)
 		return false;
 	lsm_segment_block_info(reader, blockno, &block_first, &block_last, &rows, &offset, &stored);
-	return block_first <= base->last_tid;
+	if (block_first > base->last_tid)
+		return false;
+	if (block_first >= base->first_tid || block_last <= base->last_tid)
+		return true;
+	return lsm_cursor_seek(cursor, blockno, base->first_tid) <= base->last_tid;
 }
 
 /*
  * Choose the base segments that an increment touches.  All of them at once, as the increment
- * may have to be opened for it.
+ * may have to be opened for it, and blocks of it read.
  */
 static void
 lsm_increment_choose(LsmCompact *compact, const LsmManifestEntry *increment,
@@ -123,6 +127,7 @@ lsm_increment_choose(LsmCompact *compact, const LsmManifestEntry *increment,
 	for (; at < nbases && bases[at].first_tid <= increment->last_tid; at++)
 		if (!chosen[at])
 			chosen[at] = lsm_increment_touches(compact, increment, &cursor, &bases[at]);
+	lsm_cursor_close(&cursor);
 }
 
 /*

@@ -327,6 +327,9 @@ lsm_views_xact_end(void)
 		lsm_view_drop(dlist_head_element(LsmTable, viewed, &lsm_viewed));
 }
 
+/* Reads of a view, or of the metapage, that come to nothing though nobody changes the manifest. */
+#define LSM_VIEW_TRIES			10
+
 /*
  * The newest view of a table.  The counter is read before block 0, so what the
  * view holds is at least as new as its counter.
@@ -334,6 +337,8 @@ lsm_views_xact_end(void)
 LsmView *
 lsm_view_get(Relation rel, LsmTable *table)
 {
+	uint64		last = PG_UINT64_MAX;	/* the counter that was tried before */
+
 	for (int tries = 0;; tries++)
 	{
 		LsmView    *view;
@@ -352,7 +357,7 @@ lsm_view_get(Relation rel, LsmTable *table)
 		epoch = pg_atomic_read_u64(&table->shared->epoch);
 		counter = pg_atomic_read_u64(&table->shared->counter);
 		pg_read_barrier();
-		if (old != NULL && old->epoch == epoch)
+		if (old != NULL && old->epoch == epoch && (tries <= LSM_VIEW_TRIES || counter != last))
 		{
 			/* if only the row log has changed, what is read stays good */
 			uint64		manifest_counter = old->meta.manifest_counter;
@@ -366,6 +371,7 @@ lsm_view_get(Relation rel, LsmTable *table)
 			{
 				old->epoch = epoch;
 				old->counter = old->meta.counter;
+				last = counter;
 				continue;
 			}
 		}
@@ -385,8 +391,13 @@ lsm_view_get(Relation rel, LsmTable *table)
 			lsm_view_sort(view);
 		MemoryContextSwitchTo(caller);
 
-		if (good && view->meta.counter == pg_atomic_read_u64(&table->shared->counter) &&
-			epoch == pg_atomic_read_u64(&table->shared->epoch))
+		/*
+		 * Race: an edit came in between.  If it was of the row log only, what was read is
+		 * good, and the next round finds that out.  Else it may have reused the pages.
+		 */
+		if (good && epoch == pg_atomic_read_u64(&table->shared->epoch) &&
+			(view->meta.counter == pg_atomic_read_u64(&table->shared->counter) ||
+			 tries <= LSM_VIEW_TRIES || counter != last))
 		{
 			view->memory = MemoryContextMemAllocated(context, true);
 			lsm_view_bytes += view->memory;
@@ -394,14 +405,14 @@ lsm_view_get(Relation rel, LsmTable *table)
 			MemoryContextSetParent(context, CacheMemoryContext);
 			table->view = view;
 			dlist_push_tail(&lsm_viewed, &table->viewed);
-			return view;
+			last = counter;
+			continue;
 		}
-
-		/* Race: an edit came in between and may have reused the pages. */
 		root = view->meta.manifest_root;
 		MemoryContextDelete(context);
+		last = counter;
 		if (counter == pg_atomic_read_u64(&table->shared->counter) &&
-			epoch == pg_atomic_read_u64(&table->shared->epoch) && tries > 10)
+			epoch == pg_atomic_read_u64(&table->shared->epoch) && tries > LSM_VIEW_TRIES)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_CORRUPTED),
 					 errmsg("the manifest of table \"%s\" is damaged",
@@ -783,7 +794,7 @@ lsm_edit_begin(Relation rel, LsmTable *table, uint8 op)
 			edit->meta.ring_lbs = Max(lsm_debug_ring_lbs, LSM_RING_SECTORS);
 		edit->meta.ring_lbs -= edit->meta.ring_lbs % LSM_RING_SECTORS;
 		edit->meta.generation = 1;
-		edit->meta.generation_xid = lsm_full_xid(GetOldestActiveTransactionId());
+		edit->meta.generation_xid = lsm_first_xid_to_come(rel);
 		edit->meta.next_segment_id = 1;
 	}
 	if (lsm_op_drops_tail(op))

@@ -34,6 +34,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "lsm_lbs.h"
 #include "lsm_rowlog.h"
 #include "lsm_stop.h"
@@ -344,6 +346,18 @@ bool
 lsm_lbs_few(const LsmMeta *meta)
 {
 	return lsm_lbs_left(meta) < LSM_FIRST_VERSION_LB / LSM_LBS_FEW_DIVISOR;
+}
+
+/* Few are left: say so, long before there are none. */
+void
+lsm_lbs_warn(Relation rel, const LsmMeta *meta)
+{
+	ereport(WARNING,
+			(errmsg("table \"%s\" has used %.0f%% of its row identifiers",
+					RelationGetRelationName(rel),
+					floor(100.0 * (LSM_FIRST_VERSION_LB - lsm_lbs_left(meta)) / LSM_FIRST_VERSION_LB)),
+			 errdetail("Inserts fail when there are none left."),
+			 errhint("Run VACUUM FULL or CLUSTER on the table.")));
 }
 
 /*

@@ -32,5 +32,6 @@ extern void lsm_lbs_reuse(Relation rel, LsmTable *table);
 extern void lsm_lbs_find(Relation rel, LsmTable *table);
 extern uint64 lsm_lbs_left(const LsmMeta *meta);
 extern bool lsm_lbs_few(const LsmMeta *meta);
+extern void lsm_lbs_warn(Relation rel, const LsmMeta *meta);
 
 #endif							/* LSM_LBS_H */

@@ -22,6 +22,9 @@
 #define LSM_CHUNK_BYTES			32768
 #define LSM_EXTRA_BYTES			(LSM_CHUNK_BYTES - 64)
 
+/* Memory for indexes is short when less than that part of it is free. */
+#define LSM_ARENA_SHORT			10
+
 /*
  * A table's part of the memory for indexes from which on it is flushed where that is short; where
  * it is used up, by tables of which none has as much, any part will do: who needs memory then has
@@ -33,7 +36,7 @@
 static inline bool
 lsm_memindex_is_much(double fill, double share)
 {
-	return fill >= LSM_ARENA_USED_UP || share >= 1.0 / LSM_ARENA_PART;
+	return (fill >= LSM_ARENA_USED_UP && share > 0) || share >= 1.0 / LSM_ARENA_PART;
 }
 
 /*

@@ -128,7 +128,7 @@ lsm_rowlog_ask_for_reads(Relation rel, LsmTable *table)
 }
 
 /*
- * Before a change: flush a memtable that is full.  A worker is asked to do that
+ * Before a change: make room in a memtable that is full.  A worker is asked to flush it
  * long before, once by each backend, as a request stays until it is served; and
  * writers become slower when it falls behind.
  */
@@ -838,7 +838,7 @@ lsm_rowlog_make_room(Relation rel, LsmTable *table, int kind)
 
 /*
  * Get memory for the memtable index: from idle tables, or by a flush of this
- * one.
+ * one, here and now.
  */
 void
 lsm_index_make_room(Relation rel, LsmTable *table)

@@ -21,9 +21,6 @@
 /* A memtable that has reached that part of its bound is flushed by a worker. */
 #define LSM_FLUSH_FILL			0.5
 
-/* Memory for indexes is short when less than that part of it is free. */
-#define LSM_ARENA_SHORT			10
-
 typedef struct LsmNewRecord
 {
 	LsmRecord  *record;
@@ -80,7 +77,7 @@ extern LsmAppendResult lsm_rowlog_append(Relation rel, LsmTable *table,
 extern void lsm_rowlog_make_room(Relation rel, LsmTable *table, int kind);
 extern void lsm_rowlog_make_way(Relation rel, LsmTable *table, LsmSpaceResult result);
 
-/* compact/lsm_flush.c: flush because the row log has no place left */
+/* compact/lsm_flush.c: flush, or leave that to a worker, because the row log has no place left */
 extern void lsm_flush_for_room(Relation rel);
 
 extern void lsm_index_make_room(Relation rel, LsmTable *table);

@@ -22,6 +22,8 @@
  */
 #include "postgres.h"
 
+#include <sys/stat.h>
+
 #include "access/htup_details.h"
 #include "access/twophase.h"
 #include "access/xact.h"
@@ -213,6 +215,7 @@ lsm_table_reset_shared(LsmTableShared *shared)
 						pg_atomic_fetch_add_u64(&lsm_shared->next_epoch, 1));
 	pg_atomic_write_u64(&shared->counter, 0);
 	pg_atomic_write_u64(&shared->moved, 0);
+	pg_atomic_write_u64(&shared->vacuum_lists, 0);
 	shared->known = false;
 	shared->depth = 0;
 	shared->incarnation = 0;
@@ -789,20 +792,73 @@ lsm_table_make_room(LsmTableShared *keep)
 }
 
 /*
+ * Has the file gone, or been emptied, as DROP, TRUNCATE, rewrites, rolling back and the end of a
+ * session leave it?
+ */
+static bool
+lsm_table_is_dead(const LsmTableKey *key)
+{
+	char	   *path = lsm_compat_path(key->locator, key->backend);
+	struct stat st;
+	bool		dead = stat(path, &st) != 0 ? errno == ENOENT : st.st_size == 0;
+
+	pfree(path);
+	return dead;
+}
+
+/*
+ * Drop the indexes of some tables that are no more, of those that nobody uses now: no end of a table
+ * tells us, and nobody will come to them again.  (If one is in use after all, as its file has come
+ * since, its indexes are built again.)
+ */
+static void
+lsm_table_drop_dead(void)
+{
+	LsmMemIndex *indexes[LSM_ASK_SAMPLE];
+	LsmTableKey keys[LSM_ASK_SAMPLE];
+	int			nkeys = 0;
+	int			n;
+
+	LWLockAcquire(&lsm_shared->table_lock, LW_SHARED);
+	n = lsm_memindex_arena_sample(lsm_memindex_arena_turn(), 0, indexes, LSM_ASK_SAMPLE);
+	for (int i = 0; i < n; i++)
+	{
+		LsmTableShared *shared = indexes[i]->owner;
+
+		/* an entry may have been thrown out meanwhile */
+		if (pg_atomic_read_u32(&shared->pins) == 0 && lsm_table_index_chunks(shared) > 0)
+			keys[nkeys++] = shared->key;
+	}
+	LWLockRelease(&lsm_shared->table_lock);
+	for (int i = 0; i < nkeys; i++)
+	{
+		LsmTableShared *shared;
+
+		if (!lsm_table_is_dead(&keys[i]))
+			continue;
+		shared = lsm_table_lookup(keys[i].locator, keys[i].backend);
+		if (shared == NULL)
+			continue;
+		(void) lsm_table_drop_indexes(shared);
+		lsm_table_release(shared);
+	}
+}
+
+/*
  * Memory for indexes is nearly used up, perhaps by tables none of which is near its own bound: ask
  * workers to flush one that has a good part of it, by chance, the more likely the more it has;
  * where all is used up, some, whatever they have.
- * (What is dropped must be built again, what is flushed must not.  The greatest may be a table
- * that was dropped, whose memory is free for whoever makes room, or one that cannot be flushed
- * now.)  At most some times a second, by all together.
+ * (What is dropped must be built again, what is flushed must not.  The greatest may be one that
+ * cannot be flushed now.)  At most some times a second, by all together.  Tables that are no more
+ * give theirs first.
  */
 void
 lsm_table_ask_for_memory(void)
 {
 	uint64		now = (uint64) GetCurrentTimestamp();
 	uint64		asked_at = pg_atomic_read_u64(&lsm_shared->asked_at);
-	double		fill = lsm_memindex_arena_fill();
-	int			most = fill >= LSM_ARENA_USED_UP ? LSM_ASK_MOST : 1;
+	double		fill;
+	int			most;
 	LsmMemIndex *indexes[LSM_ASK_SAMPLE];
 	Oid			dbids[LSM_ASK_SAMPLE];
 	Oid			relids[LSM_ASK_SAMPLE];
@@ -812,6 +868,11 @@ lsm_table_ask_for_memory(void)
 	if ((now - asked_at < LSM_ASK_US && now >= asked_at) || RecoveryInProgress() ||
 		!pg_atomic_compare_exchange_u64(&lsm_shared->asked_at, &asked_at, now))
 		return;
+	lsm_table_drop_dead();
+	fill = lsm_memindex_arena_fill();
+	if (fill <= 1 - 1.0 / LSM_ARENA_SHORT)
+		return;
+	most = fill >= LSM_ARENA_USED_UP ? LSM_ASK_MOST : 1;
 	LWLockAcquire(&lsm_shared->table_lock, LW_SHARED);
 	n = lsm_memindex_arena_sample(lsm_memindex_arena_turn(), 0, indexes, LSM_ASK_SAMPLE);
 	for (int i = 0; i < n && asked < most; i++)

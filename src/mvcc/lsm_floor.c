@@ -139,6 +139,19 @@ lsm_horizons(Relation rel, LsmHorizons *horizons)
 }
 
 /*
+ * No record that is appended from now on has an older xid.  Of those that run, transactions of other
+ * databases do not append to the table; they would keep its xids from being frozen.
+ */
+uint64
+lsm_first_xid_to_come(Relation rel)
+{
+	LsmHorizons horizons;
+
+	lsm_horizons(rel, &horizons);
+	return Max(lsm_full_xid(GetOldestActiveTransactionId()), horizons.visible);
+}
+
+/*
  * Does a standby tell of snapshots, by feedback?  Its walsender has their xmin, in no database, or
  * its slot.  The xmin may be the next xid, as a snapshot of our own may be.  What a walsender that
  * has gone leaves in its PGPROC does not count.

@@ -68,6 +68,8 @@ typedef struct LsmStatEntry
 	pg_atomic_uint64 trimmed_in_vain[LSM_TRIM_STEPS];	/* in that state of the
 														 * manifest; 0: not */
 	TimestampTz reset_time;		/* guarded by the lock */
+	uint64		reset_counts[LSM_STAT_COUNTERS];	/* what the counts were then;
+													 * guarded by the lock */
 	int			shift;			/* guarded by the lock */
 	pg_atomic_uint64 bucket_records[LSM_STAT_BUCKETS];
 	pg_atomic_uint64 bucket_rows[LSM_STAT_BUCKETS];
@@ -139,10 +141,11 @@ lsm_stat_shmem_startup(void)
 
 /* All zero; the lock is held exclusively. */
 static void
-lsm_stat_entry_init(LsmStatEntry *entry, TimestampTz reset_time)
+lsm_stat_entry_init(LsmStatEntry *entry)
 {
 	for (int i = 0; i < LSM_STAT_COUNTERS; i++)
 		pg_atomic_init_u64(&entry->counts[i], 0);
+	memset(entry->reset_counts, 0, sizeof(entry->reset_counts));
 	pg_atomic_init_u64(&entry->longest_stall_us, 0);
 	pg_atomic_init_u64(&entry->flushed_waste, 0);
 
@@ -151,7 +154,7 @@ lsm_stat_entry_init(LsmStatEntry *entry, TimestampTz reset_time)
 	pg_atomic_init_u64(&entry->busy_looks, 0);
 	for (int i = 0; i < LSM_TRIM_STEPS; i++)
 		pg_atomic_init_u64(&entry->trimmed_in_vain[i], 0);
-	entry->reset_time = reset_time;
+	entry->reset_time = 0;
 	entry->shift = 0;
 	for (int i = 0; i < LSM_STAT_BUCKETS; i++)
 	{
@@ -233,7 +236,7 @@ lsm_stat_lock_entry(Oid relid, LWLockMode mode)
 	if (!found)
 	{
 		pg_atomic_init_u64(&entry->used, 0);
-		lsm_stat_entry_init(entry, 0);
+		lsm_stat_entry_init(entry);
 	}
 	pg_atomic_write_u64(&entry->used, pg_atomic_fetch_add_u64(&lsm_stat_shared->clock, 1));
 	return entry;
@@ -622,7 +625,7 @@ lsm_stat_read(Oid relid, LsmStatCopy *copy)
 		return false;
 	}
 	for (int i = 0; i < LSM_STAT_COUNTERS; i++)
-		copy->counts[i] = pg_atomic_read_u64(&entry->counts[i]);
+		copy->counts[i] = pg_atomic_read_u64(&entry->counts[i]) - entry->reset_counts[i];
 	copy->longest_stall_us = pg_atomic_read_u64(&entry->longest_stall_us);
 	copy->shift = entry->shift;
 	for (int i = 0; i < LSM_STAT_BUCKETS; i++)
@@ -642,9 +645,26 @@ lsm_stat_read(Oid relid, LsmStatCopy *copy)
 	return true;
 }
 
+/* What is shown of a table begins anew; the lock is held exclusively. */
+static void
+lsm_stat_entry_reset(LsmStatEntry *entry, TimestampTz now)
+{
+	for (int i = 0; i < LSM_STAT_COUNTERS; i++)
+		entry->reset_counts[i] = pg_atomic_read_u64(&entry->counts[i]);
+	pg_atomic_write_u64(&entry->longest_stall_us, 0);
+	entry->reset_time = now;
+	SpinLockAcquire(&entry->mutex);
+	entry->error_time = 0;
+	entry->error_code = 0;
+	entry->error_message[0] = '\0';
+	SpinLockRelease(&entry->mutex);
+}
+
 /*
- * Set the counters of all tables of this database to zero.  What other backends
- * have not given yet is counted after it.
+ * Set the counters of all tables of this database to zero, as far as they are shown: what jobs
+ * are chosen by (waste since the last flush, and by key range since the last major, the time of the
+ * last change) stays, so that who watches the server does not change what it does.  What other
+ * backends have not given yet is counted after it.
  */
 void
 lsm_stat_reset(void)
@@ -658,6 +678,6 @@ lsm_stat_reset(void)
 	hash_seq_init(&scan, lsm_stat_entries);
 	while ((entry = hash_seq_search(&scan)) != NULL)
 		if (entry->key.dboid == MyDatabaseId)
-			lsm_stat_entry_init(entry, now);
+			lsm_stat_entry_reset(entry, now);
 	lsm_stat_unlock();
 }

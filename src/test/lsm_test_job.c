@@ -19,8 +19,12 @@
  *									they came, each when the one before makes nothing of it?
  *	  lsm_test_turns_full()			more tables wait for a turn than there is room for: is there
  *									room for a flush, and for those that wait longest?
+ *	  lsm_test_flush_place()		more tables than there is room for have been asked for: is there
+ *									for a flush, and is the database visited for what has gone?
  *	  lsm_test_flush_rests(regclass)	does a flush that has failed rest though it is asked
  *									for, until somebody asks for something else?
+ *	  lsm_test_flush_first(regclass)	is a flush that was asked for served before what was due
+ *									earlier, and of two one after what has been for long?
  *	  lsm_test_request(regclass)	asks for a look at a table; how often workers have
  *									let it rest after an error
  *	  lsm_test_due(regclass)		in how many seconds a worker will look at the table;
@@ -39,6 +43,9 @@
  *									and written, and each free run has that many; null: it
  *									is too large
  *	  lsm_test_generation(regclass)	the active generation
+ *	  lsm_test_generation_xid(regclass)	the oldest xid that it may have
+ *	  lsm_test_arena_fill()			share of the memory for memtable indexes that is used
+ *	  lsm_test_next_due()			is it known when the next table is due, though another is by now?
  *	  lsm_test_entries(regclass)	how many entries its manifest has
  *	  lsm_test_pending(regclass)	pages that running jobs, or dead ones, have been given
  *	  lsm_test_swap_ages(regclass)	damages the order of increments: the oldest
@@ -58,6 +65,7 @@
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
+#include "utils/xid8.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(lsm_test_job);
@@ -67,6 +75,11 @@ PG_FUNCTION_INFO_V1(lsm_test_turns);
 PG_FUNCTION_INFO_V1(lsm_test_turn_told);
 PG_FUNCTION_INFO_V1(lsm_test_turns_full);
 PG_FUNCTION_INFO_V1(lsm_test_flush_rests);
+PG_FUNCTION_INFO_V1(lsm_test_flush_first);
+PG_FUNCTION_INFO_V1(lsm_test_next_due);
+PG_FUNCTION_INFO_V1(lsm_test_flush_place);
+PG_FUNCTION_INFO_V1(lsm_test_generation_xid);
+PG_FUNCTION_INFO_V1(lsm_test_arena_fill);
 PG_FUNCTION_INFO_V1(lsm_test_request);
 PG_FUNCTION_INFO_V1(lsm_test_due);
 PG_FUNCTION_INFO_V1(lsm_test_backoff);
@@ -258,6 +271,33 @@ lsm_test_turns_full(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(good);
 }
 
+Datum
+lsm_test_flush_place(PG_FUNCTION_ARGS)
+{
+	const Oid	dbid = OID_MAX;
+	Oid			overflown[LSM_MAX_OVERFLOWN];
+	uint32		resting;
+	bool		good = true;
+	uint64		refused = lsm_requests_refused;
+
+	Assert(lsm_compaction_workers == 0);
+	lsm_compaction_workers = 2;
+	for (Oid i = 1; i < 2000; i++)
+		lsm_request_put_back(dbid, OID_MAX - i);
+	(void) lsm_request_take_overflown(overflown);
+	for (Oid i = 0; i < 100; i++)
+	{
+		lsm_worker_request_flush(dbid, OID_MAX - 3000 - i);
+		good &= lsm_request_take(dbid, &resting) == OID_MAX - 3000 - i;
+	}
+	good &= lsm_requests_refused == refused &&
+		lsm_request_take_overflown(overflown) == 1 && overflown[0] == dbid;
+	for (Oid i = 0; i < 4000; i++)
+		lsm_request_end(dbid, OID_MAX - i, LSM_ATTEMPT_GONE, NULL);
+	lsm_compaction_workers = 0;
+	PG_RETURN_BOOL(good);
+}
+
 /* Seconds until a table is due. */
 static double
 lsm_test_seconds(Oid relid)
@@ -289,6 +329,71 @@ lsm_test_flush_rests(PG_FUNCTION_ARGS)
 	good &= lsm_test_seconds(relid) < 1;
 	lsm_request_end(MyDatabaseId, relid, LSM_ATTEMPT_GONE, NULL);
 	relation_close(rel, AccessShareLock);
+	PG_RETURN_BOOL(good);
+}
+
+Datum
+lsm_test_flush_first(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	const Oid	other = OID_MAX;
+	Relation	rel = relation_open(relid, AccessShareLock);
+	Oid			left;
+	uint32		resting;
+	bool		good;
+
+	Assert(lsm_compaction_workers == 0);
+	lsm_compaction_workers = 2;
+
+	/* what other tests have left */
+	while (OidIsValid(left = lsm_request_take(MyDatabaseId, &resting)))
+		lsm_request_end(MyDatabaseId, left, LSM_ATTEMPT_GONE, NULL);
+	lsm_worker_request(rel);
+	good = !lsm_request_flush_waits(MyDatabaseId);
+	lsm_worker_request_flush(MyDatabaseId, other);
+	good &= lsm_request_flush_waits(MyDatabaseId) &&
+		lsm_request_take(MyDatabaseId, &resting) == other && !lsm_request_flush_waits(MyDatabaseId);
+	lsm_request_end(MyDatabaseId, other, LSM_ATTEMPT_DONE, NULL);
+
+	/* also of a table that waits already */
+	lsm_request_end(MyDatabaseId, other, LSM_ATTEMPT_MORE, NULL);
+	lsm_worker_request_flush(MyDatabaseId, other);
+	good &= lsm_request_take(MyDatabaseId, &resting) == other &&
+		lsm_request_take(MyDatabaseId, &resting) == relid;
+	lsm_request_end(MyDatabaseId, other, LSM_ATTEMPT_DONE, NULL);
+	lsm_request_end(MyDatabaseId, relid, LSM_ATTEMPT_DONE, NULL);
+
+	lsm_worker_request_later(rel, -60);
+	lsm_worker_request_flush(MyDatabaseId, other);
+	lsm_worker_request_flush(MyDatabaseId, other - 1);
+	good &= lsm_request_take(MyDatabaseId, &resting) >= other - 1 &&
+		lsm_request_take(MyDatabaseId, &resting) == relid &&
+		lsm_request_take(MyDatabaseId, &resting) >= other - 1;
+	lsm_request_end(MyDatabaseId, other, LSM_ATTEMPT_GONE, NULL);
+	lsm_request_end(MyDatabaseId, other - 1, LSM_ATTEMPT_GONE, NULL);
+	lsm_request_end(MyDatabaseId, relid, LSM_ATTEMPT_GONE, NULL);
+	lsm_compaction_workers = 0;
+	relation_close(rel, AccessShareLock);
+	PG_RETURN_BOOL(good);
+}
+
+Datum
+lsm_test_next_due(PG_FUNCTION_ARGS)
+{
+	const Oid	dbid = OID_MAX;
+	TimestampTz now;
+	LsmDemand  *demand;
+	bool		good;
+
+	lsm_compaction_workers = 2;
+	lsm_worker_request_flush(dbid, OID_MAX);
+	lsm_request_put_back(dbid, OID_MAX - 1);
+	lsm_compaction_workers = 0;
+	now = GetCurrentTimestamp();
+	demand = hash_search(lsm_request_demands(now), &dbid, HASH_FIND, NULL);
+	good = demand->due == 1 && demand->first <= now && demand->next > now;
+	for (int i = 0; i < 2; i++)
+		lsm_request_end(dbid, OID_MAX - i, LSM_ATTEMPT_GONE, NULL);
 	PG_RETURN_BOOL(good);
 }
 
@@ -424,6 +529,22 @@ lsm_test_generation(PG_FUNCTION_ARGS)
 
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_INT32((int32) generation);
+}
+
+Datum
+lsm_test_generation_xid(PG_FUNCTION_ARGS)
+{
+	Relation	rel = relation_open(PG_GETARG_OID(0), AccessShareLock);
+	uint64		xid = lsm_view_get(rel, lsm_table_open(rel))->meta.generation_xid;
+
+	relation_close(rel, AccessShareLock);
+	PG_RETURN_DATUM(FullTransactionIdGetDatum(FullTransactionIdFromU64(xid)));
+}
+
+Datum
+lsm_test_arena_fill(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_FLOAT8(lsm_memindex_arena_fill());
 }
 
 Datum

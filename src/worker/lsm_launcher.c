@@ -307,10 +307,12 @@ lsm_launcher_collect(LsmWorkerSlot *slots)
 			continue;
 
 		/*
-		 * Race: a process may have come up and gone since the slots were
+		 * Race: a process may have come up, and gone, since the slots were
 		 * read.  Then its slot says so by now.
 		 */
 		lsm_slots_read(slots);
+		if (slots[i].state == LSM_SLOT_RUNNING && lsm_handles[i] == NULL)
+			continue;
 		lsm_launcher_ended(&slots[i]);
 		lsm_worker_gone_at = GetCurrentTimestamp();
 		lsm_no_process_until = 0;
@@ -427,8 +429,9 @@ lsm_launcher_has_worker(const LsmWorkerSlot *slots, Oid dbid)
 }
 
 /*
- * The database that has waited longest; NULL: none waits.  unserved: of those
- * that have no worker, and for which others are to leave theirs.
+ * The database that has waited longest; NULL: none waits.  unserved: of those that have no worker.
+ * These go first, and others are to leave theirs for them: a worker that has just left
+ * would else be started again where it was, as what it has left there has waited longer.
  */
 static LsmDatabase *
 lsm_launcher_next(HTAB *demands, const LsmWorkerSlot *slots, bool unserved, bool *visit)
@@ -486,7 +489,9 @@ lsm_launcher_round(LsmWorkerSlot *slots)
 		while (n < lsm_compaction_workers && slots[n].state != LSM_SLOT_FREE)
 			n++;
 		full = n >= lsm_compaction_workers || lsm_no_process_until > GetCurrentTimestamp();
-		database = lsm_launcher_next(demands, slots, full, &visit);
+		database = lsm_launcher_next(demands, slots, true, &visit);
+		if (database == NULL && !full)
+			database = lsm_launcher_next(demands, slots, false, &visit);
 		if (database == NULL || full)
 			break;
 		if (!lsm_database_is_free(database->dbid, &exists))
@@ -531,6 +536,8 @@ lsm_launcher_sleep_ms(const LsmWorkerSlot *slots)
 		/* what is due by now waits for a worker, whose end wakes us up */
 		if (demand != NULL && Max(demand->first, database->not_before) > now)
 			until = Min(until, Max(demand->first, database->not_before));
+		if (demand != NULL && demand->next != 0)
+			until = Min(until, Max(demand->next, database->not_before));
 		if (Max(lsm_database_visit_at(database), database->not_before) > now)
 			until = Min(until, Max(lsm_database_visit_at(database), database->not_before));
 	}

@@ -18,6 +18,12 @@
  * A kind of job that has failed rests, each time twice as long; others of the table are
  * asked for and done meanwhile.  If nothing could be chosen, all of it rests.
  *
+ * WHICH REQUEST IS SERVED
+ *	  Flushes that writers ask for go first, as these will have no room before long, and a worker that
+ *	  has done a job of its table leaves the others of that for later if a flush is asked for.
+ *	  But what has been due for LSM_FLUSH_FIRST_S goes before every second of them.  (One worker is
+ *	  kept free of what takes long, see below.)
+ *
  * TURNS
  *	  What takes long needs a turn, of which there is one less than workers.  Of those that
  *	  wait for one, the one that has waited longest is told when there is one again, and when it
@@ -55,6 +61,9 @@
 /* Who waits for a turn looks after so long whether there is one, though nobody has told. */
 #define LSM_TURN_WAIT_MS		60000
 
+/* What has been due for so long takes turns with flushes. */
+#define LSM_FLUSH_FIRST_S		10
+
 #define LSM_ALL_KINDS			PG_UINT32_MAX
 
 typedef struct LsmRequestKey
@@ -68,6 +77,7 @@ typedef struct LsmRequest
 	LsmRequestKey key;			/* hash key */
 	bool		asked;			/* by a backend, or to be tried again */
 	bool		served;			/* a worker has taken it */
+	bool		flush;			/* a flush is asked for: that goes first */
 	bool		no_turn;		/* waits until another gives its turn back */
 	TimestampTz turn_since;		/* has wanted a turn, and not had it; 0: no */
 	int			again_s;		/* present wait until it is looked at unasked */
@@ -86,6 +96,8 @@ typedef struct LsmWorkerShared
 								 * more than there is room for */
 	Oid			overflown[LSM_MAX_OVERFLOWN];
 	bool		crowded;		/* a database waits for a worker */
+	bool		flush_last;		/* a flush was served before others that had
+								 * waited for long */
 	TimestampTz taken_until;	/* time that compactions have used up */
 	int			taken_rate;		/* at this rate */
 	LsmWorkerSlot slots[LSM_MAX_WORKERS];
@@ -160,6 +172,7 @@ typedef enum LsmRequestWorth
 	LSM_WORTH_LATER,			/* it is only to be looked at again */
 	LSM_WORTH_FAILED,			/* it could not be served, and waits for another attempt */
 	LSM_WORTH_NO_TURN,			/* it waits for a turn */
+	LSM_WORTH_ASKED,			/* it is asked for, but for no flush: stays but for one */
 	LSM_WORTH_ALL				/* it must stay */
 } LsmRequestWorth;
 
@@ -172,10 +185,12 @@ lsm_request_worth(const LsmRequest *request, TimestampTz now)
 		return LSM_WORTH_ALL;
 	if (status->waiting && (status->failures > 0 || request->gave_way > 0) && status->due > now)
 		return LSM_WORTH_FAILED;
+	if (request->asked && request->flush)
+		return LSM_WORTH_ALL;
 	if (request->turn_since != 0)
 		return LSM_WORTH_NO_TURN;
 	if (request->asked)
-		return LSM_WORTH_ALL;
+		return LSM_WORTH_ASKED;
 	if (status->waiting)
 		return LSM_WORTH_LATER;
 	return status->error_at != 0 ? LSM_WORTH_ERROR : LSM_WORTH_NOTHING;
@@ -196,16 +211,17 @@ lsm_request_before(const LsmRequest *request, const LsmRequest *other, LsmReques
  * Throw out an entry: one that nobody waits for, without an error if there is such, else one
  * that is only to be looked at again, else the one that waits longest after it could not be
  * served: tables that fail, or are locked, must not keep others waiting, however many they are.
- * Nor must those that wait for a turn, of which the last goes: flushes need none.
+ * Nor must those that wait for a turn, of which the last goes: flushes need none.  For a flush that
+ * is asked for, anything else that is asked for goes in the end.
  */
 static bool
-lsm_request_evict(void)
+lsm_request_evict(bool for_flush)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	HASH_SEQ_STATUS scan;
 	LsmRequest *request;
 	LsmRequest *victim = NULL;
-	LsmRequestWorth worth = LSM_WORTH_ALL;
+	LsmRequestWorth worth = for_flush ? LSM_WORTH_ALL : LSM_WORTH_ASKED;
 
 	hash_seq_init(&scan, lsm_requests);
 	while ((request = hash_seq_search(&scan)) != NULL)
@@ -221,7 +237,7 @@ lsm_request_evict(void)
 	}
 	if (victim == NULL)
 		return false;
-	if (worth == LSM_WORTH_NO_TURN || victim->gave_way > 0)
+	if (worth == LSM_WORTH_NO_TURN || worth == LSM_WORTH_ASKED || victim->gave_way > 0)
 		lsm_request_lost(victim->key.dbid);
 	hash_search(lsm_requests, &victim->key, HASH_REMOVE, NULL);
 	return true;
@@ -229,20 +245,26 @@ lsm_request_evict(void)
 
 /* The entry of a table; NULL if there is none, or no room to make it. */
 static LsmRequest *
-lsm_request_get(Oid dbid, Oid relid, bool make)
+lsm_request_get_for(Oid dbid, Oid relid, bool make, bool for_flush)
 {
 	LsmRequestKey key = {dbid, relid};
 	LsmRequest *request = hash_search(lsm_requests, &key, HASH_FIND, NULL);
 
 	if (request != NULL || !make)
 		return request;
-	if (hash_get_num_entries(lsm_requests) >= LSM_MAX_REQUESTS && !lsm_request_evict())
+	if (hash_get_num_entries(lsm_requests) >= LSM_MAX_REQUESTS && !lsm_request_evict(for_flush))
 		return NULL;
 	request = hash_search(lsm_requests, &key, HASH_ENTER_NULL, NULL);
 	if (request != NULL)
 		memset((char *) request + sizeof(LsmRequestKey), 0,
 			   sizeof(LsmRequest) - sizeof(LsmRequestKey));
 	return request;
+}
+
+static LsmRequest *
+lsm_request_get(Oid dbid, Oid relid, bool make)
+{
+	return lsm_request_get_for(dbid, relid, make, false);
 }
 
 static void
@@ -276,23 +298,28 @@ lsm_request_rests(const LsmRequest *request, uint32 kinds)
 static void
 lsm_request_ask(Oid dbid, Oid relid, uint32 kinds, int seconds)
 {
+	bool		flush = (kinds & (1 << LSM_JOB_FLUSH)) != 0;
 	LsmRequest *request;
 
 	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
-	request = lsm_request_get(dbid, relid, true);
+	request = lsm_request_get_for(dbid, relid, true, flush);
 	if (request == NULL)
 	{
 		lsm_request_lost(dbid);
 		lsm_requests_refused++;
 	}
-	else if (!request->status.waiting ||
-			 (!lsm_request_rests(request, kinds) && request->gave_way == 0 &&
-			  request->status.due > TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-																(int64) seconds * 1000)))
+	else
 	{
-		request->again_s = 0;
-		lsm_request_set(request, seconds == 0, (int64) seconds * 1000);
-		lsm_launcher_wake();
+		if (!request->status.waiting ||
+			(!lsm_request_rests(request, kinds) && request->gave_way == 0 &&
+			 request->status.due > TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+															   (int64) seconds * 1000)))
+		{
+			request->again_s = 0;
+			lsm_request_set(request, seconds == 0, (int64) seconds * 1000);
+			lsm_launcher_wake();
+		}
+		request->flush = request->flush || flush;
 	}
 	LWLockRelease(&lsm_workers->lock);
 }
@@ -355,12 +382,18 @@ lsm_worker_take_time(int rate, int64 us)
 
 /* ---- serving ---- */
 
-/*
- * The request of a database that is due, the longest first.  turns: of those that want a turn, the
- * one that has wanted it longest, however often others have come before it.
- */
+/* Which of the requests that are due. */
+typedef enum LsmRequestOrder
+{
+	LSM_FIRST_DUE,				/* the one that has been for longest */
+	LSM_FIRST_FLUSH,			/* that, of those that ask for a flush */
+	LSM_FIRST_TURN				/* of those that want a turn the one that has wanted it
+								 * longest, however often others have come before it */
+} LsmRequestOrder;
+
+/* A request of a database that is due; NULL: there is none.  The lock is held. */
 static LsmRequest *
-lsm_request_first(Oid dbid, TimestampTz now, bool turns)
+lsm_request_first(Oid dbid, TimestampTz now, LsmRequestOrder order)
 {
 	HASH_SEQ_STATUS scan;
 	LsmRequest *request;
@@ -370,13 +403,35 @@ lsm_request_first(Oid dbid, TimestampTz now, bool turns)
 	while ((request = hash_seq_search(&scan)) != NULL)
 	{
 		if (request->key.dbid != dbid || !request->status.waiting || request->status.due > now ||
-			(turns && request->turn_since == 0))
+			(order == LSM_FIRST_TURN && request->turn_since == 0) ||
+			(order == LSM_FIRST_FLUSH && !request->flush))
 			continue;
-		if (first == NULL || (turns ? request->turn_since < first->turn_since :
-							  request->status.due < first->status.due))
+		if (first == NULL ||
+			(order == LSM_FIRST_TURN ? request->turn_since < first->turn_since :
+			 request->status.due < first->status.due))
 			first = request;
 	}
 	return first;
+}
+
+/* The one to be served next; NULL: there is none.  The lock is held exclusively. */
+static LsmRequest *
+lsm_request_next(Oid dbid, TimestampTz now)
+{
+	LsmRequest *first = lsm_request_first(dbid, now, LSM_FIRST_DUE);
+	LsmRequest *flush = lsm_request_first(dbid, now, LSM_FIRST_FLUSH);
+	bool		aged;
+
+	if (first == NULL)
+		return NULL;
+	aged = TimestampDifferenceExceeds(first->status.due, now, LSM_FLUSH_FIRST_S * 1000);
+	if (flush != NULL && !(aged && lsm_workers->flush_last))
+	{
+		lsm_workers->flush_last = aged;
+		return flush;
+	}
+	lsm_workers->flush_last = false;
+	return first->turn_since != 0 ? lsm_request_first(dbid, now, LSM_FIRST_TURN) : first;
 }
 
 /* A table of the database that is due; InvalidOid: none. */
@@ -388,12 +443,10 @@ lsm_request_take(Oid dbid, uint32 *resting)
 	Oid			relid = InvalidOid;
 
 	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
-	first = lsm_request_first(dbid, now, false);
-	if (first != NULL && first->turn_since != 0)
-		first = lsm_request_first(dbid, now, true);
+	first = lsm_request_next(dbid, now);
 	if (first != NULL)
 	{
-		first->asked = first->no_turn = first->status.waiting = false;
+		first->asked = first->flush = first->no_turn = first->status.waiting = false;
 		first->served = true;
 		if (first->rest_until <= now)
 			first->resting = 0;
@@ -402,6 +455,18 @@ lsm_request_take(Oid dbid, uint32 *resting)
 	}
 	LWLockRelease(&lsm_workers->lock);
 	return relid;
+}
+
+/* Does a table of the database wait for a flush that was asked for? */
+bool
+lsm_request_flush_waits(Oid dbid)
+{
+	bool		waits;
+
+	LWLockAcquire(&lsm_workers->lock, LW_SHARED);
+	waits = lsm_request_first(dbid, GetCurrentTimestamp(), LSM_FIRST_FLUSH) != NULL;
+	LWLockRelease(&lsm_workers->lock);
+	return waits;
 }
 
 /* The worker has to leave before it has served a request. */
@@ -627,9 +692,12 @@ lsm_request_demands(TimestampTz now)
 		{
 			demand->due = 0;
 			demand->first = request->status.due;
+			demand->next = 0;
 		}
 		if (request->status.due <= now)
 			demand->due++;
+		else if (demand->next == 0 || request->status.due < demand->next)
+			demand->next = request->status.due;
 		demand->first = Min(demand->first, request->status.due);
 	}
 	LWLockRelease(&lsm_workers->lock);

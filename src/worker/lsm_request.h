@@ -99,6 +99,7 @@ extern void lsm_request_stores(void);
  * a table that have failed while it was served are told before the end of that.
  */
 extern Oid	lsm_request_take(Oid dbid, uint32 *resting);
+extern bool lsm_request_flush_waits(Oid dbid);
 extern void lsm_request_put_back(Oid dbid, Oid relid);
 extern void lsm_request_failed(Oid dbid, Oid relid, uint32 kinds, const ErrorData *error);
 extern void lsm_request_end(Oid dbid, Oid relid, LsmAttempt outcome, const ErrorData *error);
@@ -109,6 +110,8 @@ typedef struct LsmDemand
 	Oid			dbid;			/* hash key */
 	int			due;			/* that can be worked on now */
 	TimestampTz first;			/* when the first was or will be due */
+	TimestampTz next;			/* when the first that is not due yet will be;
+								 * 0: there is none */
 } LsmDemand;
 
 /* Requests of this process that there was no place for. */

@@ -70,7 +70,7 @@
 /* How often a job looks whether someone waits for its table. */
 #define LSM_WORKER_POLL_MS		100
 
-/* After so many jobs on one table it is another's turn. */
+/* After so many jobs on one table it is another's turn, or sooner if a flush is asked for. */
 #define LSM_WORKER_JOBS			8
 
 /*
@@ -501,7 +501,9 @@ lsm_worker_serve(Oid relid, uint32 resting)
 	lsm_worker_spent = resting;
 	while (lsm_worker_try(relid, &outcome, &failed))
 	{
-		if (++jobs < LSM_WORKER_JOBS)
+		/* who came back would not know what was of no use */
+		if (++jobs < LSM_WORKER_JOBS &&
+			(lsm_worker_spent != resting || !lsm_request_flush_waits(MyDatabaseId)))
 			continue;
 		outcome = LSM_ATTEMPT_MORE;
 		break;

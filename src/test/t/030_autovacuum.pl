@@ -1,5 +1,5 @@
 # What autovacuum does to lsm tables: it summarizes ranges of a BRIN index that
-# asks for it, and flushes and cleans tables.
+# asks for it, flushes and cleans tables, and comes to tables that are only inserted to.
 
 use strict;
 use warnings;
@@ -52,6 +52,30 @@ $node->wait_until('postgres', q{SELECT autovacuum_count > 0 AND autoanalyze_coun
 is($node->safe_psql('postgres', q{SELECT count(*) > 0 FROM lsm_segments('av')}), 't', 'a worker has flushed the table');
 is($node->safe_psql('postgres', q{SELECT count(*), sum(v) FROM av}), '2500|2500', 'its rows are there');
 is($node->safe_psql('postgres', q{SET enable_seqscan = off; SELECT count(*) FROM av WHERE id IN (1, 2, 3, 4999)}), '3', 'by the index too');
+
+# rows that are only inserted: they become visible to all, for index-only scans, and that is all
+$node->safe_psql('postgres', q{
+	CREATE TABLE ins (id int PRIMARY KEY) USING lsm
+		WITH (autovacuum_vacuum_insert_threshold = 100, autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_threshold = 1000000);
+	INSERT INTO ins SELECT generate_series(1, 5000)});
+my $inserted = q{SELECT n_ins_since_vacuum, n_dead_tup FROM pg_stat_user_tables WHERE relname = 'ins'};
+my $visible = q{SELECT relallvisible > 0 FROM pg_class WHERE relname = 'ins'};
+my $vacuums = q{SELECT autovacuum_count FROM pg_stat_user_tables WHERE relname = 'ins'};
+
+$node->wait_until('postgres', $visible);
+$node->wait_until('postgres', q{SELECT autovacuum_count > 0 FROM pg_stat_user_tables WHERE relname = 'ins'});
+is($node->safe_psql('postgres', $inserted), '0|0', 'nothing is left to be counted');
+
+# autovacuum comes to another table meanwhile, and so has looked at this one
+my $before = $node->safe_psql('postgres', $vacuums);
+my $others = $node->safe_psql('postgres', q{SELECT autovacuum_count FROM pg_stat_user_tables WHERE relname = 'av'});
+
+$node->safe_psql('postgres', q{DELETE FROM av WHERE id % 16 = 1});
+$node->wait_until('postgres', "SELECT autovacuum_count > $others FROM pg_stat_user_tables WHERE relname = 'av'");
+is($node->safe_psql('postgres', $vacuums), $before, 'it does not come again');
+$node->safe_psql('postgres', 'INSERT INTO ins SELECT generate_series(5001, 5200)');
+$node->wait_until('postgres', "SELECT autovacuum_count > $before FROM pg_stat_user_tables WHERE relname = 'ins'");
+is($node->safe_psql('postgres', q{SET enable_seqscan = off; SELECT count(*) FROM ins WHERE id > 4000}), '1200', 'but for more rows');
 $node->check_ok('postgres', 'at the end');
 $node->stop;
 done_testing();

@@ -1,5 +1,5 @@
 # Transactions of another database know no names of rows here: however long they have
-# been idle, what they have touched there keeps no versions here.  Those of the same
+# been idle, what they have touched there keeps no versions here, nor xids from being frozen.  Those of the same
 # database do, and are named.
 
 use strict;
@@ -61,6 +61,24 @@ $same->quit;
 $node->safe_psql('postgres', q{SELECT lsm_major_compact('t')});
 is($node->safe_psql('postgres', $kinds), 'baseline', 'when it has gone, the other is in nobody\'s way');
 is($other->query_safe('SELECT count(*) FROM o'), '1', 'it goes on');
+
+# with an xid of its own: no new memtable may have older ones than those of this database
+$other->query_safe('INSERT INTO o VALUES (2)');
+my $old = $other->query_safe('SELECT pg_current_xact_id()');
+
+$node->safe_psql('postgres', 'CREATE TABLE h (id int) USING heap; CREATE TABLE f (id int) USING lsm');
+foreach my $round (1 .. 20)
+{
+	$node->safe_psql('postgres', "INSERT INTO h VALUES ($round)");
+	$node->safe_psql('postgres', "INSERT INTO f VALUES ($round)");
+	$node->safe_psql('postgres', q{SELECT lsm_flush('f')}) if $round == 10;
+}
+$node->safe_psql('postgres', "VACUUM (FREEZE) $_") foreach ('h', 'f');
+is($node->safe_psql('postgres', qq{SELECT relname FROM pg_class WHERE relname IN ('h', 'f') AND age(relfrozenxid) < age('$old'::xid) ORDER BY 1}),
+	"f\nh", 'rows are frozen in spite of it, as in heap');
+$node->safe_psql('postgres', 'INSERT INTO f VALUES (0)');
+$node->safe_psql('postgres', q{CREATE FUNCTION lsm_test_generation_xid(regclass) RETURNS xid8 LANGUAGE C STRICT AS '$libdir/lsm'});
+is($node->safe_psql('postgres', qq{SELECT lsm_test_generation_xid('f') > '$old'}), 't', 'nor is the memtable as old as that');
 $other->query_safe('COMMIT');
 $other->quit;
 $node->check_ok('postgres', 'at the end');

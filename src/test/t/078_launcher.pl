@@ -172,7 +172,7 @@ is($node->safe_psql('quiet', q{SELECT count(*) FROM lsm_segments('t') WHERE kind
 # ---- no process for a second worker ----
 
 # There is one besides the launcher.  It leaves a database where it has more to do when
-# another one waits.
+# another one waits, which is next, though what is left there has waited longer.
 make_database('busy', 'major-before-swap:wait');
 psql(q{CREATE FUNCTION lsm_test_crowded() RETURNS bool LANGUAGE C AS '$libdir/lsm'});
 my $locker = $node->session('busy');
@@ -184,9 +184,9 @@ $locker->query_safe('SELECT pg_advisory_lock(7107437)');
 make_work('busy', 'a');
 $node->wait_until('postgres', $waits);
 set_workers(2);
+make_work('busy', 'b');
 make_work('postgres', 'poor');
 $node->wait_until('postgres', 'SELECT lsm_test_crowded()');
-make_work('busy', 'b');
 
 # the next job there will have to wait, too
 my $next_pid = $node->session_pid($next);

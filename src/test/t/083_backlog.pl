@@ -161,6 +161,24 @@ $node->wait_until('postgres', q{WITH u AS (UPDATE f SET v = v + 1 RETURNING 1) S
 is($node->safe_psql('postgres', q{SELECT count(*), sum(v) FROM f}), '40000|40100', 'rows');
 is($node->safe_psql('postgres', q{SELECT count(*) FROM lsm_check('f')}), '0', 'lsm_check finds nothing');
 
+# ---- memory of tables that are no more ----
+
+# Nobody comes to them again; all together they have had more than there is.
+$node->safe_psql('postgres', q{CREATE FUNCTION lsm_test_arena_fill() RETURNS float8 LANGUAGE C AS '$libdir/lsm'});
+$node->safe_psql('postgres', join('; ', map { "SELECT lsm_flush('m$_')" } (1 .. 24)));
+is($node->safe_psql('postgres', 'SELECT lsm_test_arena_fill() < 0.5'), 't', 'there is memory');
+foreach my $round (1 .. 10)
+{
+	$node->safe_psql('postgres', join('; ', map { (
+		"CREATE TABLE d$_ (id int PRIMARY KEY, v int) USING lsm; INSERT INTO d$_ VALUES (1, 0); UPDATE d$_ SET v = 1; DROP TABLE d$_",
+		"CREATE TEMP TABLE d$_ (id int PRIMARY KEY, v int) USING lsm; INSERT INTO d$_ VALUES (1, 0); UPDATE d$_ SET v = 1") } (1 .. 10)));
+}
+$node->safe_psql('postgres', q{
+	CREATE TABLE l (id int PRIMARY KEY, v int) USING lsm;
+	INSERT INTO l VALUES (1, 0)});
+$node->wait_until('postgres', q{WITH u AS (UPDATE l SET v = v + 1 RETURNING 1) SELECT count(*) = 1 AND lsm_test_arena_fill() <= 0.9 FROM u});
+pass('who needs memory has what they had');
+
 # ---- where no worker can come ----
 
 # The launchers, of lsm and of logical replication, have the only processes that there are; or

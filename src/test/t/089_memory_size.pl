@@ -28,6 +28,18 @@ maintenance_work_mem = 8MB
 my $bound = 48;
 my $rows = 240000;
 
+sub within_bound
+{
+	my ($query) = @_;
+	my $session = $node->session('postgres');
+
+	$node->bound_memory($node->session_pid($session), $bound);
+	$session->query($query);
+	is($session->{stderr} =~ s/^background_psql.*\n?//mgr, '', "within $bound MB: $query");
+	$session->quit;
+	return;
+}
+
 # 210 MB of rows
 $node->safe_psql('postgres', qq{
 	CREATE TABLE t (id int PRIMARY KEY, v int, pad text) USING lsm WITH (lsm.auto_compact = off);
@@ -47,7 +59,7 @@ sub change
 # ---- sessions ----
 
 change();
-foreach my $query (
+within_bound($_) foreach (
 	'SELECT count(*), sum(v), sum(length(pad)) FROM t',
 	'SELECT count(*), sum(v) FROM t WHERE id > 0 AND length(pad) > 10',
 	"SELECT count(*) FROM lsm_minor_compact('t')",
@@ -57,18 +69,22 @@ foreach my $query (
 	'DELETE FROM t WHERE id % 3 = 0',
 	'VACUUM t',
 	'REINDEX TABLE t',
-	'SELECT count(*), sum(v), sum(length(pad)) FROM t')
-{
-	my $session = $node->session('postgres');
-
-	$node->bound_memory($node->session_pid($session), $bound);
-	$session->query($query);
-	is($session->{stderr} =~ s/^background_psql.*\n?//mgr, '', "within $bound MB: $query");
-	$session->quit;
-}
+	'SELECT count(*), sum(v), sum(length(pad)) FROM t');
 is($node->safe_psql('postgres', 'SELECT count(*), sum(v) FROM t'),
 	$node->safe_psql('postgres', "SELECT count(*), count(*) FILTER (WHERE g % 90 BETWEEN 1 AND 30) + count(*) FILTER (WHERE g % 2 = 0) FROM generate_series(1, $rows) g WHERE g % 3 <> 0"),
 	'rows');
+
+# ---- one row with very many versions ----
+
+$node->safe_psql('postgres', q{
+	CREATE TABLE hot (id int PRIMARY KEY, n int, pad text) USING lsm;
+	INSERT INTO hot VALUES (1, 0, 'hot');
+	SELECT lsm_flush('hot');
+	UPDATE hot SET n = 1, pad = 'all of it';
+	DO 'BEGIN FOR i IN 1 .. 400000 LOOP UPDATE hot SET n = n + 1; END LOOP; END'});
+within_bound(q{SELECT count(*) FROM lsm_flush('hot')});
+is($node->safe_psql('postgres', 'SELECT * FROM hot'), '1|400001|all of it', 'the newest is left');
+is($node->safe_psql('postgres', q{SELECT sum(versions) FROM lsm_segments('hot')}), '2', 'and no other');
 
 # ---- workers ----
 
