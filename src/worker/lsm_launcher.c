@@ -87,6 +87,7 @@ typedef struct LsmDatabase
 	bool		open;			/* workers may connect to it unasked */
 	TimestampTz visited_at;		/* 0: not yet, */
 	TimestampTz unvisited_since;	/* since then */
+	TimestampTz served_at;		/* when a worker of it has left */
 	TimestampTz not_before;
 	int			failures;		/* in a row */
 } LsmDatabase;
@@ -113,7 +114,7 @@ lsm_database_get(Oid dbid)
 	if (!found)
 	{
 		database->listed = database->open = false;
-		database->visited_at = database->not_before = 0;
+		database->visited_at = database->served_at = database->not_before = 0;
 		database->unvisited_since = GetCurrentTimestamp();
 		database->failures = 0;
 	}
@@ -274,6 +275,7 @@ lsm_launcher_ended(const LsmWorkerSlot *slot)
 {
 	LsmDatabase *database = lsm_database_get(slot->dbid);
 
+	database->served_at = GetCurrentTimestamp();
 	if (slot->complete)
 	{
 		database->failures = 0;
@@ -381,7 +383,10 @@ lsm_launcher_lacks_process(void)
 	warned = true;
 }
 
-/* What a database has waited for since; 0: there is nothing to do there now. */
+/*
+ * Since when has a database waited?  Not from before a worker has left it: that was for others.  0:
+ * there is nothing to do there now.
+ */
 static TimestampTz
 lsm_launcher_waits_since(const LsmDatabase *database, const LsmDemand *demand,
 						 const LsmWorkerSlot *slots, TimestampTz now, bool *visit)
@@ -416,7 +421,7 @@ lsm_launcher_waits_since(const LsmDatabase *database, const LsmDemand *demand,
 		visit_at = TimestampTzPlusMilliseconds(visit_at, LSM_VISIT_WAITS_MS);
 		since = since == 0 ? visit_at : Min(since, visit_at);
 	}
-	return since;
+	return since == 0 ? 0 : Max(since, database->served_at);
 }
 
 static bool
@@ -430,8 +435,7 @@ lsm_launcher_has_worker(const LsmWorkerSlot *slots, Oid dbid)
 
 /*
  * The database that has waited longest; NULL: none waits.  unserved: of those that have no worker.
- * These go first, and others are to leave theirs for them: a worker that has just left
- * would else be started again where it was, as what it has left there has waited longer.
+ * These go first, and others are to leave theirs for them.
  */
 static LsmDatabase *
 lsm_launcher_next(HTAB *demands, const LsmWorkerSlot *slots, bool unserved, bool *visit)

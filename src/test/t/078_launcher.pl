@@ -69,6 +69,19 @@ sub make_work
 	return;
 }
 
+# One that needs a minor one, for which a worker needs no turn.
+sub make_minor_work
+{
+	my ($db, $table) = @_;
+
+	held_psql($db, qq{
+		CREATE TABLE $table (id int PRIMARY KEY, v int) USING lsm;
+		INSERT INTO $table SELECT i, 0 FROM generate_series(1, 5000) i;
+		SELECT lsm_flush('$table')});
+	held_psql($db, "UPDATE $table SET v = v + 1 WHERE id % 1000 = $_; SELECT lsm_flush('$table')") foreach (1 .. 4);
+	return;
+}
+
 sub wait_done
 {
 	my ($db, $table) = @_;
@@ -173,7 +186,7 @@ is($node->safe_psql('quiet', q{SELECT count(*) FROM lsm_segments('t') WHERE kind
 
 # There is one besides the launcher.  It leaves a database where it has more to do when
 # another one waits, which is next, though what is left there has waited longer.
-make_database('busy', 'major-before-swap:wait');
+make_database('busy', 'minor-before-swap:wait');
 psql(q{CREATE FUNCTION lsm_test_crowded() RETURNS bool LANGUAGE C AS '$libdir/lsm'});
 my $locker = $node->session('busy');
 my $next = $node->session('busy');
@@ -181,11 +194,15 @@ my $waits = q{SELECT count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a USING 
 	WHERE a.backend_type = 'lsm worker' AND l.locktype = 'advisory' AND NOT l.granted};
 
 $locker->query_safe('SELECT pg_advisory_lock(7107437)');
-make_work('busy', 'a');
+make_minor_work('busy', 'a');
 $node->wait_until('postgres', $waits);
 set_workers(2);
-make_work('busy', 'b');
+make_minor_work('busy', 'b');
 make_work('postgres', 'poor');
+
+# it does not leave at once
+$node->wait_until('postgres', q{SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'lsm worker'
+	AND datname = 'busy' AND clock_timestamp() - backend_start > interval '600 ms'});
 $node->wait_until('postgres', 'SELECT lsm_test_crowded()');
 
 # the next job there will have to wait, too
@@ -197,7 +214,7 @@ wait_done('postgres', 'poor');
 pass('a worker leaves a busy database if the server has no process for another one');
 $node->finish_query($next);
 $next->quit;
-wait_done('busy', $_) foreach ('a', 'b');
+$node->wait_until('busy', "SELECT count(*) = 1 FROM lsm_segments('$_') WHERE kind = 'increment'") foreach ('a', 'b');
 pass('and is back');
 
 $node->stop;
