@@ -103,6 +103,14 @@ CREATE TABLE ri (id int) USING lsm;
 INSERT INTO ri VALUES (1);
 VACUUM ri;
 SELECT round(row_ids_used::numeric, 2) AS used FROM lsm_stat_tables WHERE relname = 'ri';
+-- so does one flush in 16, for tables that VACUUM does not come to
+DO $$
+BEGIN
+	FOR i IN 1 .. 16 LOOP
+		INSERT INTO ri VALUES (i);
+		PERFORM lsm_flush('ri');
+	END LOOP;
+END $$;
 DROP TABLE ri;
 -- none
 SET lsm.debug_first_lb = -3;

@@ -22,7 +22,7 @@
  * in place is not copied.
  *
  * CRASH SAFETY
- *	  A generation that was being flushed when the server died is still in the row
+ *	  A generation that was being flushed, or waited for it, when the server died is still in the row
  *	  log, named by the metapage; the next flush begins with it.
  *
  *-------------------------------------------------------------------------
@@ -344,8 +344,7 @@ lsm_flush_page(LsmFlush *flush, LsmRowRange *range, uint32 n)
 			if (range->generation < flush->generation)
 				lsm_merge_row(flush->merge, root, false, false);
 		}
-		lsm_flush_add(flush, (LsmRecord *) PageGetItem(page, item),
-							 ItemIdGetLength(item), root);
+		lsm_flush_add(flush, (LsmRecord *) PageGetItem(page, item), ItemIdGetLength(item), root);
 		lsm_merge_row(flush->merge, root, true, true);
 	}
 }

@@ -157,6 +157,27 @@ same('a prepared transaction through a crash');
 # then does not.  The worker waits for the row; if it took it to be missing, it would come
 # to what the same transaction does then.
 my $n = 0;
+
+# $local is done by a session of the subscriber, which ends by $end.
+sub published_waits
+{
+	my ($id, $local, $end, $published) = @_;
+	my $holder = $subscriber->session('postgres');
+
+	$n++;
+	$holder->query_safe("BEGIN; $local WHERE id = $id");
+	$publisher->safe_psql('postgres', "BEGIN; $published WHERE id = $id; INSERT INTO emptied VALUES (60000 + $n, 0); COMMIT");
+	$subscriber->wait_until('postgres', qq{
+		SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted)
+			OR EXISTS (SELECT FROM emptied WHERE id = 60000 + $n)});
+	is($subscriber->safe_psql('postgres', "SELECT count(*) FROM emptied WHERE id = 60000 + $n"),
+		0, "$published waits for $local");
+	$holder->query_safe($end);
+	$holder->quit;
+	same("$published after $end of $local");
+	return;
+}
+
 foreach my $table (qw(by_row by_row_indexed))
 {
 	my $id = $table eq 'by_row' ? 100 : 200;
@@ -166,20 +187,8 @@ foreach my $table (qw(by_row by_row_indexed))
 		foreach my $published ("UPDATE $table SET b = 'published', v = v + 1000", "DELETE FROM $table")
 		{
 			$id++;
-			$n++;
 			same("before $local, $published") if $id % 2;
-			my $holder = $subscriber->session('postgres');
-
-			$holder->query_safe("BEGIN; $local WHERE id = $id");
-			$publisher->safe_psql('postgres', "BEGIN; $published WHERE id = $id; INSERT INTO emptied VALUES (60000 + $n, 0); COMMIT");
-			$subscriber->wait_until('postgres', qq{
-				SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted)
-					OR EXISTS (SELECT FROM emptied WHERE id = 60000 + $n)});
-			is($subscriber->safe_psql('postgres', "SELECT count(*) FROM emptied WHERE id = 60000 + $n"),
-				0, "$published waits for $local");
-			$holder->query_safe('ROLLBACK');
-			$holder->quit;
-			same("$published after $local was rolled back");
+			published_waits($id, $local, 'ROLLBACK', $published);
 		}
 		jobs('lsm_flush');
 	}
@@ -187,22 +196,11 @@ foreach my $table (qw(by_row by_row_indexed))
 	# somebody brings a row that is not the publisher's to what it is there
 	foreach my $published ("UPDATE $table SET b = 'published', v = v + 1000", "DELETE FROM $table")
 	{
-		$n++;
 		$id = $publisher->safe_psql('postgres', "SELECT min(id) FROM $table WHERE id > $id");
 		my $b = $publisher->safe_psql('postgres', "SELECT b FROM $table WHERE id = $id");
-		my $holder = $subscriber->session('postgres');
 
 		$subscriber->safe_psql('postgres', "UPDATE $table SET b = 'diverged' WHERE id = $id");
-		$holder->query_safe("BEGIN; UPDATE $table SET b = '$b' WHERE id = $id");
-		$publisher->safe_psql('postgres', "BEGIN; $published WHERE id = $id; INSERT INTO emptied VALUES (60000 + $n, 0); COMMIT");
-		$subscriber->wait_until('postgres', qq{
-			SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted)
-				OR EXISTS (SELECT FROM emptied WHERE id = 60000 + $n)});
-		is($subscriber->safe_psql('postgres', "SELECT count(*) FROM emptied WHERE id = 60000 + $n"),
-			0, "$published waits for who makes the row what it changes");
-		$holder->query_safe('COMMIT');
-		$holder->quit;
-		same("$published when that is done");
+		published_waits($id, "UPDATE $table SET b = '$b'", 'COMMIT', $published);
 	}
 }
 
