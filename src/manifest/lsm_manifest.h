@@ -53,7 +53,7 @@ lsm_manifest_fill(int nentries)
 
 extern void lsm_manifest_warn(Relation rel, double fill);
 
-/* ---- reading ---- */
+/* ---- reading (lsm_view.c) ---- */
 
 /* Block 0 as far as its fixed part goes; a static copy.  All 0: empty file. */
 extern LsmMeta *lsm_meta_peek(Relation rel);

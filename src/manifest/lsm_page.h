@@ -512,6 +512,7 @@ StaticAssertDecl(sizeof(LsmRecord) == 48, "records are part of the disk format")
 
 extern void lsm_page_init(Page page, uint16 kind, uint64 uid, uint32 number,
 						  uint32 generation);
+extern bool lsm_page_is_ours(Page page);
 extern bool lsm_page_is(Page page, uint16 kind, uint64 uid, uint32 number,
 						uint32 generation);
 
