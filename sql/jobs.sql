@@ -102,6 +102,7 @@ DROP FUNCTION lsm_test_turn_told(), lsm_test_turns_full();
 
 -- a flush that fails rests, however often it is asked for
 CREATE FUNCTION lsm_test_flush_rests(regclass) RETURNS bool LANGUAGE C STRICT AS '$libdir/lsm';
+INSERT INTO jb SELECT max(id) + 1 FROM jb;
 SELECT lsm_test_flush_rests('jb');
 DROP FUNCTION lsm_test_flush_rests(regclass);
 

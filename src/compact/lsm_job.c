@@ -50,6 +50,9 @@ StaticAssertDecl(LSM_JOB_FLUSH == LSM_OWNER_FLUSH && LSM_JOB_MINOR == LSM_OWNER_
 /* Jobs of a temporary table that its session does after a flush, at most. */
 #define LSM_OWN_JOBS			4
 
+/* A writer waits for so many times deadlock_timeout before he looks for deadlocks. */
+#define LSM_WRITER_PATIENCE		60
+
 volatile sig_atomic_t lsm_job_poll_due = false;
 
 static bool watched = false;	/* a background job runs */
@@ -121,15 +124,22 @@ lsm_job_lock(Relation rel, uint16 owner)
  * The lock of flushes, or of room, for who writes rather than asks for a flush.  lock_timeout is for locks
  * that the user knows of: no statement that writes, nor a commit, would fail by it in heap.
  * Many may wait for it, one after another: so who flushes cleans up (lsm_job_free_pages()).
+ *
+ * Who has waited for deadlock_timeout cancels autovacuum, if that has the lock.  A writer would
+ * have to begin its flush anew, so he only does it when that takes far too long.  Deadlocks, which
+ * are found by who has come last, so take longer to be found; as nobody who flushes waits for
+ * anything, they are rare (lsm_check() may wait for an index that the writer has locked).
  */
 void
 lsm_job_lock_for_writer(Relation rel, uint16 owner)
 {
 	int			timeout = LockTimeout;
+	int			deadlock_timeout = DeadlockTimeout;
 	LOCKTAG		tag;
 
 	lsm_job_tag(rel, owner, &tag);
 	LockTimeout = 0;
+	DeadlockTimeout = (int) Min((int64) DeadlockTimeout * LSM_WRITER_PATIENCE, INT_MAX / 2);
 	PG_TRY();
 	{
 		(void) LockAcquire(&tag, ExclusiveLock, false, false);
@@ -137,6 +147,7 @@ lsm_job_lock_for_writer(Relation rel, uint16 owner)
 	PG_FINALLY();
 	{
 		LockTimeout = timeout;
+		DeadlockTimeout = deadlock_timeout;
 	}
 	PG_END_TRY();
 }

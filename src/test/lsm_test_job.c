@@ -315,6 +315,7 @@ lsm_test_flush_rests(PG_FUNCTION_ARGS)
 	Oid			relid = PG_GETARG_OID(0);
 	Relation	rel = relation_open(relid, AccessShareLock);
 	ErrorData	error = {.message = "tested"};
+	LsmJobStats stats = {0};
 	bool		good;
 
 	for (int i = 0; i < 15; i++)
@@ -327,6 +328,19 @@ lsm_test_flush_rests(PG_FUNCTION_ARGS)
 	lsm_worker_request(rel);
 	lsm_compaction_workers = 0;
 	good &= lsm_test_seconds(relid) < 1;
+
+	/* until somebody else has flushed, as after a full disk */
+	lsm_compaction_workers = 2;
+	lsm_request_end(MyDatabaseId, relid, LSM_ATTEMPT_GONE, NULL);
+	for (int i = 0; i < 15; i++)
+		lsm_request_failed(MyDatabaseId, relid, 1 << LSM_JOB_FLUSH, &error);
+	lsm_request_end(MyDatabaseId, relid, LSM_ATTEMPT_DONE, NULL);
+	lsm_worker_request_flush(MyDatabaseId, relid);
+	good &= lsm_test_seconds(relid) > 1000;
+	lsm_table_open(rel)->shared->flush_failed_s = 1;
+	lsm_flush(rel, &stats);
+	good &= lsm_test_seconds(relid) < 1 && lsm_table_open(rel)->shared->flush_failed_s == 0;
+	lsm_compaction_workers = 0;
 	lsm_request_end(MyDatabaseId, relid, LSM_ATTEMPT_GONE, NULL);
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_BOOL(good);
@@ -366,8 +380,13 @@ lsm_test_flush_first(PG_FUNCTION_ARGS)
 	lsm_worker_request_later(rel, -60);
 	lsm_worker_request_flush(MyDatabaseId, other);
 	lsm_worker_request_flush(MyDatabaseId, other - 1);
-	good &= lsm_request_take(MyDatabaseId, &resting) >= other - 1 &&
-		lsm_request_take(MyDatabaseId, &resting) == relid &&
+	good &= lsm_request_take(MyDatabaseId, &resting) >= other - 1;
+
+	/* what is served in other databases meanwhile changes nothing */
+	lsm_worker_request_flush(other, other);
+	good &= lsm_request_take(other, &resting) == other;
+	lsm_request_end(other, other, LSM_ATTEMPT_GONE, NULL);
+	good &= lsm_request_take(MyDatabaseId, &resting) == relid &&
 		lsm_request_take(MyDatabaseId, &resting) >= other - 1;
 	lsm_request_end(MyDatabaseId, other, LSM_ATTEMPT_GONE, NULL);
 	lsm_request_end(MyDatabaseId, other - 1, LSM_ATTEMPT_GONE, NULL);

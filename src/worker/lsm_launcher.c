@@ -276,6 +276,8 @@ lsm_launcher_ended(const LsmWorkerSlot *slot)
 	LsmDatabase *database = lsm_database_get(slot->dbid);
 
 	database->served_at = GetCurrentTimestamp();
+	if (slot->visit)
+		lsm_database_want_visit(database);	/* it has not come to an end */
 	if (slot->complete)
 	{
 		database->failures = 0;
@@ -284,8 +286,6 @@ lsm_launcher_ended(const LsmWorkerSlot *slot)
 	database->failures++;
 	lsm_database_wait(database, (int64) 1000 *
 					  Min(1 << Min(database->failures - 1, 16), LSM_DATABASE_WAIT_MAX_S));
-	if (slot->visit)
-		lsm_database_want_visit(database);
 }
 
 /* Free the slots of workers that have gone. */
@@ -424,17 +424,22 @@ lsm_launcher_waits_since(const LsmDatabase *database, const LsmDemand *demand,
 	return since == 0 ? 0 : Max(since, database->served_at);
 }
 
+/*
+ * Has the database a worker that will come to what is asked for?  Not one that does what takes
+ * long, where another is kept free of that.
+ */
 static bool
 lsm_launcher_has_worker(const LsmWorkerSlot *slots, Oid dbid)
 {
 	for (int i = 0; i < LSM_MAX_WORKERS; i++)
-		if (slots[i].state != LSM_SLOT_FREE && slots[i].dbid == dbid)
+		if (slots[i].state != LSM_SLOT_FREE && slots[i].dbid == dbid &&
+			!(slots[i].turn && lsm_compaction_workers > 1))
 			return true;
 	return false;
 }
 
 /*
- * The database that has waited longest; NULL: none waits.  unserved: of those that have no worker.
+ * The database that has waited longest; NULL: none waits.  unserved: of those that have no worker for it.
  * These go first, and others are to leave theirs for them.
  */
 static LsmDatabase *

@@ -78,6 +78,7 @@ typedef struct LsmRequest
 	bool		asked;			/* by a backend, or to be tried again */
 	bool		served;			/* a worker has taken it */
 	bool		flush;			/* a flush is asked for: that goes first */
+	bool		passed;			/* was due for long, and a flush was served before it */
 	bool		no_turn;		/* waits until another gives its turn back */
 	TimestampTz turn_since;		/* has wanted a turn, and not had it; 0: no */
 	int			again_s;		/* present wait until it is looked at unasked */
@@ -96,8 +97,6 @@ typedef struct LsmWorkerShared
 								 * more than there is room for */
 	Oid			overflown[LSM_MAX_OVERFLOWN];
 	bool		crowded;		/* a database waits for a worker */
-	bool		flush_last;		/* a flush was served before others that had
-								 * waited for long */
 	TimestampTz taken_until;	/* time that compactions have used up */
 	int			taken_rate;		/* at this rate */
 	LsmWorkerSlot slots[LSM_MAX_WORKERS];
@@ -425,12 +424,11 @@ lsm_request_next(Oid dbid, TimestampTz now)
 	if (first == NULL)
 		return NULL;
 	aged = TimestampDifferenceExceeds(first->status.due, now, LSM_FLUSH_FIRST_S * 1000);
-	if (flush != NULL && !(aged && lsm_workers->flush_last))
+	if (flush != NULL && !(aged && first->passed))
 	{
-		lsm_workers->flush_last = aged;
+		first->passed = aged;
 		return flush;
 	}
-	lsm_workers->flush_last = false;
 	return first->turn_since != 0 ? lsm_request_first(dbid, now, LSM_FIRST_TURN) : first;
 }
 
@@ -446,7 +444,7 @@ lsm_request_take(Oid dbid, uint32 *resting)
 	first = lsm_request_next(dbid, now);
 	if (first != NULL)
 	{
-		first->asked = first->flush = first->no_turn = first->status.waiting = false;
+		first->asked = first->flush = first->passed = first->no_turn = first->status.waiting = false;
 		first->served = true;
 		if (first->rest_until <= now)
 			first->resting = 0;
@@ -572,6 +570,35 @@ lsm_request_failed(Oid dbid, Oid relid, uint32 kinds, const ErrorData *error)
 		lsm_request_lost(dbid);
 	else
 		lsm_request_let_rest(request, kinds, error);
+	LWLockRelease(&lsm_workers->lock);
+}
+
+/*
+ * What has failed, and rests, works again: somebody else has done it.  If that was all, there is an
+ * attempt at once.
+ */
+void
+lsm_request_recovered(Oid dbid, Oid relid, uint32 kinds)
+{
+	LsmRequest *request;
+
+	if (lsm_workers == NULL)
+		return;
+	LWLockAcquire(&lsm_workers->lock, LW_EXCLUSIVE);
+	request = lsm_request_get(dbid, relid, false);
+	if (request != NULL && request->resting != LSM_ALL_KINDS && (request->resting & kinds) != 0)
+	{
+		request->resting &= ~kinds;
+		if (request->resting == 0)
+		{
+			request->status.failures = 0;
+			if (!request->served)
+			{
+				lsm_request_set(request, true, 0);
+				lsm_launcher_wake();
+			}
+		}
+	}
 	LWLockRelease(&lsm_workers->lock);
 }
 

@@ -102,6 +102,7 @@ extern Oid	lsm_request_take(Oid dbid, uint32 *resting);
 extern bool lsm_request_flush_waits(Oid dbid);
 extern void lsm_request_put_back(Oid dbid, Oid relid);
 extern void lsm_request_failed(Oid dbid, Oid relid, uint32 kinds, const ErrorData *error);
+extern void lsm_request_recovered(Oid dbid, Oid relid, uint32 kinds);
 extern void lsm_request_end(Oid dbid, Oid relid, LsmAttempt outcome, const ErrorData *error);
 
 /* The requests of one database. */

@@ -79,6 +79,9 @@
  */
 #define LSM_WORKER_STAY_MS		500
 
+/* The same while it looks at all tables, as the rest of these wait for another visit then. */
+#define LSM_VISIT_STAY_MS		5000
+
 /*
  * Kinds of jobs, as bits, that take long, for which workers need a turn; and a minor, or what
  * gives space back, that reads more than that, or takes longer at the rate that compactions
@@ -670,12 +673,48 @@ lsm_worker_serve_stores(void)
 
 /* ---- visits ---- */
 
+/* Serve a request of the database that is due; false: there is none. */
+static bool
+lsm_worker_serve_next(void)
+{
+	uint32		resting;
+	Oid			relid = lsm_request_take(MyDatabaseId, &resting);
+
+	if (relid == LSM_REQUEST_STORES)
+		lsm_worker_serve_stores();
+	else if (OidIsValid(relid))
+		lsm_worker_serve(relid, resting);
+	return OidIsValid(relid);
+}
+
+/*
+ * Should the worker leave before it has done all?  It came at that time, and stays so long though
+ * other databases wait.
+ */
+static bool
+lsm_worker_should_leave(TimestampTz since, int stay_ms)
+{
+	lsm_worker_check();
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
+	return lsm_my_slot >= lsm_compaction_workers ||
+		(TimestampDifferenceExceeds(since, GetCurrentTimestamp(), stay_ms) &&
+		 lsm_slots_crowded());
+}
+
 /*
  * See what is to be done in the database that nobody has asked for.  Where there is no place for
  * another request, the rest has to wait for the next visit, which comes when these are served.
+ * False: the worker has to leave; the launcher has the database visited again.
+ *
+ * Who waits for a flush does not wait for a look at very many tables: it is done in between, and
+ * where the flush is of another database, the worker makes room for one that goes there.
  */
-static void
-lsm_worker_visit(void)
+static bool
+lsm_worker_visit(TimestampTz since)
 {
 	List	   *tables;
 	int			n;
@@ -689,7 +728,13 @@ lsm_worker_visit(void)
 	first = n > 0 ? (int) (pg_prng_uint64(&pg_global_prng_state) % n) : 0;
 	for (int i = 0; i < n && lsm_requests_refused == 0; i++)
 	{
-		lsm_worker_check();
+		if (lsm_worker_should_leave(since, LSM_VISIT_STAY_MS))
+			return false;
+		if (lsm_request_flush_waits(MyDatabaseId))
+		{
+			(void) lsm_worker_serve_next();
+			pgstat_report_activity(STATE_RUNNING, "lsm: looking for tables with work");
+		}
 		lsm_worker_look_at(list_nth_oid(tables, (first + i) % n));
 	}
 	list_free(tables);
@@ -699,6 +744,7 @@ lsm_worker_visit(void)
 		lsm_request_stores();
 	lsm_slot_visited(lsm_my_slot);
 	pgstat_report_activity(STATE_IDLE, NULL);
+	return true;
 }
 
 /* ---- the process ---- */
@@ -754,29 +800,12 @@ lsm_worker_connect(Oid dbid)
 						 LSM_WORKER_POLL_MS);
 }
 
-/* Should the worker leave before all requests are served? */
-static bool
-lsm_worker_should_leave(TimestampTz since)
-{
-	lsm_worker_check();
-	if (ConfigReloadPending)
-	{
-		ConfigReloadPending = false;
-		ProcessConfigFile(PGC_SIGHUP);
-	}
-	return lsm_my_slot >= lsm_compaction_workers ||
-		(TimestampDifferenceExceeds(since, GetCurrentTimestamp(), LSM_WORKER_STAY_MS) &&
-		 lsm_slots_crowded());
-}
-
 void
 lsm_worker_main(Datum arg)
 {
 	LsmWorkerSlot slot;
 	ErrorContextCallback callback;
 	TimestampTz since;
-	Oid			relid;
-	uint32		resting;
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, die);
@@ -793,16 +822,11 @@ lsm_worker_main(Datum arg)
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 	since = GetCurrentTimestamp();
-	if (slot.visit)
-		lsm_worker_visit();
-	do
+	if (!slot.visit || lsm_worker_visit(since))
 	{
-		relid = lsm_request_take(MyDatabaseId, &resting);
-		if (relid == LSM_REQUEST_STORES)
-			lsm_worker_serve_stores();
-		else if (OidIsValid(relid))
-			lsm_worker_serve(relid, resting);
-	} while (OidIsValid(relid) && !lsm_worker_should_leave(since));
+		while (lsm_worker_serve_next() && !lsm_worker_should_leave(since, LSM_WORKER_STAY_MS))
+			;
+	}
 	error_context_stack = callback.previous;
 	lsm_worker_complete = true;
 	proc_exit(0);

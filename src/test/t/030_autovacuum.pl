@@ -76,6 +76,44 @@ is($node->safe_psql('postgres', $vacuums), $before, 'it does not come again');
 $node->safe_psql('postgres', 'INSERT INTO ins SELECT generate_series(5001, 5200)');
 $node->wait_until('postgres', "SELECT autovacuum_count > $before FROM pg_stat_user_tables WHERE relname = 'ins'");
 is($node->safe_psql('postgres', q{SET enable_seqscan = off; SELECT count(*) FROM ins WHERE id > 4000}), '1200', 'but for more rows');
+
+# ---- who has to wait for its flush does not cancel it, as who wants its lock on the table does ----
+
+$node->safe_psql('postgres', q{
+	CREATE TABLE load (id int, pad text) USING lsm
+		WITH (autovacuum_enabled = off, autovacuum_vacuum_threshold = 10, autovacuum_vacuum_scale_factor = 0);
+	INSERT INTO load SELECT i, 'a' FROM generate_series(1, 1000) i;
+	DELETE FROM load WHERE id % 2 = 0;
+	ALTER SYSTEM SET lsm.compaction_workers = 0;
+	ALTER SYSTEM SET deadlock_timeout = '200ms';
+	ALTER DATABASE postgres SET lsm.debug_stop = 'flush-before-swap:wait'});
+$node->restart;
+
+my $log = -s $node->logfile;
+my $holder = $node->session('postgres');
+my $loader = $node->session('postgres');
+my $loader_pid = $node->session_pid($loader);
+my $flushes = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'autovacuum worker' AND wait_event = 'advisory'};
+
+$holder->query_safe('SELECT pg_advisory_lock(7107437)');
+$loader->query_safe(q{SET lsm.debug_stop = ''; SET lsm.debug_load_after = 0; BEGIN});
+$loader->query_safe(q{INSERT INTO load SELECT i, repeat('b', 300) FROM generate_series(1001, 21000) i});
+$node->safe_psql('postgres', 'ALTER TABLE load SET (autovacuum_enabled = on)');
+$node->wait_until('postgres', "SELECT ($flushes) = 1");
+$node->start_query($loader, 'COMMIT');
+$node->wait_until('postgres', qq{
+	SELECT count(*) = 1 FROM pg_locks
+	WHERE pid = $loader_pid AND NOT granted AND waitstart < clock_timestamp() - interval '1 s'});
+is($node->safe_psql('postgres', $flushes), '1', 'autovacuum goes on with its flush');
+$holder->query_safe('SELECT pg_advisory_unlock(7107437)');
+is(($node->finish_query($loader))[1], '', 'who has loaded the table commits then');
+$node->wait_until('postgres', q{SELECT autovacuum_count > 0 FROM pg_stat_user_tables WHERE relname = 'load'});
+unlike(PostgreSQL::Test::Utils::slurp_file($node->logfile, $log), qr/canceling autovacuum task/, 'it was not cancelled');
+is($node->safe_psql('postgres', 'SELECT count(*), sum(id) FROM load'), '20500|220260000', 'all rows are there');
+$node->safe_psql('postgres', 'ALTER DATABASE postgres RESET lsm.debug_stop');
+$holder->quit;
+$loader->quit;
+
 $node->check_ok('postgres', 'at the end');
 $node->stop;
 done_testing();
