@@ -40,6 +40,7 @@ REGRESS = \
 	near \
 	update \
 	upsert \
+	named_version \
 	delete \
 	types \
 	values \
@@ -154,9 +155,11 @@ ISOLATION = \
 	epq-self \
 	epq-update \
 	fk-orphan \
+	floor-parallel \
 	flush-lock-timeout \
 	flush-race \
 	frozen \
+	hot-row \
 	index-build-race \
 	index-build-snapshot \
 	large-flush \

@@ -57,3 +57,28 @@ SELECT memtable_bytes FROM lsm_stat_tables WHERE relname = 'us';
 COMMIT;
 SELECT c AS problem FROM lsm_check('us') c;
 DROP TABLE us;
+
+-- an INSERT that is not decided is seen by no scan of its own transaction, whatever its token:
+-- the first of a session is 1, as is the second command's id
+\c -
+CREATE TABLE ut (id int, v int) USING lsm;
+CREATE UNIQUE INDEX ut_id ON ut (id);
+CREATE FUNCTION ut_seen(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$
+DECLARE
+	seen int;
+BEGIN
+	SELECT count(*) INTO seen FROM public.ut;
+	RAISE NOTICE 'row %: % seen', $1, seen;
+	RETURN $1;
+END $$;
+CREATE INDEX ON ut (ut_seen(v));
+BEGIN;
+INSERT INTO ut VALUES (1, 1);
+INSERT INTO ut VALUES (2, 2);
+INSERT INTO ut VALUES (3, 3) ON CONFLICT (id) DO NOTHING;
+SET LOCAL lsm.enable_lsmscan = off;
+INSERT INTO ut VALUES (4, 4) ON CONFLICT (id) DO NOTHING;
+COMMIT;
+SELECT * FROM ut ORDER BY id;
+DROP TABLE ut;
+DROP FUNCTION ut_seen(int);

@@ -222,7 +222,7 @@ lsm_init_settings(void)
 	DefineCustomIntVariable("lsm.store_delete_delay",
 							"Sets the time for which objects of stores are kept when nothing needs them any more.",
 							"-1 keeps them for ever.  Restored backups may need what was kept when they were made.",
-							&lsm_store_delete_delay, 24 * 3600, -1, INT_MAX / 1000,
+							&lsm_store_delete_delay, 24 * 3600, -1, INT_MAX,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.minor_compact_trigger",
 							"Sets the number of increments over each other at which some are merged.",

@@ -179,10 +179,12 @@ lsm_executor_start(QueryDesc *query, int eflags)
 		standard_ExecutorStart(query, eflags);
 
 	estate = query->estate;
-	if (query->planstate == NULL || !lsm_executor_concerned(estate))
-		return;
+
+	/* workers have the leader's, also in functions that read tables of ours */
 	if (query->plannedstmt->parallelModeNeeded)
 		(void) lsm_floor();
+	if (query->planstate == NULL || !lsm_executor_concerned(estate))
+		return;
 	(void) lsm_executor_walk(query->planstate, &bitmap_scan);
 	foreach(cell, estate->es_subplanstates)
 	{

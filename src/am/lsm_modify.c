@@ -839,11 +839,13 @@ lsm_lock_successors(LsmChange *change, LsmTid next, CommandId cid, LockTupleMode
 
 /*
  * The version to be locked, or the one before it, has been found to be outdated.
- * With TUPLE_LOCK_FLAG_FIND_LAST_VERSION: go on with the next one, until there is none
- * after it, whatever lock is wanted: what lies between may never have been the row for
+ * With TUPLE_LOCK_FLAG_FIND_LAST_VERSION: go on with the newest one that is settled, until there
+ * is none after it, whatever lock is wanted: what lies between may never have been the row for
  * anybody.  True: tid has been set to it.
  *
- * Versions between the first and the last are passed as under SnapshotDirty in
+ * One after the other would take as many steps, each from the newest record down, as the row has
+ * been changed since our snapshot: with a row that others change all the time we would never
+ * come to the end.  Versions between the first and the last are passed as under SnapshotDirty in
  * heap: what our own transaction did to them does not stop us, whichever command
  * it was.  The last one does, if this command does not see it: the executor
  * learns from its cmin who made it.
@@ -871,7 +873,8 @@ lsm_lock_traverse(LsmChange *change, ItemPointer tid, TM_FailureData *tmfd)
 	if (judgement->next == LSM_INVALID_TID)
 		return false;
 	lsm_change_unqueue(change);
-	lsm_tid_to_pointer(judgement->next, tid);
+	lsm_tid_to_pointer(judgement->newest != LSM_INVALID_TID ? judgement->newest : judgement->next,
+					   tid);
 	tmfd->traversed = true;
 	return true;
 }

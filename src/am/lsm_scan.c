@@ -928,9 +928,14 @@ lsm_scan_sees(LsmScan scan, const LsmScanRow *row)
 	if (head.xid == 0)
 		return true;
 
-	/* a speculative INSERT that was given up has xid and cid of others that were not */
+	/* a speculative INSERT, given up or undecided, may have xid and cid of others that are not */
 	if (head.info & LSM_REC_ABORTED)
 		return false;
+	if (head.info & LSM_REC_SPECULATIVE)
+	{
+		lsm_check_conflict_out(scan->base.rs_rd, snapshot, head.xid);
+		return false;
+	}
 	if (head.xid == scan->judged_xid && head.cid == scan->judged_cid)
 	{
 		if (!scan->judged_visible)

@@ -83,6 +83,7 @@ extern void lsm_versions_begin(LsmVersionIter *iter, Relation rel, LsmTable *tab
 extern LsmVersion *lsm_versions_settled(LsmVersionIter *iter);
 extern LsmVersion *lsm_versions_next(LsmVersionIter *iter);
 extern LsmVersion *lsm_versions_base(LsmVersionIter *iter, LsmTid base);
+extern bool lsm_versions_skip_to(LsmVersionIter *iter, LsmTid vtid);
 extern void lsm_versions_end(LsmVersionIter *iter);
 extern bool lsm_versions_unchanged(LsmVersionIter *iter);
 extern bool lsm_find_root(Relation rel, LsmTable *table, LsmTid tid, LsmTid *root);
@@ -221,6 +222,8 @@ typedef struct LsmJudgement
 	TransactionId xmax;
 	LsmTid		next;			/* Updated: name of the next version */
 	bool		next_moved;		/* it has another root */
+	LsmTid		newest;			/* name of the newest version whose transaction has ended, or
+								 * is our own, if newer than the one judged */
 	bool		own_change;		/* what ended the version is our own */
 	bool		partition_move; /* Updated: moved to another partition */
 	bool		own_lock;		/* we hold a lock at least as strong */

@@ -435,6 +435,9 @@ lsm_row_successor(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot)
 	return next;
 }
 
+/* So many newer versions are walked over to one that is asked for by its name. */
+#define LSM_NEWER_WALKED		16
+
 /* Is it the version that this transaction calls by that name? */
 static bool
 lsm_version_is_named(const LsmVersion *version, LsmTid tid, LsmXidState state)
@@ -452,6 +455,10 @@ lsm_version_is_named(const LsmVersion *version, LsmTid tid, LsmXidState state)
 /*
  * Fetch exactly the version with that name, if snapshot sees it; slot may be
  * NULL.
+ *
+ * Deferred triggers ask for each version that their transaction has made, of a row that it may
+ * have changed very often: so who takes any version does not walk over many newer ones to his.
+ * (What xmax would be is not known then.)
  */
 bool
 lsm_row_fetch_named(Relation rel, LsmTable *table, LsmTid tid, Snapshot snapshot,
@@ -469,6 +476,7 @@ lsm_row_fetch_named(Relation rel, LsmTable *table, LsmTid tid, Snapshot snapshot
 		uint64		xmax = 0;
 		uint32		cmax = 0;
 		uint64		replacer = 0;
+		int			newer = 0;
 
 		if (!lsm_find_root(rel, table, tid, &root))
 			return false;
@@ -504,6 +512,8 @@ lsm_row_fetch_named(Relation rel, LsmTable *table, LsmTid tid, Snapshot snapshot
 					xmax = head->xid;
 					cmax = head->cid;
 				}
+				if (any && ++newer == LSM_NEWER_WALKED && lsm_versions_skip_to(&iter, tid))
+					xmax = cmax = 0;
 				continue;
 			}
 			if (state == LSM_XID_ABORTED)
@@ -776,6 +786,9 @@ lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
 					lsm_newer_set(&next, head, state);
 					if (next.kind == LSM_REC_MOVED)
 						moved_to = next.name;
+					if (judgement->newest == LSM_INVALID_TID && state != LSM_XID_RUNNING &&
+						next.kind != LSM_REC_DELETE)
+						judgement->newest = next.name;
 					if (lsm_lock_modes_conflict(change_mode, lsm_record_strength(head)))
 					{
 						if (state == LSM_XID_RUNNING)

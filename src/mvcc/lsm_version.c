@@ -691,6 +691,40 @@ lsm_versions_base(LsmVersionIter *iter, LsmTid base)
 }
 
 /*
+ * Go on with a version in the row log, whatever lies before it: for who asks for that one only.
+ * False: it lies elsewhere by now, and nothing has changed.
+ */
+bool
+lsm_versions_skip_to(LsmVersionIter *iter, LsmTid vtid)
+{
+	LsmView    *view = iter->table->view;
+	LsmRowRange *range;
+	LsmVersion *version;
+	bool		flushing;
+
+	if (iter->stage > LSM_STAGE_FLUSHING || !LSM_TID_IS_VERSION(vtid) || !lsm_versions_view_ok(iter))
+		return false;
+	range = lsm_view_range(view, LSM_TID_LB(vtid));
+	if (range == NULL)
+		return false;
+	flushing = range->generation == view->meta.flushing;
+	if (!flushing && range->generation != view->meta.generation)
+		return false;
+
+	/* the LB may have been used again since the version went to an increment */
+	version = lsm_versions_fetch(iter, vtid, false);
+	if (version == NULL || version->bottom || version->head.root != iter->root)
+	{
+		iter->stale = false;	/* found out again by those who go on */
+		return false;
+	}
+	iter->stage = flushing ? LSM_STAGE_FLUSHING : LSM_STAGE_ACTIVE;
+	iter->chain = vtid;
+	iter->chain_seq = 0;
+	return true;
+}
+
+/*
  * The root of the row that a TID names: itself, or for a version TID what its
  * record or a FORWARD entry says.  False: there is no such version.
  */
