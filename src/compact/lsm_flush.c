@@ -537,11 +537,8 @@ lsm_flush_waiting(Relation rel, LsmTable *table, LsmJobStats *stats)
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	if (shared->flush_failed_s != 0)
-	{
-		shared->flush_failed_s = 0;
-		lsm_request_recovered(MyDatabaseId, RelationGetRelid(rel), 1 << LSM_JOB_FLUSH);
-	}
+	shared->flush_failed_s = 0;
+	lsm_request_recovered(MyDatabaseId, RelationGetRelid(rel), 1 << LSM_JOB_FLUSH);
 	return generation;
 }
 

@@ -419,7 +419,12 @@ lsm_launcher_waits_since(const LsmDatabase *database, const LsmDemand *demand,
 	if (*visit)
 	{
 		visit_at = TimestampTzPlusMilliseconds(visit_at, LSM_VISIT_WAITS_MS);
-		since = since == 0 ? visit_at : Min(since, visit_at);
+
+		/* who visits may have to leave before he comes to requests */
+		if (since != 0 && visit_at > now)
+			*visit = false;
+		else
+			since = since == 0 ? visit_at : Min(since, visit_at);
 	}
 	return since == 0 ? 0 : Max(since, database->served_at);
 }

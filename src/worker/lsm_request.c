@@ -429,6 +429,7 @@ lsm_request_next(Oid dbid, TimestampTz now)
 		first->passed = aged;
 		return flush;
 	}
+	first->passed = false;
 	return first->turn_since != 0 ? lsm_request_first(dbid, now, LSM_FIRST_TURN) : first;
 }
 
@@ -913,6 +914,10 @@ lsm_slot_take_turn(int n, Oid dbid, Oid relid)
 	request = may ? lsm_request_get(dbid, relid, false) : NULL;
 	if (request != NULL)
 		request->turn_since = 0;
+
+	/* what else its database has asked for needs another worker */
+	if (may)
+		lsm_launcher_wake();
 	LWLockRelease(&lsm_workers->lock);
 	return may;
 }

@@ -121,13 +121,16 @@ static char lsm_worker_activity[NAMEDATALEN * 2 + 64];
 /* When it may have a turn again: other databases have waited for the one that it had. */
 static TimestampTz lsm_worker_turn_after;
 
+/* It looks at all tables, and does nothing else in between but one job for a flush that is asked for. */
+static bool lsm_worker_visiting;
+
 /* ---- turns ---- */
 
 /* May the worker do what takes long?  Else the outcome, which otherwise stays as it is. */
 static bool
 lsm_worker_take_turn(LsmAttempt *outcome)
 {
-	if (GetCurrentTimestamp() < lsm_worker_turn_after)
+	if (lsm_worker_visiting || GetCurrentTimestamp() < lsm_worker_turn_after)
 	{
 		*outcome = LSM_ATTEMPT_PASSED;
 		return false;
@@ -505,7 +508,7 @@ lsm_worker_serve(Oid relid, uint32 resting)
 	while (lsm_worker_try(relid, &outcome, &failed))
 	{
 		/* who came back would not know what was of no use */
-		if (++jobs < LSM_WORKER_JOBS &&
+		if (++jobs < LSM_WORKER_JOBS && !lsm_worker_visiting &&
 			(lsm_worker_spent != resting || !lsm_request_flush_waits(MyDatabaseId)))
 			continue;
 		outcome = LSM_ATTEMPT_MORE;
@@ -714,22 +717,29 @@ lsm_worker_should_leave(TimestampTz since, int stay_ms)
  * where the flush is of another database, the worker makes room for one that goes there.
  */
 static bool
-lsm_worker_visit(TimestampTz since)
+lsm_worker_visit(void)
 {
 	List	   *tables;
+	TimestampTz since;
+	bool		complete = true;
 	int			n;
 	int			first;
 
 	pgstat_report_activity(STATE_RUNNING, "lsm: looking for tables with work");
 	tables = lsm_worker_list_tables();
 	n = list_length(tables);
+	since = GetCurrentTimestamp();
+	lsm_worker_visiting = true;
 
 	/* there may be fewer requests than tables that want one: not always the same ones */
 	first = n > 0 ? (int) (pg_prng_uint64(&pg_global_prng_state) % n) : 0;
 	for (int i = 0; i < n && lsm_requests_refused == 0; i++)
 	{
 		if (lsm_worker_should_leave(since, LSM_VISIT_STAY_MS))
-			return false;
+		{
+			complete = false;
+			break;
+		}
 		if (lsm_request_flush_waits(MyDatabaseId))
 		{
 			(void) lsm_worker_serve_next();
@@ -737,14 +747,16 @@ lsm_worker_visit(TimestampTz since)
 		}
 		lsm_worker_look_at(list_nth_oid(tables, (first + i) % n));
 	}
+	lsm_worker_visiting = false;
 	list_free(tables);
 
 	/* last: what tables want comes first */
 	if (lsm_worker_list_stores() != NIL)
 		lsm_request_stores();
-	lsm_slot_visited(lsm_my_slot);
+	if (complete)
+		lsm_slot_visited(lsm_my_slot);
 	pgstat_report_activity(STATE_IDLE, NULL);
-	return true;
+	return complete;
 }
 
 /* ---- the process ---- */
@@ -822,7 +834,7 @@ lsm_worker_main(Datum arg)
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 	since = GetCurrentTimestamp();
-	if (!slot.visit || lsm_worker_visit(since))
+	if (!slot.visit || lsm_worker_visit())
 	{
 		while (lsm_worker_serve_next() && !lsm_worker_should_leave(since, LSM_WORKER_STAY_MS))
 			;

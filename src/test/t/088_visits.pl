@@ -69,7 +69,7 @@ foreach my $db (@slow)
 
 # ---- what is asked for while a visit lasts, of the only worker ----
 
-my @tables = map { "q$_" } (1 .. 12);
+my @tables = map { "q$_" } (1 .. 16);
 
 $node->safe_psql('postgres', 'CREATE DATABASE other');
 $node->safe_psql('other', 'CREATE EXTENSION lsm');
@@ -116,7 +116,7 @@ my $log = start_visit();
 
 	$node->safe_psql('slow', q{INSERT INTO q1 SELECT i, repeat(md5(i::text), 40) FROM generate_series(2, 30000) i});
 }
-ok(go_on_until(sub { logged($log, 'CONTEXT:  lsm: choosing a job for public\.q1') > 0 }, ''), 'a flush is done');
+ok(go_on_until(sub { logged($log, 'CONTEXT:  lsm: choosing a job for public\.q1') > 0 }, ''), 'a flush comes to its turn');
 cmp_ok(logged($log, 'CONTEXT:  lsm: looking at'), '<', scalar(@tables), 'before all tables have been looked at');
 
 # anything in another one, when the visit has lasted for long enough
