@@ -894,6 +894,8 @@ lsm_copy_for_cluster(Relation rel, Relation new_rel, Relation index, bool use_so
 		if (oldest < lsm_full_xid(*xid_cutoff))
 			*xid_cutoff = (TransactionId) oldest;
 	}
+	else
+		lsm_wal_conflict(new_rel, rewrite.merge->conflict_xid);
 	BufFileClose(rewrite.rewritten);
 	*num_tuples += rewrite.tuples;
 	*tups_vacuumed += rewrite.vacuumed;

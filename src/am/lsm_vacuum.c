@@ -211,18 +211,10 @@ lsm_dead_collect(Relation rel, LsmTable *table, LsmDeadRoots *dead)
 static void
 lsm_dead_log_conflict(Relation rel)
 {
-	xl_lsm_conflict xlrec = {0};
 	LsmHorizons horizons;
 
-	if (!RelationNeedsWAL(rel) || !XLogStandbyInfoActive())
-		return;
 	lsm_horizons(rel, &horizons);
-	xlrec.conflict_xid = horizons.visible > 0 ? horizons.visible - 1 : 0;
-	xlrec.locator = LSM_RD_LOCATOR(rel);
-	xlrec.version = LSM_WAL_VERSION;
-	XLogBeginInsert();
-	XLogRegisterData((char *) &xlrec, sizeof(xlrec));
-	(void) XLogInsert(LSM_RMGR_ID, XLOG_LSM_CONFLICT);
+	lsm_wal_conflict(rel, horizons.visible > 0 ? horizons.visible - 1 : 0);
 }
 
 /*

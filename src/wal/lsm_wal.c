@@ -36,6 +36,21 @@ lsm_wal_nothing(void)
 	return XLogInsert(RM_XLOG_ID, XLOG_NOOP);
 }
 
+void
+lsm_wal_conflict(Relation rel, uint64 xid)
+{
+	xl_lsm_conflict xlrec = {0};
+
+	if (xid == 0 || !RelationNeedsWAL(rel) || !XLogStandbyInfoActive())
+		return;
+	xlrec.conflict_xid = xid;
+	xlrec.locator = LSM_RD_LOCATOR(rel);
+	xlrec.version = LSM_WAL_VERSION;
+	XLogBeginInsert();
+	XLogRegisterData((char *) &xlrec, sizeof(xlrec));
+	(void) XLogInsert(LSM_RMGR_ID, XLOG_LSM_CONFLICT);
+}
+
 static void
 lsm_redo_check_version(uint8 version)
 {

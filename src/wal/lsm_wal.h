@@ -22,7 +22,7 @@
 
 #define XLOG_LSM_META			0x00	/* block 0 as a whole */
 #define XLOG_LSM_APPEND			0x10	/* records to row-log pages */
-#define XLOG_LSM_CONFLICT		0x20	/* rows are removed from indexes */
+#define XLOG_LSM_CONFLICT		0x20	/* rows are removed from indexes, or all of a table */
 #define XLOG_LSM_SPECULATIVE	0x30	/* a speculative INSERT is decided */
 #define XLOG_LSM_VISIBLE		0x40	/* bits of the visibility map are set */
 #define XLOG_LSM_LOGICAL		0x50	/* changes of rows, for logical decoding */
@@ -147,6 +147,9 @@ StaticAssertDecl(sizeof(xl_lsm_meta) == 16 && sizeof(xl_lsm_conflict) == 24 &&
  * position may be behind a page header: who wants all WAL flushed needs a record of his own.)
  */
 extern XLogRecPtr lsm_wal_nothing(void);
+
+/* Rows that this xid, or an older one, has removed have gone: snapshots of standbys that see them have to. */
+extern void lsm_wal_conflict(Relation rel, uint64 xid);
 
 extern void lsm_wal_register(void);
 

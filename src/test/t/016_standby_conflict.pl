@@ -101,6 +101,29 @@ old_snapshot('rows marked as visible to all', 'SELECT count(id) FROM t WHERE id 
 	'INSERT INTO t SELECT i, 0 FROM generate_series(1001, 2000) i', 'VACUUM t');
 old_snapshot('changes that remove nothing', $sums, 0, 'UPDATE t SET v = v + 1 WHERE id < 300');
 
+# A table that is made anew without any row.  The session has not looked at it before, or the lock
+# of who makes it anew would be what cancels it.
+foreach my $rewrite ('VACUUM FULL emptied', 'CLUSTER emptied USING emptied_pkey')
+{
+	on_primary('CREATE TABLE emptied (id int PRIMARY KEY, v int) USING lsm',
+		'INSERT INTO emptied SELECT i, 0 FROM generate_series(1, 500) i');
+	catch_up();
+
+	my $session = $standby->session('postgres');
+	my $log_start = -s $standby->logfile;
+
+	$session->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM empty');
+	on_primary('DELETE FROM emptied', $rewrite);
+	catch_up();
+
+	my $answer = eval { $session->query('SELECT count(*) FROM emptied') };
+
+	ok($standby->log_contains($conflict, $log_start) || $answer eq '500', "$rewrite: all rows or none of the answer")
+	  or diag("after: $answer");
+	eval { $session->quit };
+	on_primary('DROP TABLE emptied');
+}
+
 # With feedback nothing is removed that the standby's snapshot sees.
 $standby->append_conf('postgresql.conf', "hot_standby_feedback = on\nmax_standby_streaming_delay = -1\n");
 $standby->reload;
