@@ -66,6 +66,11 @@ EXCEPTION
 		IF SQLSTATE ~ '^(XX|58)' THEN
 			RAISE WARNING 'BROKEN: %, %: %', SQLSTATE, SQLERRM, statement;
 		END IF;
+
+		-- two sessions that make indexes of one name at the same time: the server says so by its catalogs
+		IF SQLERRM ~ 'pg_(class_relname|type_typname)_nsp_index' THEN
+			RETURN '42P07';
+		END IF;
 		RETURN SQLSTATE;
 END $$;
 
