@@ -316,6 +316,7 @@ lsm_test_flush_rests(PG_FUNCTION_ARGS)
 	Relation	rel = relation_open(relid, AccessShareLock);
 	ErrorData	error = {.message = "tested"};
 	LsmJobStats stats = {0};
+	uint32		resting;
 	bool		good;
 
 	for (int i = 0; i < 15; i++)
@@ -338,7 +339,7 @@ lsm_test_flush_rests(PG_FUNCTION_ARGS)
 	lsm_worker_request_flush(MyDatabaseId, relid);
 	good &= lsm_test_seconds(relid) > 1000;
 	lsm_flush(rel, &stats);
-	good &= lsm_test_seconds(relid) < 1;
+	good &= lsm_request_take(MyDatabaseId, &resting) == relid && resting == 0;
 	lsm_compaction_workers = 0;
 	lsm_request_end(MyDatabaseId, relid, LSM_ATTEMPT_GONE, NULL);
 	relation_close(rel, AccessShareLock);

@@ -48,7 +48,7 @@ foreach my $connections (20, 1000)
 		my $tables = 64 * ($connections + 30);
 		$tables = 65536 if $tables > 65536;
 
-		cmp_ok($with - $without, '<=', $memtable + 1.02 * $cache + 7 + 1.3 * $tables / 1024,
+		cmp_ok($with - $without, '<=', $memtable + 1.015 * $cache + 7 + 1.3 * $tables / 1024,
 			"shared memory: $connections connections, lsm.memtable_size ${memtable}MB, lsm.block_cache_size ${cache}MB");
 		cmp_ok($with - $without, '>=', $memtable + $cache, 'and it is what the settings say, at least');
 	}
@@ -62,7 +62,7 @@ foreach my $sizes ([ 64, 128 ], [ 1024, 512 ])
 	my $own = shared_megabytes('lsm', @settings) - shared_megabytes('lsm', @settings, 'lsm.block_cache_size=0');
 
 	cmp_ok($own, '>=', $cache, "block cache beside shared_buffers of $buffers MB");
-	cmp_ok($own, '<=', 1.02 * $cache + 2, 'and no more');
+	cmp_ok($own, '<=', 1.015 * $cache + 2, 'and no more');
 }
 $node->start;
 

@@ -128,6 +128,26 @@ ok(go_on_until(
 	'what is asked for in another database is done');
 cmp_ok(logged($log, 'CONTEXT:  lsm: looking at'), '<', scalar(@tables), 'before all tables have been looked at');
 
+# after a visit that was given up, requests of its database come before the next one
+$log = start_visit();
+{
+	local $ENV{PGOPTIONS} = '-c lsm.debug_stop=';
+
+	$node->safe_psql($_, q{
+		UPDATE t SET v = v + 1 WHERE id <= 3000;
+		SELECT lsm_flush('t')}) foreach ('slow', 'other');
+}
+ok(go_on_until(
+		sub {
+			$node->safe_psql('postgres', q{
+				SELECT count(*) FROM pg_stat_activity
+				WHERE datname = 'slow' AND backend_type = 'lsm worker' AND wait_event IN ('LsmStop', 'Extension')
+					AND query IS DISTINCT FROM 'lsm: looking for tables with work'}) eq '1'
+		},
+		q{ AND backend_start < now() - interval '6 s'}),
+	'a worker comes for a request');
+cmp_ok(logged($log, 'CONTEXT:  lsm: looking at'), '<', scalar(@tables), 'without a visit before');
+
 # a flush in a database that has a worker, which is busy for long
 $node->safe_psql('other', q{
 	DROP TABLE t;
