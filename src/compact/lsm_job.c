@@ -139,7 +139,7 @@ lsm_job_lock_for_writer(Relation rel, uint16 owner)
 
 	lsm_job_tag(rel, owner, &tag);
 	LockTimeout = 0;
-	DeadlockTimeout = (int) Min((int64) DeadlockTimeout * LSM_WRITER_PATIENCE, INT_MAX / 2);
+	DeadlockTimeout = (int) Min((int64) DeadlockTimeout * LSM_WRITER_PATIENCE, INT_MAX);
 	PG_TRY();
 	{
 		(void) LockAcquire(&tag, ExclusiveLock, false, false);

@@ -13,8 +13,8 @@
  *
  * At most lsm.compaction_workers run at a time, several in one database if it has
  * several requests.  Where databases wait though all workers are taken, or all processes
- * that the server has for them, workers leave theirs after the table they are at; the longest
- * waiting comes next.  Visits let requests pass for a minute: of a thousand databases that
+ * that the server has for them, workers leave theirs after the table they are at, though not before
+ * half a second, and visits after five; the longest waiting comes next.  Visits let requests pass for a minute: of a thousand databases that
  * nobody uses, visits take long after a start, and a memtable that is half full cannot wait
  * for them.  For the same reason one worker, if there are several, is kept free of visits.
  *
