@@ -107,6 +107,7 @@ lsm_prefetch_rows(Relation rel, LsmTable *table, LsmTid *roots, int n)
 		.arg = &prefetch,
 		.most = lsm_session_blocks_limit() / LSM_PREFETCH_ROOM,
 		.sure = true,
+		.hint = true,
 	};
 	Size		bytes = 0;
 	const LsmManifestEntry *entry;
@@ -121,7 +122,7 @@ lsm_prefetch_rows(Relation rel, LsmTable *table, LsmTid *roots, int n)
 		LsmCachedBlock *cached = lsm_block_pin_ahead(rel, table, entry, blockno, &feed);
 
 		if (cached == NULL)
-			break;				/* the view is not the newest */
+			break;				/* the view is not the newest, or it cannot be had */
 		bytes += cached->memory;
 		lsm_block_unpin_now(cached);
 	}

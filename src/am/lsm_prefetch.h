@@ -20,15 +20,17 @@
 static inline bool
 lsm_prefetch_pays(const LsmTable *table)
 {
-	return table->view != NULL && table->view->cold_blocks > 0;
+	return table->view != NULL && table->view->cold_base.blocks > 0;
 }
 
 /*
  * Rows with these roots (LSM_PREFETCH_ROWS at most, in any order, some of them twice perhaps)
  * are going to be fetched, each by itself: have the blocks in a store that they need and no
  * cache has, all requests for them under way together.  Waits for them.  May be called where a
- * query may be cancelled, with no lock.  Raises what a fetch of the rows would, of stores that
- * cannot be read.
+ * query may be cancelled, with no lock.  Raises what a fetch of the rows would of stores that
+ * cannot be asked, or answer with less than they have been asked for; but an object that is
+ * missing, or a block with wrong bytes, is nobody's concern before the row that needs it is
+ * fetched.
  */
 extern void lsm_prefetch_rows(Relation rel, LsmTable *table, LsmTid *roots, int n);
 

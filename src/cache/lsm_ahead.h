@@ -35,6 +35,8 @@ typedef struct LsmAheadFeed
 	void	   *arg;
 	Size		most;			/* bytes of the window; 0: as many as may be */
 	bool		sure;			/* what it tells is wanted, whatever comes before */
+	bool		hint;			/* perhaps nobody comes for it: an object that is missing, or a
+								 * block with wrong bytes, is left to who does */
 
 	/* Zero at first. */
 	bool		missed;			/* a block has been read without a window */

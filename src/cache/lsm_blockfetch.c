@@ -153,7 +153,7 @@ lsm_block_ask_store(Relation rel, LsmTable *table, const LsmAheadPlace *place,
 
 /*
  * The same for a cold segment, from shared memory, the disk cache or its store.  False:
- * there is no such object any more, as the view is not the newest.
+ * there is no such object any more, as the view is not the newest; or the feed is but a hint.
  */
 static bool
 lsm_block_fetch_cold(Relation rel, LsmTable *table, LsmOpenSegment *open,
@@ -163,6 +163,7 @@ lsm_block_fetch_cold(Relation rel, LsmTable *table, LsmOpenSegment *open,
 	const LsmManifestEntry *entry = place->entry;
 	LsmCacheTouch touch = lsm_block_touch(kind);
 	LsmStoreCacheUse use = lsm_block_disk_use(kind);
+	bool		hint = feed != NULL && feed->hint;
 
 	if (lsm_sharedcache_get(entry->uid, place->blockno, place->len, buf, touch))
 	{
@@ -185,12 +186,16 @@ lsm_block_fetch_cold(Relation rel, LsmTable *table, LsmOpenSegment *open,
 	lsm_segpages_count(rel, lsm_segpages_span(place->offset, place->len), false);
 	if (!lsm_block_ask_store(rel, table, place, kind, feed, buf))
 	{
-		if (lsm_block_view_current(table))
+		if (!hint && lsm_block_view_current(table))
 			lsm_cold_raise_missing(entry);
 		return false;
 	}
 	if (!lsm_segment_block_good(open->reader, place->blockno, buf))
-		lsm_cold_raise_damaged(rel, entry, place->blockno);
+	{
+		if (!hint)
+			lsm_cold_raise_damaged(rel, entry, place->blockno);
+		return false;
+	}
 	lsm_cold_cache_put(entry, place->offset, place->len, buf, use);
 	lsm_sharedcache_put(entry->uid, place->blockno, place->len, buf, touch);
 	lsm_stat_count(&table->stat, LSM_STAT_DATA_READ);

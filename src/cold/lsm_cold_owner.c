@@ -146,6 +146,10 @@ lsm_owner_read(const char *place, uint64 *token)
 		lsm_owner->copied[lsm_owner->ncopied].database = database;
 		lsm_owner->copied[lsm_owner->ncopied++].times = times;
 	}
+	if (ferror(file))
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not read file \"%s\": %m", LSM_OWNER_FILE)));
 	FreeFile(file);
 	*token = found;
 	return good && ours;

@@ -304,6 +304,7 @@ lsm_store_classify(int http_status, const char *code)
 		{"ExpiredToken", LSM_STORE_PERMISSION},
 		{"InvalidToken", LSM_STORE_PERMISSION},
 		{"AuthorizationHeaderMalformed", LSM_STORE_PERMISSION},
+		{"PreconditionFailed", LSM_STORE_EXISTS},
 		{"NoSuchKey", LSM_STORE_NOT_FOUND},
 		{"NoSuchBucket", LSM_STORE_REFUSED},
 		{"NoSuchUpload", LSM_STORE_REFUSED},

@@ -14,8 +14,9 @@
  * another.
  *
  * Every function here raises an error unless it says otherwise, after retries
- * where those may help, and can be cancelled while it waits: it never blocks for
- * longer than 100 ms without a look at interrupts.  A transaction is needed, for
+ * where those may help, and can be cancelled while it waits for a service: then it
+ * looks at interrupts every 100 ms.  (A file system that hangs, or is told to make a
+ * large file durable, cannot be left.)  A transaction is needed, for
  * its resource owner: what an error leaves under way is ended by that.  No LWLock
  * may be held, nor may it be a critical section.
  *
@@ -79,7 +80,8 @@ typedef size_t (*LsmStorePull) (void *arg, char *buffer, size_t len);
  * is durable; when it raises an error, or the process ends, nothing is visible
  * under the key, or all of it is.  (Parts of an upload that was broken off may lie
  * about unseen until the store's own rules clear them away.)  An object that is
- * there already, and is not the same, is an error.  Not during recovery.
+ * there already, and is not the same, is an error; in a directory the same one is, too.
+ * Not during recovery.
  */
 extern void lsm_store_put(LsmStore *store, const char *key, LsmStorePull pull, void *arg,
 						  LsmObjectInfo *info);

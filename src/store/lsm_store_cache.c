@@ -654,6 +654,8 @@ lsm_kept_load(LsmKeptSlot *slots, uint32 *order)
 		int			n = FileRead(lsm_kept_index, (char *) slots, LSM_KEPT_INDEX_BYTES,
 								 lsm_kept_slot_offset(i, 0), lsm_kept_wait_event());
 
+		if (n < 0)
+			lsm_kept_complain("read", LSM_KEPT_INDEX);
 		if (n <= 0)
 			break;				/* the end; what cannot be read is lost */
 		lsm_kept_load_region(i, slots, n / sizeof(LsmKeptSlot));

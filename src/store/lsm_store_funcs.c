@@ -51,7 +51,6 @@ typedef struct LsmStoreCheck
 	LsmStore   *store;
 	char		key[LSM_COLD_KEY_BYTES];
 	char		bytes[LSM_STORE_CHECK_BYTES];
-	bool		put;			/* the object may be there */
 } LsmStoreCheck;
 
 /* Each step returns a sentence about it, or raises an error. */
@@ -62,7 +61,6 @@ lsm_check_put(LsmStoreCheck *check)
 {
 	LsmObjectInfo info;
 
-	check->put = true;
 	lsm_store_put_bytes(check->store, check->key, check->bytes, sizeof(check->bytes), &info);
 	return psprintf("object \"%s\" of " UINT64_FORMAT " bytes", check->key, info.bytes);
 }
@@ -154,8 +152,8 @@ lsm_check_step(LsmStoreCheck *check, LsmStoreStep run, char **detail)
 		*detail = step.detail;
 		return true;
 	}
-	if (ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_INTERNAL_ERROR ||
-		ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_INSUFFICIENT_RESOURCES)
+	if (error->sqlerrcode == ERRCODE_INTERNAL_ERROR ||
+		error->sqlerrcode == ERRCODE_OUT_OF_MEMORY)
 		ReThrowError(error);
 	*detail = error->detail == NULL ? error->message :
 		psprintf("%s: %s", error->message, error->detail);
@@ -276,14 +274,13 @@ lsm_store_check_sql(PG_FUNCTION_ARGS)
 		ok = lsm_check_step(check, steps[i].step, &detail);
 		lsm_check_put_row(rsinfo, steps[i].name, ok, detail);
 	}
-	if (check->put)
+	if (ok)
 	{
-		bool		deleted = lsm_check_step(check, lsm_check_delete, &detail);
-
-		/* If another step has failed, that tells more. */
-		if (ok)
-			lsm_check_put_row(rsinfo, "delete", deleted, detail);
+		ok = lsm_check_step(check, lsm_check_delete, &detail);
+		lsm_check_put_row(rsinfo, "delete", ok, detail);
 	}
+	else
+		lsm_check_give_up(check, false);
 	lsm_check_end(check);
 	return (Datum) 0;
 }

@@ -762,6 +762,7 @@ static void
 lsm_http_judge(LsmHttpRequest *request, CURLcode code)
 {
 	LsmStoreError *error = &request->error;
+	bool		success = request->status >= 200 && request->status < 300;
 	char		request_id[sizeof(error->request_id)];
 
 	error->class = LSM_STORE_OK;
@@ -775,9 +776,12 @@ lsm_http_judge(LsmHttpRequest *request, CURLcode code)
 		lsm_http_judge_curl(request, code);
 		return;
 	}
-	if ((request->status < 200 || request->status >= 300) && request->response_len > 0)
+	if ((!success || request->early_status) && request->response_len > 0)
 		lsm_xml_parse(request->response, request->response_len, lsm_http_error_element, error);
-	error->class = lsm_store_classify(request->status, error->code);
+
+	/* then the status tells nothing */
+	error->class = lsm_store_classify(success && error->code[0] != '\0' ? 0 : request->status,
+									  error->code);
 	if (error->class == LSM_STORE_OK && request->len > 0)
 		lsm_http_judge_range(request);
 }

@@ -5,7 +5,8 @@
  *
  * Requests belong to batches, batches to the resource owner that is current when
  * they begin: what an error leaves is cancelled with it.  Nothing is sent but while
- * somebody is in lsm_http_next(); then the requests of all batches make progress.
+ * somebody waits in lsm_http_next() or lsm_http_arrived(), or comes by
+ * (lsm_http_poke()); then the requests of all batches make progress.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,6 +31,7 @@ typedef struct LsmHttpRequest
 	const char *body;			/* NULL: none */
 	size_t		body_len;
 	bool		conditional;	/* only if there is no such object */
+	bool		early_status;	/* success is told before it is known: an error comes as body */
 
 	/*
 	 * Ranges: bytes from offset on, or the last ones of the object, are put

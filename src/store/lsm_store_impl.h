@@ -267,7 +267,7 @@ extern bool lsm_store_stat_read(Oid serverid, LsmStoreStat *stat);
 /* Wait event for requests. */
 extern uint32 lsm_store_wait_event(void);
 
-/* Milliseconds of a clock that nobody sets. */
+/* Microseconds of a clock that nobody sets. */
 extern int64 lsm_store_clock_us(void);
 
 /* CHECK_FOR_INTERRUPTS() for who waits for a store. */

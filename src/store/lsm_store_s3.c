@@ -280,19 +280,6 @@ lsm_s3_take_part(LsmS3Upload *upload, LsmHttpBatch *batch, bool wait)
 	return true;
 }
 
-/* The service may answer 200 before it knows, and tell of an error in the body. */
-static void
-lsm_s3_complete_element(void *arg, const char *path, const char *content)
-{
-	LsmStoreError *error = arg;
-
-	if (content != NULL && strcmp(path, "Error/Code") == 0)
-	{
-		lsm_http_clean(error->code, content, sizeof(error->code));
-		error->class = LSM_STORE_REFUSED;
-	}
-}
-
 static void
 lsm_s3_complete_upload(LsmS3Upload *upload, LsmHttpBatch *batch, LsmStoreSource *source)
 {
@@ -315,11 +302,9 @@ lsm_s3_complete_upload(LsmS3Upload *upload, LsmHttpBatch *batch, LsmStoreSource 
 	request->body = body.data;
 	request->body_len = body.len;
 	request->conditional = true;
+	request->early_status = true;
 	LSM_STOP("store-before-visible");
 	lsm_s3_do(batch, request);
-	if (request->error.class == LSM_STORE_OK && request->response != NULL)
-		lsm_xml_parse(request->response, request->response_len, lsm_s3_complete_element,
-					  &request->error);
 	if (request->error.class != LSM_STORE_OK && !lsm_s3_note_conflict(source, &request->error))
 		lsm_s3_raise(request, upload->store, "put", upload->key);
 	lsm_http_free(request);
@@ -741,6 +726,7 @@ lsm_s3_list_page(LsmS3List *list)
 	LsmHttpRequest *request = lsm_s3_request(batch, store, LSM_STORE_LIST, "GET", NULL);
 	MemoryContext old = MemoryContextSwitchTo(lsm_http_context(batch));
 	char	   *token = list->token;
+	char	   *first = list->nentries > 0 ? list->entries[0].key : NULL;
 	const char *problem;
 
 	request->query = lsm_s3_list_query(list);
@@ -755,6 +741,8 @@ lsm_s3_list_page(LsmS3List *list)
 	}
 	if (token != NULL)
 		token = MemoryContextStrdup(lsm_http_context(batch), token);
+	if (first != NULL)
+		first = MemoryContextStrdup(lsm_http_context(batch), first);
 	MemoryContextReset(list->page_context);
 	MemoryContextSwitchTo(list->page_context);
 	list->entries = palloc(LSM_S3_PAGE * sizeof(LsmS3Entry));
@@ -777,6 +765,11 @@ lsm_s3_list_page(LsmS3List *list)
 		(list->token == NULL ||
 		 (token != NULL && (store->options.signature_v2 ? strcmp(token, list->token) >= 0 :
 							strcmp(token, list->token) == 0))))
+		list->problem = "it does not lead on to the next page";
+
+	/* the store has not heeded the token */
+	if (list->problem == NULL && first != NULL && list->nentries > 0 &&
+		strcmp(first, list->entries[0].key) == 0)
 		list->problem = "it does not lead on to the next page";
 	MemoryContextSwitchTo(old);
 	if (list->problem != NULL)

@@ -35,7 +35,8 @@
 #	shift				answers with another range of that size
 #	flood				sends a body without an end
 #	drop				says that an object was put, and forgets it
-#	body:TEXT			answers 200 with that body
+#	body:TEXT			answers 200 with that body, where NEXT stands for a word that
+#						is another one each time
 #	gate:N				answers only when so many of those have come, or refuses after a minute;
 #						$store->most_at_a_time tells how many were under way at once
 #
@@ -389,7 +390,13 @@ sub answer
 		setsockopt $client, SOL_SOCKET, SO_LINGER, pack('ii', 1, 0);
 		return 0;
 	}
-	return send_answer($client, 200, [], $1) if $kind =~ /^body:(.*)/s;
+	if ($kind =~ /^body:(.*)/s)
+	{
+		my $text = $1;
+
+		$text =~ s/NEXT/rand/e;
+		return send_answer($client, 200, [], $text);
+	}
 	if ($kind =~ /^status:(\d+)(?::(\w+))?$/)
 	{
 		return send_answer($client, $1, ['Location: http://127.0.0.1:9/x'],

@@ -36,6 +36,11 @@ foreach my $server ([ 's', '1min', '20s' ], [ 'again', '3s', '20s' ], [ 'short',
 }
 is(psql("SELECT string_agg(ok::text, ' ') FROM lsm_store_check('s')"),
 	'true true true true', 'without faults');
+$store->fault('GET .bkt/\d', 'damage', 100);
+like(psql("SELECT step, ok, detail FROM lsm_store_check('s')"),
+	qr/^put\|f\|could not read object ".*" of store "s": .*\z/, 'damage is told in a row');
+$store->fault('GET .bkt/\d', undef);
+is(psql("SELECT count(*) FROM lsm_test_store_list('s', '')"), 0, 'and nothing stays');
 my $put = psql("SELECT lsm_test_store_put('s', 'a', 100000)");
 psql("SELECT lsm_test_store_put('s', 'large', 12000000)");
 my $read = "SELECT lsm_test_store_reads('%s', 'a', array_agg(i * 1000 ORDER BY i), 1000)
@@ -159,9 +164,22 @@ $store->fault('PUT .bkt/two\?partNumber=2', 'drop', 1);
 like($node->error_of('postgres', "SELECT lsm_test_store_put('s', 'two', 6000000)"),
 	qr/^HV000: could not put object "two" .*NoSuchUpload/, 'or a part of one');
 ok(!glob("$dir/parts/*"), 'its upload is given up');
-$store->fault('POST .bkt/two\?uploadId', 'body:<Error><Code>InternalError</Code></Error>', 1);
+$store->fault('POST .bkt/two\?uploadId',
+	'body:<Error><Code>InvalidPart</Code><Message>That part is not known</Message></Error>', 1);
 like($node->error_of('postgres', "SELECT lsm_test_store_put('s', 'two', 6000000)"),
-	qr/could not put object "two" .*InternalError/, 'an error after status 200');
+	qr/could not put object "two" .*That part is not known \(HTTP status 200, error InvalidPart/,
+	 'an error after status 200');
+ok(!glob("$dir/parts/*"), 'its upload is given up');
+$store->fault('POST .bkt/two\?uploadId', 'body:<Error><Code>InternalError</Code></Error>', 2);
+$store->requests('');
+like(psql("SELECT lsm_test_store_put('s', 'two', 6000000)"), qr/^6000000 /,
+	'one that may pass');
+my @requests = $store->requests('');
+is(scalar(grep { m{^POST .bkt/two\?uploadId} } @requests), 3, 'is tried again');
+is(scalar(grep { /^PUT / } @requests), 2, 'without the parts');
+$store->fault('POST .bkt/two\?uploadId', 'body:<Error><Code>PreconditionFailed</Code></Error>', 1);
+like($node->error_of('postgres', "SELECT lsm_test_store_put('s', 'two', 7000000)"),
+	qr/^58P02: could not put object "two" .*PreconditionFailed/, 'one that there is already');
 ok(!glob("$dir/parts/*"), 'its upload is given up');
 
 # A store that does not know conditions is used without them.
@@ -181,6 +199,13 @@ foreach my $body ('', 'x', '<!DOCTYPE a>', '<Error><Code>InternalError</Code></E
 		qr/^HV000: could not list objects of store "s" DETAIL:  The answer of the store is not valid/,
 		"no list: \"$body\"");
 }
+$store->fault('GET .bkt\?', 'body:<ListBucketResult><Contents><Key>a</Key><Size>1</Size></Contents>'
+	  . '<IsTruncated>true</IsTruncated><NextContinuationToken>NEXT</NextContinuationToken>'
+	  . '</ListBucketResult>', 1000000);
+like(
+	$node->error_of('postgres',
+		"SET statement_timeout = '3min'; SELECT * FROM lsm_test_store_list('s', 'a')"),
+	qr/^HV000: .*it does not lead on to the next page/, 'the same page, again and again');
 $store->fault('GET .bkt\?', 'flood', 1);
 like($node->error_of('postgres', "SELECT * FROM lsm_test_store_list('s', 'a')"),
 	qr/^XX001: .*longer than it may be/, 'a list without an end');

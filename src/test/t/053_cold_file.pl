@@ -210,6 +210,34 @@ like(error_of('SELECT sum(length(a)) FROM t'),
 like(psql(q{SELECT * FROM lsm_check('t')}), qr/could not read object/, 'by lsm_check too');
 rename "$dir/missing", "$dir/$key" or die $!;
 
+# What is brought for rows that are going to be fetched, but are not, is no reason for an error.
+psql(q{CREATE TABLE two (id int PRIMARY KEY, k int, a text) USING lsm
+	WITH (lsm.block_size = '8kB', lsm.cold_store = 'cold');
+INSERT INTO two SELECT i, CASE i WHEN 9000 THEN 1 WHEN 5000 THEN 2 WHEN 1 THEN 3 ELSE 50000 + i END, md5(i::text)
+	FROM generate_series(1, 10000) i;
+SELECT lsm_flush('two');
+SELECT lsm_major_compact('two');
+INSERT INTO two SELECT 10000 + i, 3 + i, md5(i::text) FROM generate_series(1, 10000) i;
+SELECT lsm_flush('two');
+SELECT lsm_major_compact('two');
+CREATE INDEX ON two (k);
+ANALYZE two});
+is(psql(q{SELECT count(*) FROM lsm_segments('two') WHERE location = 'cold'}), 2, 'two segments are cold');
+my $first = q{SET enable_sort = off; SET enable_seqscan = off; SET lsm.enable_lsmscan = off;
+SET lsm.enable_keyorder = off; SELECT string_agg(id::text, ' ') FROM (SELECT id FROM two ORDER BY k LIMIT %d) s};
+$key = psql(q{SELECT object_key FROM lsm_segments('two') ORDER BY first_tid DESC LIMIT 1});
+rename "$dir/$key", "$dir/missing" or die $!;
+is(psql(sprintf $first, 3), '9000 5000 1', 'rows that are there are read');
+like(error_of(sprintf $first, 4), qr/^58P01: could not read object "$key" of store "cold"/,
+	'who needs another one is told');
+rename "$dir/missing", "$dir/$key" or die $!;
+$old = write_at(100, "\xff" x 8);
+is(psql(sprintf $first, 3), '9000 5000 1', 'the same of a block with other bytes');
+like(error_of(sprintf $first, 4), qr/^XX001: invalid block 0 in object "$key"/, 'who needs it is told');
+write_at(100, $old);
+is(psql(sprintf $first, 4), '9000 5000 1 10001', 'all rows when the bytes are right');
+psql('DROP TABLE two');
+
 # ---- cancel ----
 
 my $session = $node->session('postgres');
