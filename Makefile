@@ -61,6 +61,7 @@ REGRESS = \
 	trigger \
 	trigger_deferred \
 	foreign_key \
+	increments \
 	index \
 	index_build \
 	index_dead \

@@ -374,25 +374,23 @@ lsm_batch_collect(LsmBatchScan *batch, LsmView *view, LsmTid lo, LsmTid hi,
 	int			n = 0;
 	int			kept = 0;
 	bool		current;
-	bool		meet = lsm_view_increments_meet(view, lo, hi);
+	int			at = -1;
 
 	lsm_touch_clear(&batch->touched);
 	batch->nactive = 0;
 	batch->nheads = 0;
 	scan->nplaces = 0;
-	for (int i = 0; meet && i < view->nincrements; i++)
+	while ((at = lsm_view_next_increment(view, lo, hi, at + 1)) < view->nincrements)
 	{
-		LsmManifestEntry *entry = view->increments[i];
-		const LsmTouch *touched;
+		LsmManifestEntry *entry = view->increments[at];
+		const LsmTouch *touched = lsm_touched_by(scan->base.rs_rd, scan->table, entry,
+												 batch->asked == NULL &&
+												 batch->units < LSM_BATCH_SHORT);
 
-		if (entry->last_tid < lo || entry->first_tid > hi)
-			continue;
-		touched = lsm_touched_by(scan->base.rs_rd, scan->table, entry,
-								 batch->asked == NULL && batch->units < LSM_BATCH_SHORT);
 		if (touched == NULL)
 			return -1;
 		if (lsm_batch_counts(batch, touched, asked) &&
-			!lsm_batch_collect_increment(batch, view, i, lo, hi, &n))
+			!lsm_batch_collect_increment(batch, view, at, lo, hi, &n))
 			return -1;
 	}
 	LWLockAcquire(&shared->gen_lock, LW_SHARED);

@@ -41,14 +41,6 @@ lsm_rows_per_page(Relation rel, int32 *attr_widths)
 			   (MAXALIGN(width) + SizeOfLsmInsertRecord + sizeof(ItemIdData)));
 }
 
-/* Bytes that a scan of a segment reads: without large values, as in heap. */
-static double
-lsm_estimate_bytes(const LsmManifestEntry *entry)
-{
-	return (entry->flags & LSM_SEGFLAG_VALUES) ? Min(entry->stored_bytes, entry->raw_bytes) :
-		entry->stored_bytes;
-}
-
 /*
  * INSERTs in that many begun root pages of the row log, most of which are full.
  * Those that are being filled are looked at, but for rows that move: a small table may have no other.
@@ -154,9 +146,7 @@ lsm_estimate_changed(Relation rel)
 	LsmMemtableCounts counts;
 	LsmView    *view = lsm_estimate_memtable(rel, table, &counts);
 
-	for (int i = 0; i < view->nincrements; i++)
-		counts.changed += view->increments[i]->versions;
-	return counts.changed;
+	return counts.changed + (double) view->all_increments.versions;
 }
 
 /* So many base segments, about, tell what increments lie over. */
@@ -222,8 +212,8 @@ lsm_estimate_blocks(Relation rel, double *all, double *cold)
 {
 	LsmView    *view = lsm_view_get(rel, lsm_table_open(rel));
 
-	*all = (double) view->base_blocks;
-	*cold = (double) view->cold_blocks;
+	*all = (double) view->all_base.blocks;
+	*cold = (double) view->cold_base.blocks;
 }
 
 /* What an opened block takes in a session's cache besides what is stored of it, about. */
@@ -247,7 +237,7 @@ lsm_estimate_has_committed(const LsmManifestEntry *entry)
  * generations, which are as many as have moved.
  */
 static double
-lsm_estimate_ended(const LsmView *view, const LsmManifestEntry *entry)
+lsm_estimate_ended_by(const LsmView *view, const LsmManifestEntry *entry)
 {
 	double		inserted = 0;
 
@@ -259,25 +249,29 @@ lsm_estimate_ended(const LsmView *view, const LsmManifestEntry *entry)
 	return Min(inserted, entry->dead);
 }
 
+/* The same of all increments, once for a view. */
+static double
+lsm_estimate_ended(LsmView *view)
+{
+	double		ended = 0;
+
+	if (view->ended >= 0)
+		return view->ended;
+	for (int i = 0; i < view->nincrements; i++)
+		ended += lsm_estimate_ended_by(view, view->increments[i]);
+	view->ended = ended;
+	return ended;
+}
+
 /* Blocks of all segments, and the memory that they take when all are opened. */
 void
 lsm_estimate_opened(Relation rel, double *blocks, double *bytes)
 {
 	LsmView    *view = lsm_view_get(rel, lsm_table_open(rel));
 
-	*blocks = 0;
-	*bytes = 0;
-	for (int i = 0; i < view->nbase; i++)
-	{
-		*blocks += view->base[i]->blocks;
-		*bytes += lsm_estimate_bytes(view->base[i]);
-	}
-	for (int i = 0; i < view->nincrements; i++)
-	{
-		*blocks += view->increments[i]->blocks;
-		*bytes += lsm_estimate_bytes(view->increments[i]);
-	}
-	*bytes += *blocks * LSM_OPENED_BLOCK_BYTES;
+	*blocks = (double) (view->all_base.blocks + view->all_increments.blocks);
+	*bytes = (double) (view->all_base.read + view->all_increments.read) +
+		*blocks * LSM_OPENED_BLOCK_BYTES;
 }
 
 /* Rows and cost-equivalent pages, from the manifest. */
@@ -288,22 +282,12 @@ lsm_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages, double *
 	LsmTable   *table = lsm_table_open(rel);
 	LsmMemtableCounts counts;
 	LsmView    *view = lsm_estimate_memtable(rel, table, &counts);
-	double		npages = 1;
+	double		npages = 1 + (double) (view->all_base.read + view->all_increments.read) / BLCKSZ;
+	double		rows = (double) view->all_base.rows - lsm_estimate_ended(view);
 	double		rowlog_pages;
 	double		root_pages;
-	double		rows = 0;
 	double		lbs = 0;
 
-	for (int i = 0; i < view->nbase; i++)
-	{
-		rows += view->base[i]->rows;
-		npages += lsm_estimate_bytes(view->base[i]) / BLCKSZ;
-	}
-	for (int i = 0; i < view->nincrements; i++)
-	{
-		npages += lsm_estimate_bytes(view->increments[i]) / BLCKSZ;
-		rows -= lsm_estimate_ended(view, view->increments[i]);
-	}
 	/* what versions lie on is looked at row by row, and not all of it */
 	rowlog_pages = lsm_estimate_root_pages(table, view, &root_pages);
 	npages += root_pages;
@@ -345,12 +329,8 @@ static double
 lsm_estimate_decoding(Relation rel)
 {
 	LsmView    *view = lsm_view_get(rel, lsm_table_open(rel));
-	double		bytes = 0;
 
-	for (int i = 0; i < view->nbase; i++)
-		if (!(view->base[i]->flags & LSM_SEGFLAG_VALUES))
-			bytes += view->base[i]->raw_bytes;
-	return bytes / BLCKSZ * LSM_DECODING_COST;
+	return (double) view->all_base.decoded / BLCKSZ * LSM_DECODING_COST;
 }
 
 /* Is it a small table that somebody changes?  Its row log has had other records than INSERTs. */

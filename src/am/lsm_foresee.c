@@ -122,7 +122,7 @@ lsm_foresee_asked(LsmTable *table, LsmTid *roots, int n, const int16 *asked, int
 void
 lsm_foresee_roots(LsmTable *table, LsmTid *roots, int n)
 {
-	if (table->view != NULL && table->view->base_blocks >= LSM_FORESEE_BLOCKS)
+	if (table->view != NULL && table->view->all_base.blocks >= LSM_FORESEE_BLOCKS)
 		lsm_foresee_asked(table, roots, n, NULL, 0);
 }
 
@@ -191,7 +191,7 @@ lsm_foresee_rows(LsmForesight *foresight, LsmTable *table, const IndexFetchTable
 		return;
 	scan = lsm_foresee_scan(fetch, tid, slot, &asked, &nasked);
 	if (scan == NULL || table->view == NULL ||
-		(table->view->base_blocks < LSM_FORESEE_BLOCKS && !far))
+		(table->view->all_base.blocks < LSM_FORESEE_BLOCKS && !far))
 	{
 		foresight->blind = true;
 		return;

@@ -780,7 +780,7 @@ lsm_rewrite_begin(LsmRewrite *rewrite, Relation rel, Relation new_rel)
 	rewrite->new_table = lsm_table_open(new_rel);
 	rewrite->natts = RelationGetDescr(rel)->natts;
 
-	bytes = lsm_view_get(rel, rewrite->table)->base_bytes;
+	bytes = lsm_view_get(rel, rewrite->table)->all_base.stored;
 	segment_bytes = lsm_segment_bytes(bytes, false);
 	pages = Max(Min(bytes, segment_bytes) / BLCKSZ, 2);
 	merge = rewrite->merge = lsm_merge_create(rel, rewrite->table, LSM_OWNER_MAJOR, 0, 0, 2);

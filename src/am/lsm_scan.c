@@ -729,24 +729,16 @@ bool
 lsm_scan_mark_changed(LsmScan scan, LsmView *view)
 {
 	LsmTableShared *shared = scan->table->shared;
+	int			i = -1;
 	bool		good;
 
 	scan->nchanges = 0;
 	scan->changes_only = false;
-	if (scan->nrows > 0 &&
-		lsm_view_increments_meet(view, scan->rows[0].root, scan->rows[scan->nrows - 1].root))
-	{
-		for (int i = 0; i < view->nincrements; i++)
-		{
-			LsmManifestEntry *entry = view->increments[i];
-
-			if (entry->last_tid < scan->rows[0].root ||
-				entry->first_tid > scan->rows[scan->nrows - 1].root)
-				continue;
-			if (!lsm_scan_mark_increment(scan, entry))
-				return false;
-		}
-	}
+	while (scan->nrows > 0 &&
+		   (i = lsm_view_next_increment(view, scan->rows[0].root, scan->rows[scan->nrows - 1].root,
+										i + 1)) < view->nincrements)
+		if (!lsm_scan_mark_increment(scan, view->increments[i]))
+			return false;
 	LWLockAcquire(&shared->gen_lock, LW_SHARED);
 	if (!lsm_rowlog_ready(shared))
 	{
@@ -1228,15 +1220,9 @@ lsm_scan_next_lb(LsmScan scan, BlockNumber lb)
 static int64
 lsm_scan_near_lbs(LsmView *view)
 {
-	double		bytes = 0;
-	double		lbs = 0;
+	double		bytes = (double) view->cold_base.stored;
+	double		lbs = (double) view->cold_base.lbs;
 
-	for (int i = 0; i < view->nbase; i++)
-		if (lsm_entry_is_cold(view->base[i]))
-		{
-			bytes += view->base[i]->stored_bytes;
-			lbs += LSM_TID_LB(view->base[i]->last_tid) - LSM_TID_LB(view->base[i]->first_tid) + 1;
-		}
 	return bytes > 0 ? (int64) (LSM_COLD_GAP_BYTES * lbs / bytes) + 1 : 0;
 }
 

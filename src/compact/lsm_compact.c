@@ -582,7 +582,7 @@ static uint64
 lsm_minor_pass(const LsmView *view)
 {
 	uint64		growth = lsm_pick_growth((uint64) view->meta.npages * BLCKSZ,
-										 lsm_segment_bytes(view->base_bytes, false));
+										 lsm_segment_bytes(view->all_base.stored, false));
 
 	return Min(lsm_job_limit(view), growth / 2) / 2;
 }

@@ -288,7 +288,7 @@ lsm_pick_gather(Relation rel, LsmPickFacts *facts)
 	facts->freeze_age = (uint64) autovacuum_freeze_max_age / 2;
 	facts->medium = cold ? LSM_MEDIUM_COLD : LSM_MEDIUM_LOCAL;
 	facts->segment_setting = lsm_segment_bytes(0, cold);
-	facts->segment_bytes = lsm_segment_bytes(view->base_bytes, cold);
+	facts->segment_bytes = lsm_segment_bytes(view->all_base.stored, cold);
 	facts->segment_rows = lsm_debug_segment_rows;
 	facts->cold_rests = !lsm_cold_may_try(&table->shared->cold_majors);
 	if (lsm_cold_may_try(&table->shared->cold_moves))

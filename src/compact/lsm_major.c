@@ -632,7 +632,7 @@ lsm_major_run(Relation rel, LsmTable *table, uint16 owner, void *arg, LsmJobStat
 	lsm_compact_begin(&compact, rel, table, owner, part.increments, part.n, 2);
 	if (OidIsValid(lsm_cold_attached(rel)))
 		compact.merge->bottom.segment_bytes =
-			lsm_segment_bytes(lsm_view_get(rel, table)->base_bytes, true);
+			lsm_segment_bytes(lsm_view_get(rel, table)->all_base.stored, true);
 	compact.meta = &part.meta;
 	lsm_major_merge(&compact, sweep, &part, stats);
 	LSM_STOP("major-part");

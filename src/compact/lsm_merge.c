@@ -64,7 +64,7 @@ uint64
 lsm_job_limit(const LsmView *view)
 {
 	return lsm_pick_job_bytes((uint64) lsm_segment_size * 1024,
-							  lsm_segment_bytes(view->base_bytes, false));
+							  lsm_segment_bytes(view->all_base.stored, false));
 }
 
 /* ---- outputs ---- */
@@ -379,7 +379,7 @@ lsm_merge_create(Relation rel, LsmTable *table, uint16 owner, uint32 gen_lo, uin
 					expected_pages);
 	view = lsm_view_get(rel, table);
 	merge->bottom.break_lbs = lsm_lbs_break(&view->meta);
-	merge->bottom.segment_bytes = lsm_segment_bytes(view->base_bytes, false);
+	merge->bottom.segment_bytes = lsm_segment_bytes(view->all_base.stored, false);
 	lsm_output_init(&merge->increment, rel, table, owner, LSM_SEGKIND_INCREMENT, gen_lo, gen_hi,
 					Max(expected_pages / 8, 2));
 	lsm_output_init(&merge->dead, rel, table, owner, LSM_SEGKIND_DEAD, gen_lo, gen_hi, 2);

@@ -62,7 +62,7 @@ static void
 lsm_untangle_make_cells(LsmUntangle *untangle, LsmView *view)
 {
 	uint64		jobs = untangle->bytes / untangle->limit + 1;
-	uint64		cells = Min(Max(jobs, view->base_bytes / (untangle->limit / 2) + 1),
+	uint64		cells = Min(Max(jobs, view->all_base.stored / (untangle->limit / 2) + 1),
 							LSM_UNTANGLE_PIECES / jobs);
 	uint64		bytes = 0;
 
@@ -74,7 +74,7 @@ lsm_untangle_make_cells(LsmUntangle *untangle, LsmView *view)
 	for (int i = 0; i + 1 < view->nbase; i++)
 	{
 		bytes += view->base[i]->stored_bytes;
-		if (bytes < view->base_bytes / cells)
+		if (bytes < view->all_base.stored / cells)
 			continue;
 		untangle->borders[untangle->nborders++] = view->base[i + 1]->first_tid - 1;
 		bytes = 0;

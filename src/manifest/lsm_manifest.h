@@ -91,8 +91,14 @@ extern const LsmManifestEntry *lsm_view_find_segment(LsmView *view, uint64 uid);
 /* The place of an increment among those of the view; -1: it has none. */
 extern int	lsm_view_find_increment(LsmView *view, const LsmManifestEntry *entry);
 
+/* Have increments found by their roots; they are sorted by age. */
+extern void lsm_view_order_increments(LsmView *view);
+
 /* Is there an increment with roots between two, or around them? */
 extern bool lsm_view_increments_meet(LsmView *view, LsmTid lo, LsmTid hi);
+
+/* The first of these, from a place in view->increments on; nincrements: there is none. */
+extern int	lsm_view_next_increment(LsmView *view, LsmTid lo, LsmTid hi, int from);
 
 /* Outcome of the n-th unresolved xid of a segment. */
 static inline int

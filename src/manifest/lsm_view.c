@@ -109,37 +109,18 @@ lsm_entry_cmp_newest(const void *a, const void *b)
 	return lsm_entry_cmp_age(*(LsmManifestEntry *const *) a, *(LsmManifestEntry *const *) b);
 }
 
-static int
-lsm_root_span_cmp(const void *a, const void *b)
-{
-	const LsmRootSpan *x = a;
-	const LsmRootSpan *y = b;
-
-	return x->first < y->first ? -1 : x->first > y->first;
-}
-
-/* Unite the spans of increments where they overlap. */
 static void
-lsm_view_cover(LsmView *view)
+lsm_sums_add(LsmSegmentSums *sums, const LsmManifestEntry *entry)
 {
-	LsmRootSpan *spans = palloc(Max(view->nincrements, 1) * sizeof(LsmRootSpan));
-	int			n = 0;
+	bool		values = (entry->flags & LSM_SEGFLAG_VALUES) != 0;
 
-	for (int i = 0; i < view->nincrements; i++)
-	{
-		spans[i].first = view->increments[i]->first_tid;
-		spans[i].last = view->increments[i]->last_tid;
-	}
-	qsort(spans, view->nincrements, sizeof(LsmRootSpan), lsm_root_span_cmp);
-	for (int i = 0; i < view->nincrements; i++)
-	{
-		if (n > 0 && spans[i].first <= spans[n - 1].last)
-			spans[n - 1].last = Max(spans[n - 1].last, spans[i].last);
-		else
-			spans[n++] = spans[i];
-	}
-	view->covered = spans;
-	view->ncovered = n;
+	sums->rows += entry->rows;
+	sums->versions += entry->versions;
+	sums->blocks += entry->blocks;
+	sums->stored += entry->stored_bytes;
+	sums->read += values ? Min(entry->stored_bytes, entry->raw_bytes) : entry->stored_bytes;
+	sums->decoded += values ? 0 : entry->raw_bytes;
+	sums->lbs += LSM_TID_LB(entry->last_tid) - LSM_TID_LB(entry->first_tid) + 1;
 }
 
 /* Sort the segments of a view by what readers ask for. */
@@ -149,7 +130,10 @@ lsm_view_sort(LsmView *view)
 	view->base = palloc(Max(view->nentries, 1) * sizeof(LsmManifestEntry *));
 	view->increments = palloc(Max(view->nentries, 1) * sizeof(LsmManifestEntry *));
 	view->nbase = view->nincrements = 0;
-	view->base_bytes = view->base_blocks = view->cold_blocks = 0;
+	memset(&view->all_base, 0, sizeof(LsmSegmentSums));
+	memset(&view->cold_base, 0, sizeof(LsmSegmentSums));
+	memset(&view->all_increments, 0, sizeof(LsmSegmentSums));
+	view->ended = -1;
 	for (int i = 0; i < view->nentries; i++)
 	{
 		LsmManifestEntry *entry = &view->entries[i];
@@ -159,18 +143,20 @@ lsm_view_sort(LsmView *view)
 		if (entry->kind == 1 || entry->kind == 3)	/* insert, baseline */
 		{
 			view->base[view->nbase++] = entry;
-			view->base_bytes += entry->stored_bytes;
-			view->base_blocks += entry->blocks;
+			lsm_sums_add(&view->all_base, entry);
 			if (lsm_entry_is_cold(entry))
-				view->cold_blocks += entry->blocks;
+				lsm_sums_add(&view->cold_base, entry);
 		}
 		else if (entry->kind == 2)
+		{
 			view->increments[view->nincrements++] = entry;
+			lsm_sums_add(&view->all_increments, entry);
+		}
 	}
 	qsort(view->base, view->nbase, sizeof(LsmManifestEntry *), lsm_entry_cmp_base);
 	qsort(view->increments, view->nincrements, sizeof(LsmManifestEntry *),
 		  lsm_entry_cmp_newest);
-	lsm_view_cover(view);
+	lsm_view_order_increments(view);
 	lsm_view_sort_valued(view);
 }
 
@@ -492,40 +478,4 @@ lsm_view_find_segment(LsmView *view, uint64 uid)
 			high = middle;
 	}
 	return low < view->nsegments && view->segments[low]->uid == uid ? view->segments[low] : NULL;
-}
-
-int
-lsm_view_find_increment(LsmView *view, const LsmManifestEntry *entry)
-{
-	int			low = 0;
-	int			high = view->nincrements;
-
-	while (low < high)
-	{
-		int			middle = (low + high) / 2;
-
-		if (lsm_entry_cmp_age(view->increments[middle], entry) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < view->nincrements && view->increments[low]->uid == entry->uid ? low : -1;
-}
-
-bool
-lsm_view_increments_meet(LsmView *view, LsmTid lo, LsmTid hi)
-{
-	int			at = 0;
-	int			end = view->ncovered;
-
-	while (at < end)
-	{
-		int			mid = at + (end - at) / 2;
-
-		if (view->covered[mid].last < lo)
-			at = mid + 1;
-		else
-			end = mid;
-	}
-	return at < view->ncovered && view->covered[at].first <= hi;
 }

@@ -76,8 +76,9 @@ typedef struct LsmTableShared
 {
 	LsmTableKey key;			/* hash key */
 	pg_atomic_uint32 pins;		/* transactions that use it, or LSM_PINS_EVICTED */
+	Oid			relid;			/* of who has opened it last; a hint that needs no
+								 * lock */
 	LWLock		edit_lock;		/* one editor of metapage and manifest */
-	LWLock		gen_lock;		/* see lsm_table.c */
 
 	/* guarded by the lock of flushes (lsm_job_lock()) */
 	uint32		flush_failed_s; /* the last time, in seconds, that a flush failed
@@ -85,8 +86,14 @@ typedef struct LsmTableShared
 								 * never */
 	int			flush_error;	/* with that SQLSTATE */
 
-	Oid			relid;			/* of who has opened it last; a hint that needs no
-								 * lock */
+	/* dead lists with lower segment ids are VACUUM's, which has noted them; 0: none runs */
+	pg_atomic_uint64 vacuum_lists;
+
+	LsmColdRest cold_moves;		/* moving segments to a store, and back */
+	LsmColdRest cold_majors;	/* writing segments again that lie in one */
+
+	LsmClaim	claims[LSM_CLAIMS]; /* of the minor and the majors that run; guarded by
+									 * edit_lock */
 
 	/*
 	 * Odd while somebody who holds gen_lock exclusively changes what follows, or drops
@@ -108,6 +115,9 @@ typedef struct LsmTableShared
 	BlockNumber vm_lbs;			/* LBs from here on have no bit in the visibility map */
 	LsmMemIndex index[2];		/* of a generation: [generation % 2] */
 
+	/* changed by each writer */
+	LWLock		gen_lock;		/* see lsm_table.c */
+
 	/* guarded by mutex */
 	slock_t		mutex;
 	LsmOpenPage open[2][LSM_OPEN_PAGES];	/* root pages, version pages */
@@ -117,16 +127,15 @@ typedef struct LsmTableShared
 
 	/* undecided speculative insertions by LB (lsm_rowlog.c); 0 after restart */
 	pg_atomic_uint32 speculative[LSM_SPECULATIVE_BUCKETS];
-
-	/* dead lists with lower segment ids are VACUUM's, which has noted them; 0: none runs */
-	pg_atomic_uint64 vacuum_lists;
-
-	LsmColdRest cold_moves;		/* moving segments to a store, and back */
-	LsmColdRest cold_majors;	/* writing segments again that lie in one */
-
-	LsmClaim	claims[LSM_CLAIMS]; /* of the minor and the majors that run; guarded by
-									 * edit_lock */
 } LsmTableShared;
+
+/*
+ * Lines of the processor's caches: what each look-up reads is on none that others write to (but
+ * for that of an index while it is flushed, which may be behind the counters of the other one).
+ */
+StaticAssertDecl(offsetof(LsmTableShared, changes) - offsetof(LsmTableShared, claims) >= 64 &&
+				 offsetof(LsmTableShared, gen_lock) - offsetof(LsmTableShared, vm_lbs) >= 64,
+				 "what each transaction or writer changes is apart from what is only read");
 
 StaticAssertDecl(LSM_MAX_RANGES <= PG_UINT8_MAX, "views number ranges in a byte");
 
@@ -137,7 +146,24 @@ typedef struct LsmRootSpan
 {
 	LsmTid		first;
 	LsmTid		last;
+	int			increment;		/* of the view, that has them */
 } LsmRootSpan;
+
+/*
+ * What a planner asks of all segments of a sort: a table of 10 TB has a hundred thousand, which
+ * are not to be looked at for each statement.
+ */
+typedef struct LsmSegmentSums
+{
+	uint64		rows;
+	uint64		versions;
+	uint64		blocks;
+	uint64		stored;			/* bytes, */
+	uint64		read;			/* those that a scan reads: without large values, as in heap, */
+	uint64		decoded;		/* and what these are when decoded; none of segments with
+								 * large values */
+	uint64		lbs;			/* from their first row to their last */
+} LsmSegmentSums;
 
 typedef struct LsmView
 {
@@ -152,15 +178,24 @@ typedef struct LsmView
 	uint8		found_range[2]; /* last, for root LBs and for version LBs */
 	int			nentries;
 	LsmManifestEntry *entries;	/* all of them, by leaf */
-	uint64		base_bytes;		/* of all base segments, stored */
-	uint64		base_blocks;	/* of these, */
-	uint64		cold_blocks;	/* and of those in a store */
+	LsmSegmentSums all_base;	/* of base segments, */
+	LsmSegmentSums cold_base;	/* and those of them in a store */
+	LsmSegmentSums all_increments;
+	double		ended;			/* rows that increments end; below zero: nobody has asked */
 	int			nbase;			/* insert and baseline segments by first_tid */
 	LsmManifestEntry **base;
 	int			nincrements;	/* newest first */
 	LsmManifestEntry **increments;
 	int			ncovered;		/* what they reach over, in order */
 	LsmRootSpan *covered;
+	int			nlayers;		/* of increments that do not meet each other, */
+	int		   *layer_ends;
+	int		   *layered;		/* and these, layer by layer, by first_tid */
+	LsmTid		met_first;		/* roots that were asked for last, */
+	LsmTid		met_last;
+	bool		met_all_over;	/* or any of them, */
+	int			nmet;			/* and what meets them, newest first; -1: none were */
+	int		   *met;
 	int			nsegments;
 	LsmManifestEntry **segments;	/* all of them by uid; NULL: nobody has asked */
 	int			nvalued;		/* segments with large values by uid, retired ones

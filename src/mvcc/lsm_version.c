@@ -545,20 +545,16 @@ lsm_versions_settled(LsmVersionIter *iter)
 {
 	LsmView    *view = iter->table->view;
 	LsmVersion *version;
-	const LsmManifestEntry *entry;
 	uint32		probes = 0;
-	int			i;
+	int			i = -1;
 
 	if (iter->stage < LSM_STAGE_INCREMENTS)
 		return NULL;
-	for (i = 0; iter->stage == LSM_STAGE_INCREMENTS && i < view->nincrements; i++)
+	while (iter->stage == LSM_STAGE_INCREMENTS &&
+		   (i = lsm_view_next_increment(view, iter->root, iter->root, i + 1)) < view->nincrements)
 	{
-		LsmSegmentReader *reader;
+		LsmSegmentReader *reader = lsm_reader_get(iter->rel, iter->table, view->increments[i]);
 
-		entry = view->increments[i];
-		if (iter->root < entry->first_tid || iter->root > entry->last_tid)
-			continue;
-		reader = lsm_reader_get(iter->rel, iter->table, entry);
 		if (reader == NULL || lsm_segment_may_contain(reader, iter->root))
 			return NULL;
 		probes++;
@@ -616,10 +612,10 @@ lsm_versions_next(LsmVersionIter *iter)
 			const LsmManifestEntry *entry;
 			bool		there;
 
-			/* often none lies over it, of many */
-			if (iter->increment >= view->nincrements ||
-				(iter->increment == 0 && iter->cached == NULL &&
-				 !lsm_view_increments_meet(view, iter->root, iter->root)))
+			if (iter->cached == NULL)
+				iter->increment = lsm_view_next_increment(view, iter->root, iter->root,
+														  iter->increment);
+			if (iter->increment >= view->nincrements)
 			{
 				iter->stage = LSM_STAGE_BOTTOM;
 				continue;
