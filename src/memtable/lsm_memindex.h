@@ -46,21 +46,25 @@ lsm_memindex_is_much(double fill, double share)
  */
 typedef struct LsmMemIndex
 {
-	slock_t		mutex;
 	uint8		state;
 	bool		counts_inserts; /* has been there since the generation began */
 	uint8		ntables;		/* hash tables that are complete */
 	uint16		npieces;		/* that their directory has */
-	uint16		used;			/* bytes used in the last chunk */
 	void	   *owner;			/* fixed */
 	uint32		generation;
 	uint32		first_chunk;	/* chunks are linked through their heads */
-	uint32		last_chunk;
-	uint32		nchunks;
 	uint32		head;			/* address of the head node; 0: empty */
 	uint32		filter;			/* address of the filter */
 	uint32		buckets;		/* address of the directory of hash tables */
 	uint32		extra;			/* address of lsm_memindex_extra(), 0: none */
+
+	/* by all its records; it also keeps what look-ups read apart from what writers change */
+	LsmSharedTouch touched;
+
+	slock_t		mutex;
+	uint16		used;			/* bytes used in the last chunk */
+	uint32		last_chunk;
+	uint32		nchunks;
 	pg_atomic_uint32 entries;	/* that are published, */
 	pg_atomic_uint32 ordered;	/* and of them in the list; changed by who orders them */
 	pg_atomic_uint32 pending;	/* address of the newest that nobody orders, 0: none */
@@ -70,7 +74,6 @@ typedef struct LsmMemIndex
 	pg_atomic_uint32 ends;
 	pg_atomic_uint32 unbegun;	/* pages for rows that move (lsm_near.c) that nobody has
 								 * begun */
-	LsmSharedTouch touched;		/* by all its records */
 } LsmMemIndex;
 
 extern Size lsm_memindex_arena_size(int memtable_size_kb);

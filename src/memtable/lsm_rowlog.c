@@ -182,6 +182,32 @@ lsm_rest_take(LsmTableShared *shared, int kind, LsmOpenPage *page)
 	return true;
 }
 
+/*
+ * Pin a page of the row log that has been begun.  It is looked for in the buffer where it, or
+ * another page with the same place here, was last, before the server's hash table is
+ * searched.  Not always: on 15 a pin taken this way does not count as a use of
+ * the buffer, and one that nobody seems to use is given away.
+ */
+#define LSM_RECENT_BUFFERS		4096
+#define LSM_RECENT_USES			8
+
+static Buffer
+lsm_rowlog_read(Relation rel, BlockNumber block)
+{
+	static Buffer recent[LSM_RECENT_BUFFERS];
+	static uint32 uses = 0;
+	Buffer	   *place = &recent[(block + LSM_LOCATOR_NUMBER(LSM_RD_LOCATOR(rel)) * 0x9E3779B1) %
+								LSM_RECENT_BUFFERS];
+
+	if (BufferIsValid(*place) && BufferIsLocal(*place) == RelationUsesLocalBuffers(rel) &&
+		++uses % LSM_RECENT_USES != 0 &&
+		ReadRecentBuffer(LSM_RD_LOCATOR(rel), MAIN_FORKNUM, block, *place))
+		lsm_compat_count_hits(rel, 1);
+	else
+		*place = ReadBuffer(rel, block);
+	return *place;
+}
+
 /* Lock a page that nobody has begun. */
 static void
 lsm_rowlog_lock_fresh(Relation rel, BlockNumber block, BlockNumber lb, LsmPageBatch *batch)
@@ -234,7 +260,7 @@ lsm_rowlog_lock_page(Relation rel, LsmTable *table, int kind, Size len, int nrec
 
 		if (page.block != InvalidBlockNumber)
 		{
-			batch->buffer = ReadBuffer(rel, page.block);
+			batch->buffer = lsm_rowlog_read(rel, page.block);
 			if (slot < LSM_OPEN_PAGES - 1)
 			{
 				if (!ConditionalLockBuffer(batch->buffer))
@@ -307,7 +333,7 @@ lsm_rowlog_lock_near(Relation rel, LsmTable *table, const LsmNewRecord *new, Lsm
 			lsm_rowlog_lock_fresh(rel, search.block, search.lb, batch);
 			return true;
 		}
-		batch->buffer = ReadBuffer(rel, search.block);
+		batch->buffer = lsm_rowlog_read(rel, search.block);
 		LockBuffer(batch->buffer, BUFFER_LOCK_EXCLUSIVE);
 		page = BufferGetPage(batch->buffer);
 		owns = lsm_rowlog_owns(shared, batch->buffer, search.lb);
@@ -848,32 +874,6 @@ lsm_index_make_room(Relation rel, LsmTable *table)
 	(void) lsm_table_make_room(table->shared);
 	if (lsm_memindex_arena_free() == 0)
 		lsm_flush_for_room(rel);
-}
-
-/*
- * Read a page of the row log for a reader.  It is looked for in the buffer where it, or
- * another page with the same place here, was last, before the server's hash table is
- * searched.  Not always: on 15 a pin taken this way does not count as a use of
- * the buffer, and one that nobody seems to use is given away.
- */
-#define LSM_RECENT_BUFFERS		4096
-#define LSM_RECENT_USES			8
-
-static Buffer
-lsm_rowlog_read(Relation rel, BlockNumber block)
-{
-	static Buffer recent[LSM_RECENT_BUFFERS];
-	static uint32 uses = 0;
-	Buffer	   *place = &recent[(block + LSM_LOCATOR_NUMBER(LSM_RD_LOCATOR(rel)) * 0x9E3779B1) %
-								LSM_RECENT_BUFFERS];
-
-	if (BufferIsValid(*place) && BufferIsLocal(*place) == RelationUsesLocalBuffers(rel) &&
-		++uses % LSM_RECENT_USES != 0 &&
-		ReadRecentBuffer(LSM_RD_LOCATOR(rel), MAIN_FORKNUM, block, *place))
-		lsm_compat_count_hits(rel, 1);
-	else
-		*place = ReadBuffer(rel, block);
-	return *place;
 }
 
 /*

@@ -611,7 +611,8 @@ lsm_table_open(Relation rel)
 			verify = false;
 		else
 			table->shared = lsm_table_pin(&key);
-		table->shared->relid = table->relid;
+		if (table->shared->relid != table->relid)
+			table->shared->relid = table->relid;
 		pinned_tables[npinned++] = table;
 		lsm_view_used(table);
 		if (verify)

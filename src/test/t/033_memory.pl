@@ -48,7 +48,7 @@ foreach my $connections (20, 1000)
 		my $tables = 64 * ($connections + 30);
 		$tables = 65536 if $tables > 65536;
 
-		cmp_ok($with - $without, '<=', $memtable + 1.015 * $cache + 7 + 1.3 * $tables / 1024,
+		cmp_ok($with - $without, '<=', $memtable + 1.015 * $cache + 7 + 1.32 * $tables / 1024,
 			"shared memory: $connections connections, lsm.memtable_size ${memtable}MB, lsm.block_cache_size ${cache}MB");
 		cmp_ok($with - $without, '>=', $memtable + $cache, 'and it is what the settings say, at least');
 	}
