@@ -5,6 +5,11 @@
 #	  take ten times the memory (MB) that the server has, and once more on a disk
 #	  that does no more than so many reads a second.
 #
+# Where everything is cached it is also run on both sides at the same time, which share
+# processors, disk and WAL: what a busy neighbour takes from one run in turn and not from
+# the other is taken from both.  A side that needs more of the processor for a transaction
+# gets fewer done.
+#
 # In the second part the server runs in a memory cgroup, so that shared buffers,
 # page cache and processes together have no more than MEMORY; the tables are
 # filled there, so that none of their pages is cached elsewhere.  A quarter of it
@@ -14,7 +19,8 @@
 # and bounded in the third part, with cgroup v1 only.
 #
 # Environment: see lib.sh and compare.sh, and
-#	  PARTS			which parts to run (cached large disk); disk means large, too
+#	  PARTS			which parts to run (cached together large disk); disk means large,
+#					too
 #	  CACHED_SCALE	scale of the first part (20)
 #	  LARGE_SCALE	scale of the others (what makes 10 times the memory)
 #	  FILLER		accounts' filler: "blank", as pgbench fills it, or "random",
@@ -30,7 +36,7 @@ memory=${1:-512}
 seconds=${2:-120}
 rounds=${3:-3}
 clients=${4:-4}
-parts=" ${PARTS:-cached large disk} "
+parts=" ${PARTS:-cached together large disk} "
 cached_scale=${CACHED_SCALE:-20}
 large_scale=${LARGE_SCALE:-$(((memory * 10 * 10 + 127) / 128))}		# 12.8 MB of accounts for each
 filler=${FILLER:-blank}
@@ -133,11 +139,13 @@ tell_sizes()
 	done
 }
 
-# run_tpcb PREFIX SIDE SECONDS
+# run_tpcb PREFIX SIDE SECONDS [NAME]: what pgbench says is in NAME.out
 run_tpcb()
 {
-	"$PGBIN/pgbench" -n -M prepared -c "$clients" -j 2 -T "$3" "$1_$2" >"$BENCH_ROOT/run.out" 2>"$BENCH_ROOT/run.err" ||
-		bench_fail "pgbench ended with an error on $(compare_am "$2"): $(sed -n 1,3p "$BENCH_ROOT/run.err")"
+	local name=$BENCH_ROOT/${4:-run}
+
+	"$PGBIN/pgbench" -n -M prepared -c "$clients" -j 2 -T "$3" "$1_$2" >"$name.out" 2>"$name.err" ||
+		bench_fail "pgbench ended with an error on $(compare_am "$2"): $(sed -n 1,3p "$name.err")"
 }
 
 # tell_reads BEFORE AFTER: of the device, for a transaction of the last run
@@ -184,18 +192,54 @@ measure()
 	done
 	tell_sizes "$1"
 	compare_judge "$2" tps least "$3"
+	expect_sums "$1"
+}
+
+# expect_sums PREFIX
+expect_sums()
+{
+	local side
+
 	for side in heap test; do
 		bench_expect "$1_$side" "sums of balances agree with the history on $(compare_am "$side")" t "
 			SELECT (SELECT sum(abalance) FROM pgbench_accounts) = coalesce(sum(delta), 0) FROM pgbench_history"
 	done
 }
 
-measure_cached()
+make_cached()
 {
 	bench_section "TPC-B, all cached: scale $cached_scale, $clients clients, $seconds s a run"
 	make_tables cached "$cached_scale"
 	tell_sizes cached
-	measure cached "TPC-B, cached" "$cached_floor"
+}
+
+measure_together()
+{
+	local round side heap
+
+	bench_section "the same on both sides at a time, $clients clients each"
+	for side in heap test; do
+		warm cached "$side"
+	done
+	for ((round = 1; round <= rounds; round++)); do
+		bench_sql postgres CHECKPOINT
+		(
+			BENCH_FAILED=0
+			run_tpcb cached heap "$seconds" heap
+			[ "$BENCH_FAILED" = 0 ]
+		) &
+		heap=$!
+		bench_remember_job "$heap"
+		run_tpcb cached test "$seconds" test
+		wait "$heap" || BENCH_FAILED=$((BENCH_FAILED + 1))
+		bench_forget_job "$heap"
+		for side in heap test; do
+			compare_record "TPC-B, cached, together" "$side" "$round" "$(bench_pgbench_tps "$BENCH_ROOT/$side.out")"
+		done
+		compare_settle cached_heap cached_test
+	done
+	compare_judge "TPC-B, cached, together" tps least "$cached_floor"
+	expect_sums cached
 }
 
 measure_large()
@@ -247,8 +291,14 @@ measure_disk()
 
 bench_start
 bench_say "filler:   $filler"
+if wanted cached || wanted together; then
+	make_cached
+fi
 if wanted cached; then
-	measure_cached
+	measure cached "TPC-B, cached" "$cached_floor"
+fi
+if wanted together; then
+	measure_together
 fi
 if wanted large || wanted disk; then
 	measure_large
