@@ -123,16 +123,13 @@ lsm_sums_add(LsmSegmentSums *sums, const LsmManifestEntry *entry)
 	sums->lbs += LSM_TID_LB(entry->last_tid) - LSM_TID_LB(entry->first_tid) + 1;
 }
 
-/* Sort the segments of a view by what readers ask for. */
+/* Sort the segments of a new view by what readers ask for. */
 static void
 lsm_view_sort(LsmView *view)
 {
 	view->base = palloc(Max(view->nentries, 1) * sizeof(LsmManifestEntry *));
 	view->increments = palloc(Max(view->nentries, 1) * sizeof(LsmManifestEntry *));
 	view->nbase = view->nincrements = 0;
-	memset(&view->all_base, 0, sizeof(LsmSegmentSums));
-	memset(&view->cold_base, 0, sizeof(LsmSegmentSums));
-	memset(&view->all_increments, 0, sizeof(LsmSegmentSums));
 	view->ended = -1;
 	for (int i = 0; i < view->nentries; i++)
 	{

@@ -22,35 +22,43 @@
 /* So few increments are looked at one after the other. */
 #define LSM_INCREMENTS_FEW		8
 
-static int
-lsm_root_span_cmp(const void *a, const void *b)
+/* An increment, to be sorted by where it begins. */
+typedef struct LsmIncrementSpan
 {
-	const LsmRootSpan *x = a;
-	const LsmRootSpan *y = b;
+	LsmRootSpan roots;
+	int			increment;		/* of the view */
+} LsmIncrementSpan;
 
-	return x->first < y->first ? -1 : x->first > y->first;
+static int
+lsm_increment_span_cmp(const void *a, const void *b)
+{
+	LsmTid		x = ((const LsmIncrementSpan *) a)->roots.first;
+	LsmTid		y = ((const LsmIncrementSpan *) b)->roots.first;
+
+	return x < y ? -1 : x > y;
 }
 
 /* Unite the spans, which are sorted, where they overlap. */
 static void
-lsm_view_cover(LsmView *view, LsmRootSpan *spans)
+lsm_view_cover(LsmView *view, const LsmIncrementSpan *spans)
 {
+	LsmRootSpan *covered = palloc(Max(view->nincrements, 1) * sizeof(LsmRootSpan));
 	int			n = 0;
 
 	for (int i = 0; i < view->nincrements; i++)
 	{
-		if (n > 0 && spans[i].first <= spans[n - 1].last)
-			spans[n - 1].last = Max(spans[n - 1].last, spans[i].last);
+		if (n > 0 && spans[i].roots.first <= covered[n - 1].last)
+			covered[n - 1].last = Max(covered[n - 1].last, spans[i].roots.last);
 		else
-			spans[n++] = spans[i];
+			covered[n++] = spans[i].roots;
 	}
-	view->covered = spans;
+	view->covered = covered;
 	view->ncovered = n;
 }
 
 /* Which layer each of the spans, which are sorted, goes to; fills in where the layers end. */
 static int *
-lsm_view_choose_layers(LsmView *view, const LsmRootSpan *spans)
+lsm_view_choose_layers(LsmView *view, const LsmIncrementSpan *spans)
 {
 	int		   *layer_of = palloc(Max(view->nincrements, 1) * sizeof(int));
 	LsmTid	   *lasts = palloc(Max(view->nincrements, 1) * sizeof(LsmTid));
@@ -61,10 +69,10 @@ lsm_view_choose_layers(LsmView *view, const LsmRootSpan *spans)
 	{
 		int			layer = 0;
 
-		while (layer < view->nlayers && lasts[layer] >= spans[i].first)
+		while (layer < view->nlayers && lasts[layer] >= spans[i].roots.first)
 			layer++;
 		view->nlayers = Max(view->nlayers, layer + 1);
-		lasts[layer] = spans[i].last;
+		lasts[layer] = spans[i].roots.last;
 		layer_of[i] = layer;
 		view->layer_ends[layer]++;
 	}
@@ -78,21 +86,22 @@ void
 lsm_view_order_increments(LsmView *view)
 {
 	int			n = view->nincrements;
-	LsmRootSpan *spans = palloc(Max(n, 1) * sizeof(LsmRootSpan));
+	LsmIncrementSpan *spans = palloc(Max(n, 1) * sizeof(LsmIncrementSpan));
 	int		   *layer_of;
 	int		   *at;
 
 	for (int i = 0; i < n; i++)
 	{
-		spans[i].first = view->increments[i]->first_tid;
-		spans[i].last = view->increments[i]->last_tid;
+		spans[i].roots.first = view->increments[i]->first_tid;
+		spans[i].roots.last = view->increments[i]->last_tid;
 		spans[i].increment = i;
 	}
-	qsort(spans, n, sizeof(LsmRootSpan), lsm_root_span_cmp);
+	qsort(spans, n, sizeof(LsmIncrementSpan), lsm_increment_span_cmp);
 	layer_of = lsm_view_choose_layers(view, spans);
 	view->layered = palloc(Max(n, 1) * sizeof(int));
 	view->met = palloc(Max(n, 1) * sizeof(int));
-	view->nmet = -1;
+	view->met_span.first = 1;
+	view->met_span.last = 0;
 	at = palloc(Max(view->nlayers, 1) * sizeof(int));
 	for (int i = 0; i < view->nlayers; i++)
 		at[i] = i > 0 ? view->layer_ends[i - 1] : 0;
@@ -101,6 +110,7 @@ lsm_view_order_increments(LsmView *view)
 	pfree(at);
 	pfree(layer_of);
 	lsm_view_cover(view, spans);
+	pfree(spans);
 }
 
 int
@@ -186,19 +196,19 @@ lsm_view_meet_layer(LsmView *view, int begin, int end, LsmTid lo, LsmTid hi, Lsm
 	}
 }
 
-/* Find all increments that meet roots from lo to hi. */
+/*
+ * Find all increments that meet roots from lo to hi.  Where one of them begins or ends there,
+ * the span becomes one without these, and they are found again for the next question.
+ */
 static void
 lsm_view_meet(LsmView *view, LsmTid lo, LsmTid hi)
 {
-	LsmRootSpan span = {0, PG_UINT64_MAX, -1};
-
 	view->nmet = 0;
+	view->met_span.first = 0;
+	view->met_span.last = PG_UINT64_MAX;
 	for (int i = 0; i < view->nlayers; i++)
 		lsm_view_meet_layer(view, i > 0 ? view->layer_ends[i - 1] : 0, view->layer_ends[i], lo, hi,
-							&span);
-	view->met_all_over = span.first <= lo && hi <= span.last;
-	view->met_first = view->met_all_over ? span.first : lo;
-	view->met_last = view->met_all_over ? span.last : hi;
+							&view->met_span);
 }
 
 int
@@ -207,6 +217,7 @@ lsm_view_next_increment(LsmView *view, LsmTid lo, LsmTid hi, int from)
 	int			low = 0;
 	int			high;
 
+	Assert(lo <= hi);
 	if (view->nincrements <= LSM_INCREMENTS_FEW)
 	{
 		while (from < view->nincrements && (view->increments[from]->last_tid < lo ||
@@ -214,8 +225,7 @@ lsm_view_next_increment(LsmView *view, LsmTid lo, LsmTid hi, int from)
 			from++;
 		return from;
 	}
-	if (view->nmet < 0 || lo < view->met_first || hi > view->met_last ||
-		(!view->met_all_over && (lo != view->met_first || hi != view->met_last)))
+	if (lo < view->met_span.first || hi > view->met_span.last)
 		lsm_view_meet(view, lo, hi);
 	for (high = view->nmet; low < high;)
 	{

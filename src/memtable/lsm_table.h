@@ -146,7 +146,6 @@ typedef struct LsmRootSpan
 {
 	LsmTid		first;
 	LsmTid		last;
-	int			increment;		/* of the view, that has them */
 } LsmRootSpan;
 
 /*
@@ -191,10 +190,8 @@ typedef struct LsmView
 	int			nlayers;		/* of increments that do not meet each other, */
 	int		   *layer_ends;
 	int		   *layered;		/* and these, layer by layer, by first_tid */
-	LsmTid		met_first;		/* roots that were asked for last, */
-	LsmTid		met_last;
-	bool		met_all_over;	/* or any of them, */
-	int			nmet;			/* and what meets them, newest first; -1: none were */
+	LsmRootSpan met_span;		/* roots around those that were asked for last, any of which */
+	int			nmet;			/* meet these, newest first; first > last: there are none */
 	int		   *met;
 	int			nsegments;
 	LsmManifestEntry **segments;	/* all of them by uid; NULL: nobody has asked */
