@@ -130,6 +130,7 @@ lsm_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionI
 	if (event == SUBXACT_EVENT_ABORT_SUB)
 	{
 		lsm_slot_forget();
+		lsm_written_forget();
 		lsm_table_subxact_abort();
 		lsm_progress_subxact_abort(subid);
 		lsm_rowlog_subxact_abort(subid);

@@ -222,6 +222,7 @@ typedef struct LsmChange
 	LsmTable   *table;
 	LsmJudgement judgement;
 	LsmPointer *large;			/* large values that it has stored, by column */
+	bool		judged;			/* it has been judged: what was noted before is of no use */
 	bool		have_tuple_lock;
 	ItemPointerData root;		/* of the tuple lock */
 	LOCKMODE	tuple_lock;
@@ -252,6 +253,21 @@ lsm_change_unqueue(LsmChange *change)
 	change->have_tuple_lock = false;
 }
 
+/* Judge the row: the first time by what the slot at hand has of it, if no slot is to be filled. */
+static void
+lsm_change_judge(LsmChange *change, ItemPointer tid, CommandId cid, LockTupleMode mode,
+				 TupleTableSlot *slot)
+{
+	bool		again = change->judged;
+
+	change->judged = true;
+	if (again || slot != NULL ||
+		!lsm_row_judge_noted(change->rel, change->table, lsm_tid_from_pointer(tid), cid,
+							 &change->judgement))
+		lsm_row_judge(change->rel, change->table, lsm_tid_from_pointer(tid), cid, mode, false,
+					  slot, &change->judgement);
+}
+
 /* Judge until nobody stands in the way any more, or for good. */
 static TM_Result
 lsm_change_acquire(LsmChange *change, ItemPointer tid, CommandId cid, LockTupleMode mode,
@@ -259,8 +275,7 @@ lsm_change_acquire(LsmChange *change, ItemPointer tid, CommandId cid, LockTupleM
 {
 	for (;;)
 	{
-		lsm_row_judge(change->rel, change->table, lsm_tid_from_pointer(tid), cid, mode, false,
-					  old, &change->judgement);
+		lsm_change_judge(change, tid, cid, mode, old);
 		if (change->judgement.result != TM_BeingModified || !wait)
 			return change->judgement.result;
 		lsm_change_queue(change, mode);
@@ -400,6 +415,7 @@ lsm_change_begin(LsmChange *change, Relation rel)
 	change->rel = rel;
 	change->table = lsm_table_open(rel);
 	change->large = NULL;
+	change->judged = false;
 	change->have_tuple_lock = false;
 	change->judgement.lockers = NULL;
 	change->judgement.maxlockers = 0;
@@ -646,7 +662,10 @@ lsm_update_in_place(LsmChange *change, const LsmUpdatePlan *plan, TupleTableSlot
 	lsm_update_form(change, plan, slot, cid, &new);
 	done = lsm_change_append(change, NULL, &new, 1);
 	if (done)
+	{
 		lsm_slot_set_inserted(slot, new.tid, new.record->xid, cid, lsm_update_locker(change));
+		lsm_written_note(change->rel, &change->judgement, &new, slot);
+	}
 	lsm_record_free(&new);
 	return done;
 }
@@ -721,8 +740,7 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 		if (plan.changed == NULL)
 		{
 			/* the version's columns first: they decide the lock mode */
-			lsm_row_judge(rel, change->table, lsm_tid_from_pointer(otid), cid,
-						  LockTupleNoKeyExclusive, false, made, &change->judgement);
+			lsm_change_judge(change, otid, cid, LockTupleNoKeyExclusive, made);
 			if (change->judgement.target != LSM_INVALID_TID)
 			{
 				lsm_update_compare(rel, old, slot, &plan);

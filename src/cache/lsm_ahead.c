@@ -286,6 +286,7 @@ lsm_ahead_create(LsmReaderKind kind)
 
 	if (!lsm_ahead_registered)
 	{
+		lsm_store_watch_owners();
 		RegisterResourceReleaseCallback(lsm_ahead_owner_ends, NULL);
 		lsm_ahead_registered = true;
 	}

@@ -225,8 +225,6 @@ lsm_blockcache_owner_ends(ResourceReleasePhase phase, bool commit, bool top, voi
 {
 	if (phase != RESOURCE_RELEASE_BEFORE_LOCKS)
 		return;
-	if (!commit)
-		lsm_shared_opening_release();
 	if (likely(lsm_pinned_blocks == 0) ||
 		lsm_pins_take_away(CurrentResourceOwner, lsm_block_was_unpinned) == 0)
 		return;
@@ -277,7 +275,7 @@ lsm_blocks_init(void)
 	ctl.entrysize = sizeof(LsmCachedBlock);
 	ctl.hcxt = lsm_blocks_context;
 	lsm_blocks = hash_create("lsm blocks", 1024, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	RegisterResourceReleaseCallback(lsm_blockcache_owner_ends, NULL);
+	lsm_pins_init(lsm_blockcache_owner_ends);
 }
 
 /* A block that is still in this backend, pinned; NULL if it is not. */
@@ -701,6 +699,7 @@ lsm_blockcache_xact_end(void)
 {
 	lsm_shared_opening_release();
 	(void) lsm_pins_take_away(NULL, lsm_block_was_unpinned);
+	lsm_pins_xact_end();
 	lsm_sharedcache_tell_hits();
 
 	/* the session's share may have become less */

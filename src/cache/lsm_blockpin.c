@@ -15,6 +15,9 @@
  * there of an owner at the same address: what gives it back finds none, and does nothing.
  * (Where its block was may be another one by then; places of blocks are never unmapped.)
  *
+ * Each statement ends several resource owners, each in three phases.  So only transactions that pin
+ * a block are told of them, from the first one on.
+ *
  * OWNS
  *	  The list of pinned blocks.  A block has one entry for each owner that has pins of it.
  *
@@ -28,6 +31,33 @@
 uint64		lsm_pin_time = 1;
 dlist_head	lsm_pinned_list = DLIST_STATIC_INIT(lsm_pinned_list);
 int			lsm_pinned_blocks;	/* how many are in it */
+bool		lsm_pins_watching;
+
+static ResourceReleaseCallback lsm_pins_owner_ends;
+
+/* owner_ends: what is to be called at the end of resource owners. */
+void
+lsm_pins_init(ResourceReleaseCallback owner_ends)
+{
+	lsm_pins_owner_ends = owner_ends;
+}
+
+void
+lsm_pins_watch(void)
+{
+	RegisterResourceReleaseCallback(lsm_pins_owner_ends, NULL);
+	lsm_pins_watching = true;
+}
+
+/* There are no pins any more, and no transaction. */
+void
+lsm_pins_xact_end(void)
+{
+	if (!lsm_pins_watching)
+		return;
+	UnregisterResourceReleaseCallback(lsm_pins_owner_ends, NULL);
+	lsm_pins_watching = false;
+}
 
 /* The entry of the current owner in a block that others have pinned, made if need be. */
 LsmOwnedPins *

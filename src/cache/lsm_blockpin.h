@@ -72,12 +72,19 @@ lsm_pinned_init(LsmPinned *pinned)
 
 extern LsmOwnedPins *lsm_pins_of_another(LsmPinned *pinned);
 
+/* Are we told of ends of resource owners? */
+extern bool lsm_pins_watching;
+
+extern void lsm_pins_watch(void);
+
 /* One pin more, of the current owner. */
 static inline void
 lsm_pins_take(LsmPinned *pinned)
 {
 	LsmOwnedPins *pins = &pinned->first;
 
+	if (unlikely(!lsm_pins_watching))
+		lsm_pins_watch();
 	if (likely(pinned->count == 0))
 	{
 		pins->owner = CurrentResourceOwner;
@@ -134,5 +141,8 @@ lsm_pins_drop_last(LsmPinned *pinned, LsmOwnedPins *pins)
  * Returns how many there were.
  */
 extern int	lsm_pins_take_away(ResourceOwner owner, void (*unpinned) (LsmPinned *pinned));
+
+extern void lsm_pins_init(ResourceReleaseCallback owner_ends);
+extern void lsm_pins_xact_end(void);
 
 #endif							/* LSM_BLOCKPIN_H */

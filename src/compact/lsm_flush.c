@@ -279,7 +279,7 @@ lsm_flush_add_chain(LsmFlush *flush, LsmTid head)
 		LsmView    *view = lsm_view_get(flush->rel, flush->table);
 
 		lsm_job_check();
-		if (lsm_rowlog_fetch(flush->rel, view, tid, record, &len) != LSM_FETCH_FOUND)
+		if (lsm_rowlog_fetch(flush->rel, view, tid, record, &len, NULL) != LSM_FETCH_FOUND)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_CORRUPTED),
 					 errmsg("record (%u,%u) is missing in the row log of table \"%s\"",

@@ -239,17 +239,19 @@ lsm_rowlog_continue(BlockNumber lb, LsmPageBatch *batch)
 
 /*
  * Lock a page of that kind with room for len bytes.  False: no page, and the
- * current range is used up.  gen_lock is held shared.
+ * current range is used up.  gen_lock is held shared.  Who has met others on an open page
+ * goes to the next one, and stays with it: so sessions that write at the same time spread.
  */
 static bool
 lsm_rowlog_lock_page(Relation rel, LsmTable *table, int kind, Size len, int nrecords,
 					 LsmPageBatch *batch)
 {
 	LsmTableShared *shared = table->shared;
-	int			slot = 0;
+	int			tries = 0;
 
 	for (;;)
 	{
+		int			slot = table->open_slot[kind];
 		LsmOpenPage page;
 		LsmOpenPage fresh;
 		bool		taken = false;
@@ -261,12 +263,13 @@ lsm_rowlog_lock_page(Relation rel, LsmTable *table, int kind, Size len, int nrec
 		if (page.block != InvalidBlockNumber)
 		{
 			batch->buffer = lsm_rowlog_read(rel, page.block);
-			if (slot < LSM_OPEN_PAGES - 1)
+			if (tries < LSM_OPEN_PAGES - 1)
 			{
 				if (!ConditionalLockBuffer(batch->buffer))
 				{
 					ReleaseBuffer(batch->buffer);
-					slot++;
+					table->open_slot[kind] = (slot + 1) % LSM_OPEN_PAGES;
+					tries++;
 					continue;
 				}
 			}
@@ -973,12 +976,40 @@ lsm_rowlog_lock_tid(Relation rel, LsmView *view, LsmRowRange *range, LsmTid tid,
 }
 
 /*
+ * Note in a record what became of its xid: the rule is heap's (SetHintBits).  A
+ * commit may be noted only where its WAL is flushed, or where the page's LSN
+ * makes that happen first.  The page is locked; true: it has to be made dirty, by
+ * MarkBufferDirtyHint().
+ *
+ * Race: a speculative INSERT may have been given up since the caller has seen it, by a
+ * transaction that went on and has committed.
+ */
+bool
+lsm_rowlog_hint_record(Buffer buffer, LsmRecord *record, uint16 hint)
+{
+	if (record->info & (LSM_REC_COMMITTED | LSM_REC_ABORTED))
+		return false;
+	if (hint == LSM_REC_COMMITTED)
+	{
+		XLogRecPtr	commit_lsn = TransactionIdGetCommitLSN((TransactionId) record->xid);
+
+		if (BufferIsPermanent(buffer) && XLogNeedsFlush(commit_lsn) &&
+			BufferGetLSNAtomic(buffer) < commit_lsn)
+			return false;
+	}
+	record->info |= hint;
+	return true;
+}
+
+/*
  * Copy the record with that TID to record (room for LSM_MAX_RECORD bytes).
  * STALE means that the caller has to look whether view is still the newest; if it
- * is, there is no such record.
+ * is, there is no such record.  decide, unless it is NULL, tells what may be noted of
+ * the record's xid: in the copy, and in the page while that is locked.
  */
 LsmFetchResult
-lsm_rowlog_fetch(Relation rel, LsmView *view, LsmTid tid, LsmRecord *record, Size *len)
+lsm_rowlog_fetch(Relation rel, LsmView *view, LsmTid tid, LsmRecord *record, Size *len,
+				 LsmHintDecider decide)
 {
 	LsmRowRange *range = lsm_view_range(view, LSM_TID_LB(tid));
 	OffsetNumber offset;
@@ -1011,6 +1042,15 @@ lsm_rowlog_fetch(Relation rel, LsmView *view, LsmTid tid, LsmRecord *record, Siz
 					 errhint("Run lsm_check() on the table, then restore it from a backup.")));
 		}
 		memcpy(record, PageGetItem(page, item), *len);
+		if (decide != NULL)
+		{
+			uint16		hint = decide(record);
+
+			if (hint != 0 && lsm_rowlog_hint_record(buffer, (LsmRecord *) PageGetItem(page, item),
+													hint))
+				MarkBufferDirtyHint(buffer, true);
+			record->info |= hint;
+		}
 		result = LSM_FETCH_FOUND;
 	}
 	UnlockReleaseBuffer(buffer);
@@ -1053,32 +1093,6 @@ lsm_rowlog_copy_page_of(Relation rel, LsmView *view, LsmRowRange *range, LsmTid 
 	return true;
 }
 
-/*
- * Note in a record what became of its xid: the rule is heap's (SetHintBits).  A
- * commit may be noted only where its WAL is flushed, or where the page's LSN
- * makes that happen first.  The page is locked; true: it has to be made dirty, by
- * MarkBufferDirtyHint().
- *
- * Race: a speculative INSERT may have been given up since the caller has seen it, by a
- * transaction that went on and has committed.
- */
-bool
-lsm_rowlog_hint_record(Buffer buffer, LsmRecord *record, uint16 hint)
-{
-	if (record->info & (LSM_REC_COMMITTED | LSM_REC_ABORTED))
-		return false;
-	if (hint == LSM_REC_COMMITTED)
-	{
-		XLogRecPtr	commit_lsn = TransactionIdGetCommitLSN((TransactionId) record->xid);
-
-		if (BufferIsPermanent(buffer) && XLogNeedsFlush(commit_lsn) &&
-			BufferGetLSNAtomic(buffer) < commit_lsn)
-			return false;
-	}
-	record->info |= hint;
-	return true;
-}
-
 /* The same for records of one page, of that LB. */
 void
 lsm_rowlog_hint_page(Relation rel, LsmView *view, LsmRowRange *range, BlockNumber lb,
@@ -1109,16 +1123,6 @@ lsm_rowlog_hint_page(Relation rel, LsmView *view, LsmRowRange *range, BlockNumbe
 	if (any)
 		MarkBufferDirtyHint(buffer, true);
 	UnlockReleaseBuffer(buffer);
-}
-
-void
-lsm_rowlog_hint(Relation rel, LsmView *view, LsmTid tid, uint16 hint, TransactionId xid)
-{
-	LsmRowRange *range = lsm_view_range(view, LSM_TID_LB(tid));
-	OffsetNumber offset = LSM_TID_OFFSET(tid);
-
-	if (range != NULL)
-		lsm_rowlog_hint_page(rel, view, range, LSM_TID_LB(tid), &offset, &hint, &xid, 1);
 }
 
 /* ---- the index, made again from the pages ---- */

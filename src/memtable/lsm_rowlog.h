@@ -97,8 +97,11 @@ lsm_rowlog_heed_waste(Relation rel, LsmTable *table)
 
 extern double lsm_rowlog_fill(LsmTable *table);
 
+/* The hint that may be put on a record, 0: none; the page is locked. */
+typedef uint16 (*LsmHintDecider) (const LsmRecord *record);
+
 extern LsmFetchResult lsm_rowlog_fetch(Relation rel, LsmView *view, LsmTid tid,
-									   LsmRecord *record, Size *len);
+									   LsmRecord *record, Size *len, LsmHintDecider decide);
 extern bool lsm_rowlog_lost(const LsmRowRange *range);
 extern bool lsm_rowlog_copy_page(Relation rel, LsmView *view, LsmRowRange *range, uint32 n,
 								 char *copy, BlockNumber *lb, OffsetNumber *before);
@@ -107,8 +110,6 @@ extern bool lsm_rowlog_copy_page_of(Relation rel, LsmView *view, LsmRowRange *ra
 extern Buffer lsm_rowlog_lock_shared(Relation rel, LsmView *view, LsmRowRange *range,
 									 BlockNumber lb);
 extern bool lsm_rowlog_hint_record(Buffer buffer, LsmRecord *record, uint16 hint);
-extern void lsm_rowlog_hint(Relation rel, LsmView *view, LsmTid tid, uint16 hint,
-							TransactionId xid);
 extern void lsm_rowlog_hint_page(Relation rel, LsmView *view, LsmRowRange *range,
 								 BlockNumber lb, OffsetNumber *offsets, uint16 *hints,
 								 TransactionId *xids, int n);

@@ -581,6 +581,7 @@ lsm_table_open(Relation rel)
 		table->shared = NULL;
 		table->verified = 0;
 		table->asked_flush = 0;
+		table->open_slot[0] = table->open_slot[1] = 0;
 		table->view = NULL;
 		table->load = NULL;
 		table->frozen_by = 0;

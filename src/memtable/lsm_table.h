@@ -213,6 +213,7 @@ typedef struct LsmTable
 	LsmTableShared *shared;
 	uint64		verified;		/* epoch of the entry found right, or 0 */
 	uint32		asked_flush;	/* generation for which a worker was asked */
+	int			open_slot[2];	/* open page, of each kind, that this session uses */
 	LsmView    *view;
 	dlist_node	viewed;			/* if it has one */
 	uint64		ended_by;		/* lsm_xact_number of who has ended rows, */

@@ -66,6 +66,7 @@ typedef struct LsmVersionIter
 	LsmStatLocal *stat;			/* where records are counted, NULL: nowhere */
 	bool		presence;		/* columns of a cold bottom will not be asked for */
 	bool		missed;			/* out: the memtable was searched in vain */
+	int			met;			/* out: how often a record was asked for */
 	/* private */
 	int			stage;
 	int			increment;
@@ -121,6 +122,7 @@ typedef enum LsmXidState
 extern LsmXidState lsm_xid_state(const LsmRowHead *head);
 extern bool lsm_visible_mvcc(const LsmRowHead *head, Snapshot snapshot);
 extern uint16 lsm_hint_for(const LsmRowHead *head);
+extern uint16 lsm_hint_for_record(const LsmRecord *record);
 extern void lsm_predicate_lock_version(Relation rel, LsmTable *table, const LsmRowHead *head,
 									   Snapshot snapshot);
 extern void lsm_check_conflict_in(Relation rel, LsmTid root, LsmTid vtid);
@@ -157,11 +159,31 @@ extern void (*lsm_slot_decide_asked) (struct IndexScanState *scan);
 extern char *lsm_slot_room(TupleTableSlot *slot);
 extern void lsm_slot_begin_columns(TupleTableSlot *slot, Relation rel, LsmTid tid);
 
-extern void lsm_slot_note(TupleTableSlot *slot, const LsmVersionIter *iter, LsmTid full_tid);
+/* What is known of the version that the slot at hand has, from a view of that epoch and counter. */
+typedef struct LsmNoted
+{
+	uint64		epoch;
+	uint64		counter;
+	LsmTid		root;
+	LsmTid		vtid;
+	LsmTid		full_tid;		/* of the full version that it is, or builds on, */
+	uint16		full_natts;		/* and the columns that one knows of */
+	uint16		delta_natts;	/* a DELTA that the slot has no more: columns that it knows of, */
+	const bits8 *delta_cols;	/* and those that it has, a bit each; else 0 and NULL */
+	uint64		xid;
+	uint32		cid;
+	bool		newest;			/* no record of the row was newer, nor anybody's lock below */
+	LsmTid		head;			/* newest record of the active generation */
+	uint32		seq;			/* newest: of the version's own record */
+} LsmNoted;
+
+extern void lsm_slot_note(TupleTableSlot *slot, const LsmNoted *noted);
+extern const LsmNoted *lsm_slot_noted(void);
 extern void lsm_slot_forget(void);
 extern TupleTableSlot *lsm_slot_find(Relation rel, LsmTid name);
 extern bool lsm_slot_is_whole(TupleTableSlot *slot);
 extern LsmTid lsm_slot_full_tid(const LsmVersionIter *iter, LsmTid name, uint16 *natts);
+extern uint16 lsm_slot_delta_cols(TupleTableSlot *slot, bits8 *cols);
 extern bool lsm_slot_store_noted(TupleTableSlot *slot, Relation rel, LsmTid name);
 
 /* ---- records (lsm_record.c) ---- */
@@ -255,9 +277,18 @@ extern int	lsm_debug_vm_lbs;	/* LBs that VACUUM looks at together */
 
 extern void lsm_vm_update(Relation rel, LsmTable *table);
 
+extern bool lsm_row_judge_noted(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
+								LsmJudgement *judgement);
 extern void lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
 						  LockTupleMode mode, bool last, TupleTableSlot *slot,
 						  LsmJudgement *judgement);
 extern bool lsm_lock_modes_conflict(LockTupleMode a, LockTupleMode b);
+
+/* ---- the row that was written last (lsm_written.c) ---- */
+
+extern void lsm_written_note(Relation rel, const LsmJudgement *judgement, const LsmNewRecord *new,
+							 TupleTableSlot *slot);
+extern bool lsm_written_fetch(const LsmVersionIter *iter, Snapshot snapshot, TupleTableSlot *slot);
+extern void lsm_written_forget(void);
 
 #endif							/* LSM_MVCC_H */

@@ -119,21 +119,12 @@ lsm_version_is_late(LsmVersionIter *iter, const LsmRowHead *head)
 	return true;
 }
 
-/* Note what became of a record's xid: here, and in the row log. */
+/* Note what became of the xid of a segment's record, so that it is found out once. */
 static inline void
-lsm_version_hint(LsmVersionIter *iter, LsmVersion *version)
+lsm_version_hint(LsmVersion *version)
 {
-	uint16		hint;
-
-	if (version->head.xid == 0 || (version->head.info & (LSM_REC_COMMITTED | LSM_REC_ABORTED)))
-		return;
-	hint = lsm_hint_for(&version->head);
-	if (hint == 0)
-		return;
-	if (version->record != NULL)
-		lsm_rowlog_hint(iter->rel, iter->table->view, version->head.vtid, hint,
-						(TransactionId) version->head.xid);
-	version->head.info |= hint;
+	if (!version->memtable)
+		version->head.info |= lsm_hint_for(&version->head);
 }
 
 static void
@@ -154,6 +145,23 @@ lsm_version_full_tid(const LsmVersion *version, LsmTid root)
 	return version->bottom ? root : version->head.vtid;
 }
 
+/* What the slot at hand notes of a version, but for the full one that it builds on. */
+static void
+lsm_row_describe(const LsmVersionIter *iter, const LsmVersion *version, LsmNoted *noted)
+{
+	noted->epoch = iter->epoch;
+	noted->counter = iter->counter;
+	noted->root = iter->root;
+	noted->vtid = version->head.vtid;
+	noted->xid = version->head.xid;
+	noted->cid = version->head.cid;
+	noted->newest = iter->met <= 1 && !(version->head.info & LSM_REC_LOCKERS_BELOW);
+	noted->head = iter->heads[0];
+	noted->seq = version->seq;
+	noted->delta_natts = 0;
+	noted->delta_cols = NULL;
+}
+
 /*
  * Store the version that an iterator has found, completed from the one it builds
  * on, and end the iterator.  False: it is stale.  slot may be NULL.  lasting: the version is
@@ -164,6 +172,7 @@ lsm_row_store(LsmVersionIter *iter, LsmVersion *version, TupleTableSlot *slot, L
 			  uint64 xmax, uint32 cmax, bool lasting)
 {
 	bool		memtable = version->memtable;
+	LsmNoted	noted;
 
 	if (slot == NULL)
 	{
@@ -171,6 +180,8 @@ lsm_row_store(LsmVersionIter *iter, LsmVersion *version, TupleTableSlot *slot, L
 		lsm_versions_end(iter);
 		return true;
 	}
+	if (lasting)
+		lsm_row_describe(iter, version, &noted);
 	if (version->head.info & LSM_REC_DELTA)
 	{
 		LsmTid		base = version->head.base;
@@ -189,7 +200,11 @@ lsm_row_store(LsmVersionIter *iter, LsmVersion *version, TupleTableSlot *slot, L
 	lsm_slot_store(slot, iter->rel, version, xmax, cmax);
 	lsm_slot_set_name(slot, name);
 	if (lasting)
-		lsm_slot_note(slot, iter, lsm_version_full_tid(version, iter->root));
+	{
+		noted.full_tid = lsm_version_full_tid(version, iter->root);
+		noted.full_natts = version->head.natts;
+		lsm_slot_note(slot, &noted);
+	}
 	lsm_stat_row(&iter->table->stat, iter->root, memtable);
 	lsm_versions_end(iter);
 	return true;
@@ -254,6 +269,8 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 		if (slot != NULL && snapshot->snapshot_type == SNAPSHOT_MVCC &&
 			!IsolationIsSerializable() && (version = lsm_versions_settled(&iter)) != NULL)
 		{
+			LsmNoted	noted;
+
 			lsm_stat_record(&table->stat, root, false);
 			lsm_stat_row(&table->stat, root, false);
 			if (version->record != NULL)
@@ -264,7 +281,19 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 			else
 				lsm_slot_store_row(slot, rel, version->cached, version->row, &version->head,
 								   false);
-			lsm_slot_note(slot, &iter, root);
+			lsm_row_describe(&iter, version, &noted);
+			noted.full_tid = root;
+			noted.full_natts = version->head.natts;
+			lsm_slot_note(slot, &noted);
+			lsm_versions_end(&iter);
+			return true;
+		}
+		if (slot != NULL && snapshot->snapshot_type == SNAPSHOT_MVCC &&
+			!IsolationIsSerializable() && lsm_written_fetch(&iter, snapshot, slot))
+		{
+			lsm_stat_record(&table->stat, root, true);
+			lsm_stat_looked(&table->stat, true);
+			lsm_stat_row(&table->stat, root, true);
 			lsm_versions_end(&iter);
 			return true;
 		}
@@ -291,7 +320,7 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 				}
 				continue;
 			}
-			lsm_version_hint(&iter, version);
+			lsm_version_hint(version);
 			switch (lsm_record_effect(rel, head, snapshot))
 			{
 				case LSM_EFFECT_NONE:
@@ -715,6 +744,49 @@ lsm_judge_result(LsmJudgement *judgement, const LsmNewer *next, const LsmNewer *
 }
 
 /*
+ * Judge a change of the version that the slot at hand has under that name, without looking at
+ * the row: if it was its newest, and nobody had it locked, nothing stands in the way, unless
+ * lsm_versions_unchanged(&judgement->iter) says otherwise under the row's stripe.  Then, or when
+ * this says false, lsm_row_judge() has to look.  Takes no locks.
+ */
+bool
+lsm_row_judge_noted(Relation rel, LsmTable *table, LsmTid tid, uint32 cid, LsmJudgement *judgement)
+{
+	LsmVersionIter *iter = &judgement->iter;
+	TupleTableSlot *slot = lsm_slot_find(rel, tid);
+	const LsmNoted *noted = lsm_slot_noted();
+
+	if (slot == NULL || !noted->newest ||
+		(noted->cid >= cid && noted->xid != 0 &&
+		 TransactionIdIsCurrentTransactionId((TransactionId) noted->xid)))
+		return false;
+	memset(judgement, 0, offsetof(LsmJudgement, iter));
+	judgement->nlockers = 0;
+	judgement->name = tid;
+	judgement->result = judgement->unseen_result = TM_Ok;
+	judgement->root = noted->root;
+	judgement->target = noted->vtid;
+	judgement->target_xid = (TransactionId) noted->xid;
+	judgement->target_cid = noted->cid;
+	judgement->head = noted->head;
+	if (noted->head != LSM_INVALID_TID)
+		judgement->head_seq = noted->seq;
+	judgement->full_tid = noted->full_tid;
+	judgement->full_natts = noted->full_natts;
+	judgement->delta_natts = lsm_slot_delta_cols(slot, judgement->cols_copy);
+	if (judgement->delta_natts > 0)
+		judgement->delta_cols = judgement->cols_copy;
+	iter->rel = rel;
+	iter->table = table;
+	iter->root = noted->root;
+	iter->epoch = noted->epoch;
+	iter->counter = noted->counter;
+	iter->heads[0] = noted->head;
+	iter->stale = false;
+	return true;
+}
+
+/*
  * Judge a change with that strength (or a lock of it) of the version with that
  * name, as HeapTupleSatisfiesUpdate and the rules of row locks do; the version
  * goes into slot unless it is NULL.  last: any newer version stands in the way,
@@ -764,7 +836,7 @@ lsm_row_judge(Relation rel, LsmTable *table, LsmTid tid, uint32 cid,
 			if (first && iter->heads[0] != LSM_INVALID_TID)
 				judgement->head_seq = version->seq;
 			first = false;
-			lsm_version_hint(iter, version);
+			lsm_version_hint(version);
 
 			if (LSM_REC_KIND(head->info) == LSM_REC_LOCK)
 			{

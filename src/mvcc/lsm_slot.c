@@ -88,14 +88,12 @@ typedef struct LsmSlot
 	/* for the slot at hand */
 	Size		record_len;		/* of record */
 	Size		delta_len;		/* of the DELTA's record in delta_buf; 0: it is elsewhere */
-	LsmTid		full_tid;		/* of the full version, in the view that */
-	uint64		epoch;			/* it was found in */
-	uint64		counter;
 } LsmSlot;
 
 static LsmSlot *lsm_slot_at_hand;	/* or NULL */
 static LsmTid lsm_slot_name;	/* what was noted: the executor may set the slot's */
 static Oid	lsm_slot_relid;
+static LsmNoted lsm_slot_known;
 
 void		(*lsm_slot_decide_asked) (struct IndexScanState *scan) = NULL;
 
@@ -1060,21 +1058,14 @@ lsm_slot_set_inserted(TupleTableSlot *slot, LsmTid tid, uint64 xid, uint32 cid, 
 
 /* ---- the slot at hand ---- */
 
-/*
- * The iterator's row has just been stored in the slot under a name, and is committed or our own;
- * full_tid: of the full version.
- */
+/* That version has just been stored in the slot under a name, and is committed or our own. */
 void
-lsm_slot_note(TupleTableSlot *slot, const LsmVersionIter *iter, LsmTid full_tid)
+lsm_slot_note(TupleTableSlot *slot, const LsmNoted *noted)
 {
-	LsmSlot    *lslot = (LsmSlot *) slot;
-
 	if (slot->tts_ops != &LsmSlotOps)
 		return;
-	lslot->full_tid = full_tid;
-	lslot->epoch = iter->epoch;
-	lslot->counter = iter->counter;
-	lsm_slot_at_hand = lslot;
+	lsm_slot_known = *noted;
+	lsm_slot_at_hand = (LsmSlot *) slot;
 	lsm_slot_name = lsm_tid_from_pointer(&slot->tts_tid);
 	lsm_slot_relid = slot->tts_tableOid;
 }
@@ -1100,6 +1091,13 @@ lsm_slot_find(Relation rel, LsmTid name)
 	return &lslot->base;
 }
 
+/* What was noted of the version that lsm_slot_find() has found. */
+const LsmNoted *
+lsm_slot_noted(void)
+{
+	return &lsm_slot_known;
+}
+
 /* Does it give all columns of its row to whoever asks for them? */
 bool
 lsm_slot_is_whole(TupleTableSlot *slot)
@@ -1117,12 +1115,36 @@ lsm_slot_is_whole(TupleTableSlot *slot)
 LsmTid
 lsm_slot_full_tid(const LsmVersionIter *iter, LsmTid name, uint16 *natts)
 {
-	LsmSlot    *lslot = (LsmSlot *) lsm_slot_find(iter->rel, name);
+	TupleTableSlot *slot = lsm_slot_find(iter->rel, name);
 
-	if (lslot == NULL || lslot->epoch != iter->epoch || lslot->counter != iter->counter)
+	if (slot == NULL || lsm_slot_known.epoch != iter->epoch ||
+		lsm_slot_known.counter != iter->counter)
 		return LSM_INVALID_TID;
-	*natts = lslot->natts;
-	return lslot->full_tid;
+	*natts = lsm_slot_known.full_natts;
+	return lsm_slot_known.full_tid;
+}
+
+/*
+ * The columns that the DELTA of the slot at hand has, a bit each, and how many it knows of; 0: there
+ * is none.
+ */
+uint16
+lsm_slot_delta_cols(TupleTableSlot *slot, bits8 *cols)
+{
+	LsmSlot    *lslot = (LsmSlot *) slot;
+
+	if (lsm_slot_known.delta_cols != NULL)
+	{
+		memcpy(cols, lsm_slot_known.delta_cols, (lsm_slot_known.delta_natts + 7) / 8);
+		return lsm_slot_known.delta_natts;
+	}
+	if (!lslot->has_delta)
+		return 0;
+	memset(cols, 0, (lslot->delta_natts + 7) / 8);
+	for (int i = 0; i < lslot->delta_natts; i++)
+		if (lslot->delta_has[i])
+			cols[i / 8] |= 1 << (i % 8);
+	return lslot->delta_natts;
 }
 
 /* A copy of a DELTA that has no large values. */
@@ -1200,9 +1222,6 @@ lsm_slot_store_noted(TupleTableSlot *slot, Relation rel, LsmTid name)
 	slot->tts_nvalid = 0;
 	slot->tts_tableOid = RelationGetRelid(rel);
 	slot->tts_tid = src->base.tts_tid;
-	dst->full_tid = src->full_tid;
-	dst->epoch = src->epoch;
-	dst->counter = src->counter;
 	lsm_slot_at_hand = dst;
 	return true;
 }

@@ -129,6 +129,7 @@ lsm_versions_begin(LsmVersionIter *iter, Relation rel, LsmTable *table, LsmTid r
 	iter->stat = NULL;
 	iter->presence = false;
 	iter->missed = false;
+	iter->met = 0;
 	iter->increment = 0;
 	for (;;)
 	{
@@ -242,7 +243,8 @@ lsm_versions_fetch(LsmVersionIter *iter, LsmTid tid, bool must_exist)
 	LsmRecord  *record = (LsmRecord *) iter->copy.data;
 	LsmFetchResult result;
 
-	result = lsm_rowlog_fetch(iter->rel, iter->table->view, tid, record, &version->record_len);
+	result = lsm_rowlog_fetch(iter->rel, iter->table->view, tid, record, &version->record_len,
+							  lsm_hint_for_record);
 	if (result != LSM_FETCH_FOUND)
 	{
 		LWLockAcquire(&iter->table->shared->gen_lock, LW_SHARED);
@@ -572,12 +574,8 @@ lsm_versions_settled(LsmVersionIter *iter)
 	return version;
 }
 
-/*
- * The next older record, NULL after the last one or when stale is set.  What
- * it points to is good until the next call.
- */
-LsmVersion *
-lsm_versions_next(LsmVersionIter *iter)
+static LsmVersion *
+lsm_versions_advance(LsmVersionIter *iter)
 {
 	for (;;)
 	{
@@ -635,6 +633,17 @@ lsm_versions_next(LsmVersionIter *iter)
 		lsm_versions_unpin(iter);
 		return lsm_versions_bottom(iter);
 	}
+}
+
+/*
+ * The next older record, NULL after the last one or when stale is set.  What
+ * it points to is good until the next call.
+ */
+LsmVersion *
+lsm_versions_next(LsmVersionIter *iter)
+{
+	iter->met++;
+	return lsm_versions_advance(iter);
 }
 
 /*
@@ -739,7 +748,7 @@ restart:
 	for (;;)
 	{
 		LsmView    *view = lsm_view_get(rel, table);
-		LsmFetchResult result = lsm_rowlog_fetch(rel, view, tid, record, &len);
+		LsmFetchResult result = lsm_rowlog_fetch(rel, view, tid, record, &len, NULL);
 		bool		current;
 
 		if (result == LSM_FETCH_FOUND)

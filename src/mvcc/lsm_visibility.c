@@ -76,6 +76,17 @@ lsm_hint_for(const LsmRowHead *head)
 	}
 }
 
+/* The same for a record of the row log. */
+uint16
+lsm_hint_for_record(const LsmRecord *record)
+{
+	LsmRowHead	head;
+
+	head.xid = record->xid;
+	head.info = record->info;
+	return lsm_hint_for(&head);
+}
+
 /*
  * What a predicate lock on a version is taken on: its version TID, and for the
  * bottom of a row the root TID.  A version that a reader has locked by its version

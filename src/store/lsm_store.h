@@ -199,4 +199,10 @@ extern void lsm_store_shmem_request(void);
 extern void lsm_store_shmem_startup(void);
 extern void lsm_store_stat_reset(void);
 
+/*
+ * Have what is under way end with its resource owner.  Of callbacks for that the last registered
+ * is called first: so others who hold reads from stores call this before they register theirs.
+ */
+extern void lsm_store_watch_owners(void);
+
 #endif							/* LSM_STORE_H */

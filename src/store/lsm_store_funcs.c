@@ -41,7 +41,6 @@ lsm_store_init(void)
 							   &lsm_store_allowed_endpoints, "", PGC_SUSET, GUC_LIST_INPUT,
 							   (GucStringCheckHook) lsm_store_endpoints_check, NULL, NULL);
 	lsm_store_cache_init();
-	lsm_http_init();
 }
 
 /* ---- test of a connection ---- */

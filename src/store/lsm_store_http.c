@@ -1055,6 +1055,7 @@ lsm_http_begin(LsmStore *store)
 	LsmHttpBatch *batch;
 
 	lsm_http_start_curl();
+	lsm_store_watch_owners();
 	Assert(CurrentResourceOwner != NULL);
 	context = AllocSetContextCreate(TopMemoryContext, "lsm http batch", ALLOCSET_DEFAULT_SIZES);
 	batch = MemoryContextAllocZero(context, sizeof(LsmHttpBatch));
@@ -1260,7 +1261,11 @@ lsm_http_release(ResourceReleasePhase phase, bool commit, bool top, void *arg)
 }
 
 void
-lsm_http_init(void)
+lsm_store_watch_owners(void)
 {
-	RegisterResourceReleaseCallback(lsm_http_release, NULL);
+	static bool watching = false;
+
+	if (!watching)
+		RegisterResourceReleaseCallback(lsm_http_release, NULL);
+	watching = true;
 }

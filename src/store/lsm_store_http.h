@@ -120,6 +120,4 @@ extern void lsm_http_leave(const sigset_t *saved);
 /* Copy text from the network for a message: what is not printable ASCII is replaced. */
 extern void lsm_http_clean(char *to, const char *from, size_t size);
 
-extern void lsm_http_init(void);
-
 #endif							/* LSM_STORE_HTTP_H */
