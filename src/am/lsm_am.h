@@ -358,8 +358,8 @@ extern bool lsm_sample_next_tuple(TableScanDesc scan, struct SampleScanState *st
 extern void lsm_executor_install(void);
 extern void lsm_executor_no_prefetch(LsmScan scan);
 
-/* Who else looks at each node of a plan that has been initialized; src/exec sets it. */
-extern void (*lsm_executor_look) (PlanState *planstate);
+/* Who looks at hash joins of plans that have been initialized; src/exec sets it. */
+extern void (*lsm_executor_look) (struct HashJoinState *join);
 
 /* ---- lsm_asked.c ---- */
 extern void lsm_asked_look(PlanState *planstate);

@@ -18,7 +18,7 @@
  * prefetched before that page has been asked for, and no such scan is parallel.
  *
  * Other parts look through the plan along with it: which columns index scans are asked for
- * (lsm_asked.c), what scans may leave out for the sake of joins (lsm_executor_look).
+ * (lsm_asked.c), what scans may leave out for the sake of hash joins (lsm_executor_look).
  *
  * In all versions: workers of a parallel query call versions by the leader's
  * floor (I7).  Some scans begin when they are first run, perhaps in a worker
@@ -35,7 +35,7 @@
 #include "nodes/execnodes.h"
 #include "nodes/nodeFuncs.h"
 
-void		(*lsm_executor_look) (PlanState *planstate) = NULL;
+void		(*lsm_executor_look) (HashJoinState *join) = NULL;
 
 static ExecutorStart_hook_type previous_executor_start;
 
@@ -136,10 +136,11 @@ lsm_executor_walk(PlanState *planstate, void *context)
 	bool	   *bitmap_scan = context;
 
 	lsm_asked_look(planstate);
-	if (lsm_executor_look != NULL)
-		lsm_executor_look(planstate);
 	switch (nodeTag(planstate))
 	{
+		case T_HashJoinState:
+			lsm_executor_look((HashJoinState *) planstate);
+			break;
 		case T_BitmapHeapScanState:
 			if (lsm_relation_is_lsm(((ScanState *) planstate)->ss_currentRelation))
 			{

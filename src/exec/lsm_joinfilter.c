@@ -678,18 +678,16 @@ lsm_joinfilter_keys(const HashJoin *plan, LsmJoinFilter *filter)
 }
 
 void
-lsm_joinfilter_look(PlanState *planstate)
+lsm_joinfilter_look(HashJoinState *join)
 {
-	HashJoinState *join = (HashJoinState *) planstate;
 	LsmJoinFilter filter;
 
-	if (!lsm_enable_joinfilter || !IsA(planstate, HashJoinState) ||
-		join->js.jointype == JOIN_LEFT || join->js.jointype == JOIN_FULL ||
+	if (!lsm_enable_joinfilter || join->js.jointype == JOIN_LEFT || join->js.jointype == JOIN_FULL ||
 		join->js.jointype == JOIN_ANTI)
 		return;
 	memset(&filter, 0, sizeof(filter));
-	if (!lsm_joinfilter_keys((const HashJoin *) planstate->plan, &filter))
+	if (!lsm_joinfilter_keys((const HashJoin *) join->js.ps.plan, &filter))
 		return;
 	filter.join = join;
-	lsm_joinfilter_descend(&filter, outerPlanState(planstate));
+	lsm_joinfilter_descend(&filter, outerPlanState(join));
 }

@@ -18,10 +18,10 @@ extern bool lsm_enable_joinfilter;
 typedef struct LsmJoinFilter LsmJoinFilter;
 
 /*
- * Of a node of a plan that has just been initialized: if it is a hash join, the scans of ours that its outer
+ * Of a hash join of a plan that has just been initialized: the scans of ours that its outer
  * rows come from get a filter each, if they can have one.
  */
-extern void lsm_joinfilter_look(PlanState *planstate);
+extern void lsm_joinfilter_look(HashJoinState *join);
 
 /* The scan begins anew, and perhaps with other hash tables. */
 extern void lsm_joinfilter_reset(LsmJoinFilter *filters);

@@ -172,6 +172,15 @@ lsm_slot_clear(TupleTableSlot *slot)
 {
 	LsmSlot    *lslot = (LsmSlot *) slot;
 
+	if (TTS_EMPTY(slot))
+	{
+		/* as it was made, or has been cleared: it holds nothing */
+		Assert(lslot->record == NULL && lslot->cached == NULL && !lslot->has_delta &&
+			   lslot->formed_len == 0 && !TTS_SHOULDFREE(slot) && lsm_slot_at_hand != lslot);
+		slot->tts_nvalid = 0;
+		ItemPointerSetInvalid(&slot->tts_tid);
+		return;
+	}
 	lsm_slot_release(slot);
 	if (unlikely(TTS_SHOULDFREE(slot)))
 	{
