@@ -77,6 +77,7 @@ struct LsmFile
 };
 
 static HTAB *lsm_files;
+static int	lsm_nfiles;
 
 /* Requests that wait for their turn, and how many are on their way. */
 static dlist_head lsm_io_queue = DLIST_STATIC_INIT(lsm_io_queue);
@@ -170,6 +171,7 @@ lsm_file_get(Relation rel, uint32 segno)
 		return NULL;
 	file = hash_search(lsm_files, &key, HASH_ENTER, NULL);
 	*file = opened;
+	lsm_nfiles++;
 	return file;
 }
 
@@ -204,13 +206,14 @@ lsm_reader_xact_end(void)
 	LsmFile    *file;
 
 	Assert(lsm_io_nstarted == 0 && dlist_is_empty(&lsm_io_queue));
-	if (lsm_files == NULL || hash_get_num_entries(lsm_files) == 0)
+	if (lsm_nfiles == 0)
 		return;
 	hash_seq_init(&scan, lsm_files);
 	while ((file = hash_seq_search(&scan)) != NULL)
 	{
 		FileClose(file->file);
 		hash_search(lsm_files, &file->key, HASH_REMOVE, NULL);
+		lsm_nfiles--;
 	}
 }
 

@@ -73,7 +73,7 @@ void
 lsm_touch_share(LsmSharedTouch *shared, const LsmTouch *touch)
 {
 	for (int i = 0; i < LSM_TOUCH_WORDS; i++)
-		if (touch->words[i] & ~pg_atomic_read_u32(&shared->words[i]))
+		if (touch->words[i] != 0 && (touch->words[i] & ~pg_atomic_read_u32(&shared->words[i])))
 			pg_atomic_fetch_or_u32(&shared->words[i], touch->words[i]);
 }
 
