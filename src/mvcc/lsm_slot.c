@@ -17,7 +17,8 @@
  *	  fetch is at hand until it is cleared, gets something else, or a change of ours, a plan,
  *	  or the end of a transaction or subtransaction comes between.  Only versions are noted
  *	  that are committed or our own: what is being made by others may be rolled back.
- *	  Of what others do to the row meanwhile xmax tells only as of the scan.
+ *	  Of what others do to the row meanwhile xmax tells only as of the scan.  If the version was
+ *	  the row's newest record, a change of it is judged by that (lsm_row_judge_noted()).
  *
  *-------------------------------------------------------------------------
  */
