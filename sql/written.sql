@@ -157,6 +157,18 @@ BEGIN;
 UPDATE wr_made SET n = n + 1 WHERE id = 1;
 SELECT * FROM wr_made WHERE id = 1;
 COMMIT;
+-- a value that is compressed stays so if it is set to what it was
+CREATE TABLE wr_source (v text, pad text) USING heap WITH (toast_tuple_target = 128);
+INSERT INTO wr_source SELECT repeat('x', 400), string_agg(md5(i::text), '') FROM generate_series(1, 100) i;
+CREATE TABLE wr_packed (id int PRIMARY KEY, a int, v text) WITH (autovacuum_enabled = off);
+INSERT INTO wr_packed SELECT 1, 1, v FROM wr_source;
+SELECT count(*) AS flush FROM lsm_flush('wr_packed');
+BEGIN;
+SELECT a, length(v), pg_column_size(v) < 100 AS compressed FROM wr_packed WHERE id = 1;
+UPDATE wr_packed SET a = a + 1, v = v || '' WHERE id = 1;
+SELECT a, length(v), pg_column_size(v) < 100 AS compressed FROM wr_packed WHERE id = 1;
+COMMIT;
+SELECT a, length(v), pg_column_size(v) < 100 AS compressed FROM wr_packed WHERE id = 1;
 
 -- two tables in turn, and a transaction of another isolation level
 BEGIN ISOLATION LEVEL SERIALIZABLE;
@@ -176,5 +188,5 @@ SELECT count(*) AS compact FROM lsm_major_compact('wr');
 SELECT id, a, b, c, e FROM wr WHERE a <> id::text ORDER BY id;
 SELECT * FROM wr_whole;
 SELECT lsm_check(c) FROM (VALUES ('wr'::regclass), ('wr_whole'), ('wr_made')) t (c);
-DROP TABLE wr, wr_whole, wr_again, wr_made;
+DROP TABLE wr, wr_whole, wr_again, wr_made, wr_source, wr_packed;
 DROP FUNCTION wr_change, wr_look, wr_trigger;

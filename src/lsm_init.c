@@ -131,6 +131,7 @@ lsm_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionI
 	{
 		lsm_slot_forget();
 		lsm_written_forget();
+		lsm_blockcache_subxact_abort();
 		lsm_table_subxact_abort();
 		lsm_progress_subxact_abort(subid);
 		lsm_rowlog_subxact_abort(subid);

@@ -181,7 +181,7 @@ lsm_foresee_rows(LsmForesight *foresight, LsmTable *table, const IndexFetchTable
 	const IndexScanState *scan;
 	BTScanPos	position;
 	uint32		most = foresight->fetched > 1 ? foresight->fetched : Max(foresight->usual, 1) - 1;
-	bool		far = lsm_prefetch_pays(table);
+	bool		far;
 	int			n = 0;
 	int			nasked;
 	int			step;
@@ -189,6 +189,7 @@ lsm_foresee_rows(LsmForesight *foresight, LsmTable *table, const IndexFetchTable
 
 	if (most == 0)
 		return;
+	far = lsm_prefetch_pays(table);
 	scan = lsm_foresee_scan(fetch, tid, slot, &asked, &nasked);
 	if (scan == NULL || table->view == NULL ||
 		(table->view->all_base.blocks < LSM_FORESEE_BLOCKS && !far))

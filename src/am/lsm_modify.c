@@ -493,6 +493,7 @@ typedef struct LsmUpdatePlan
 	bits8	   *changed;		/* column map */
 	bool		moves;			/* an indexed column changed: a new root */
 	LockTupleMode mode;
+	bool		unpacked;		/* a column is the same, but not in the form that it is stored in */
 } LsmUpdatePlan;
 
 /* Is a value compressed as the column does not have it compressed any more? */
@@ -538,6 +539,17 @@ lsm_update_same(Datum old, Datum new, Form_pg_attribute att)
 	return datum_image_eq(old, new, att->attbyval, att->attlen);
 }
 
+/* Is the new one of two values that are the same, which is not stored, in another form? */
+static inline bool
+lsm_update_unpacked(Datum old, Datum new)
+{
+	struct varlena *a = (struct varlena *) DatumGetPointer(old);
+	struct varlena *b = (struct varlena *) DatumGetPointer(new);
+
+	return VARATT_IS_EXTERNAL(a) != VARATT_IS_EXTERNAL(b) ||
+		VARATT_IS_COMPRESSED(a) != VARATT_IS_COMPRESSED(b);
+}
+
 static void
 lsm_update_compare(Relation rel, TupleTableSlot *old, TupleTableSlot *new, LsmUpdatePlan *plan)
 {
@@ -561,7 +573,12 @@ lsm_update_compare(Relation rel, TupleTableSlot *old, TupleTableSlot *new, LsmUp
 		if (old->tts_isnull[i] == new->tts_isnull[i] &&
 			(old->tts_isnull[i] ||
 			 lsm_update_same(old->tts_values[i], new->tts_values[i], att)))
+		{
+			if (!old->tts_isnull[i] && att->attlen == -1 &&
+				lsm_update_unpacked(old->tts_values[i], new->tts_values[i]))
+				plan->unpacked = true;
 			continue;
+		}
 		plan->changed[i / 8] |= 1 << (i % 8);
 		if (bms_is_member(member, indexed))
 			plan->moves = true;
@@ -664,7 +681,10 @@ lsm_update_in_place(LsmChange *change, const LsmUpdatePlan *plan, TupleTableSlot
 	if (done)
 	{
 		lsm_slot_set_inserted(slot, new.tid, new.record->xid, cid, lsm_update_locker(change));
-		lsm_written_note(change->rel, &change->judgement, &new, slot);
+		if (plan->unpacked)
+			lsm_written_forget();
+		else
+			lsm_written_note(change->rel, &change->judgement, &new, slot);
 	}
 	lsm_record_free(&new);
 	return done;
@@ -725,7 +745,7 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 	LsmChange  *change = lsm_change_begin(&room, rel);
 	TupleTableSlot *old = lsm_slot_find(rel, lsm_tid_from_pointer(otid));
 	TupleTableSlot *made = NULL;	/* if the executor has not just read the row */
-	LsmUpdatePlan plan = {NULL, false, LockTupleNoKeyExclusive};
+	LsmUpdatePlan plan = {NULL, false, LockTupleNoKeyExclusive, false};
 	TM_Result	result;
 
 	if (old == NULL || old == slot || !lsm_slot_is_whole(old))

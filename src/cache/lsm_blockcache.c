@@ -248,6 +248,7 @@ lsm_block_repin(LsmCachedBlock *cached)
 static inline LsmCachedBlock *
 lsm_block_use(Relation rel, LsmTable *table, LsmCachedBlock *cached)
 {
+	lsm_pins_prepare();
 	if (cached->shared != NULL && cached->pinned.count == 0 && !lsm_block_pin_shared(cached))
 	{
 		lsm_block_forget(cached);
@@ -420,6 +421,7 @@ lsm_block_find_or_read(Relation rel, LsmTable *table, const LsmManifestEntry *en
 	bool		shared;
 
 	lsm_blocks_init();
+	lsm_pins_prepare();
 	if (scanned)
 	{
 		cached = lsm_block_pin_scanned(rel, table, entry, blockno, kind);
@@ -688,6 +690,13 @@ lsm_block_unpin(LsmCachedBlock *cached, LsmPinHolder holder)
 		lsm_block_pass(cached);
 	if (lsm_block_recount(cached))
 		lsm_block_evict(0);
+}
+
+/* What was being opened; pins go with their resource owners. */
+void
+lsm_blockcache_subxact_abort(void)
+{
+	lsm_shared_opening_release();
 }
 
 /*

@@ -147,6 +147,7 @@ lsm_block_unpin_now(LsmCachedBlock *cached)
 	lsm_block_unpin(cached, lsm_pin_holder());
 }
 
+extern void lsm_blockcache_subxact_abort(void);
 extern void lsm_blockcache_xact_end(void);
 
 /* ---- bytes of blocks (lsm_blockfetch.c) ---- */

@@ -77,14 +77,21 @@ extern bool lsm_pins_watching;
 
 extern void lsm_pins_watch(void);
 
+/* Before a transaction's first pin is taken, and before anything else that would be left by an error. */
+static inline void
+lsm_pins_prepare(void)
+{
+	if (unlikely(!lsm_pins_watching))
+		lsm_pins_watch();
+}
+
 /* One pin more, of the current owner. */
 static inline void
 lsm_pins_take(LsmPinned *pinned)
 {
 	LsmOwnedPins *pins = &pinned->first;
 
-	if (unlikely(!lsm_pins_watching))
-		lsm_pins_watch();
+	Assert(lsm_pins_watching);
 	if (likely(pinned->count == 0))
 	{
 		pins->owner = CurrentResourceOwner;

@@ -173,11 +173,10 @@ lsm_slot_clear(TupleTableSlot *slot)
 {
 	LsmSlot    *lslot = (LsmSlot *) slot;
 
-	if (TTS_EMPTY(slot))
+	if (TTS_EMPTY(slot) && lslot->record == NULL && lslot->cached == NULL && !lslot->has_delta)
 	{
-		/* as it was made, or has been cleared: it holds nothing */
-		Assert(lslot->record == NULL && lslot->cached == NULL && !lslot->has_delta &&
-			   lslot->formed_len == 0 && !TTS_SHOULDFREE(slot) && lsm_slot_at_hand != lslot);
+		/* as it was made, or has been cleared; what an error has left is not */
+		Assert(lslot->formed_len == 0 && !TTS_SHOULDFREE(slot) && lsm_slot_at_hand != lslot);
 		slot->tts_nvalid = 0;
 		ItemPointerSetInvalid(&slot->tts_tid);
 		return;

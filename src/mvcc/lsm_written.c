@@ -45,7 +45,8 @@ lsm_written_forget(void)
 
 /*
  * An UPDATE of what was judged has been appended.  It may be the row read next, if slot,
- * which has the new version, was materialized as a record.
+ * which has the new version, its columns in the form that they are stored in, was materialized
+ * as a record.
  */
 void
 lsm_written_note(Relation rel, const LsmJudgement *judgement, const LsmNewRecord *new,
