@@ -56,6 +56,7 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "catalog/pg_database_d.h"
 #include "fmgr.h"
 #include "lsm_compact.h"
 #include "lsm_pick.h"
@@ -67,6 +68,12 @@
 #include "utils/memutils.h"
 #include "utils/xid8.h"
 #include "utils/timestamp.h"
+
+/*
+ * A database without tables of ours, for requests of tables that are not there.  The launcher
+ * forgets those of databases that do not exist, at any moment.
+ */
+#define LSM_TEST_DATABASE		Template1DbOid
 
 PG_FUNCTION_INFO_V1(lsm_test_job);
 PG_FUNCTION_INFO_V1(lsm_test_chosen);
@@ -171,7 +178,7 @@ lsm_test_refuse(Oid dbid, int i)
 Datum
 lsm_test_turns(PG_FUNCTION_ARGS)
 {
-	const Oid	dbid = OID_MAX;
+	const Oid	dbid = LSM_TEST_DATABASE;
 	uint32		resting;
 	bool		fair = true;
 
@@ -227,7 +234,7 @@ lsm_test_ndue(Oid dbid)
 Datum
 lsm_test_turn_told(PG_FUNCTION_ARGS)
 {
-	const Oid	dbid = OID_MAX;
+	const Oid	dbid = LSM_TEST_DATABASE;
 	uint32		resting;
 	bool		good;
 
@@ -254,7 +261,7 @@ lsm_test_turn_told(PG_FUNCTION_ARGS)
 Datum
 lsm_test_turns_full(PG_FUNCTION_ARGS)
 {
-	const Oid	dbid = OID_MAX;
+	const Oid	dbid = LSM_TEST_DATABASE;
 	LsmWorkerStatus status;
 	bool		good;
 
@@ -274,7 +281,7 @@ lsm_test_turns_full(PG_FUNCTION_ARGS)
 Datum
 lsm_test_flush_place(PG_FUNCTION_ARGS)
 {
-	const Oid	dbid = OID_MAX;
+	const Oid	dbid = LSM_TEST_DATABASE;
 	Oid			overflown[LSM_MAX_OVERFLOWN];
 	uint32		resting;
 	bool		good = true;
@@ -383,9 +390,9 @@ lsm_test_flush_first(PG_FUNCTION_ARGS)
 	good &= lsm_request_take(MyDatabaseId, &resting) >= other - 1;
 
 	/* what is served in other databases meanwhile changes nothing */
-	lsm_worker_request_flush(other, other);
-	good &= lsm_request_take(other, &resting) == other;
-	lsm_request_end(other, other, LSM_ATTEMPT_GONE, NULL);
+	lsm_worker_request_flush(LSM_TEST_DATABASE, other);
+	good &= lsm_request_take(LSM_TEST_DATABASE, &resting) == other;
+	lsm_request_end(LSM_TEST_DATABASE, other, LSM_ATTEMPT_GONE, NULL);
 	good &= lsm_request_take(MyDatabaseId, &resting) == relid &&
 		lsm_request_take(MyDatabaseId, &resting) >= other - 1;
 
@@ -410,7 +417,7 @@ lsm_test_flush_first(PG_FUNCTION_ARGS)
 Datum
 lsm_test_next_due(PG_FUNCTION_ARGS)
 {
-	const Oid	dbid = OID_MAX;
+	const Oid	dbid = LSM_TEST_DATABASE;
 	TimestampTz now;
 	LsmDemand  *demand;
 	bool		good;
