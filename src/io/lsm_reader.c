@@ -77,7 +77,7 @@ struct LsmFile
 };
 
 static HTAB *lsm_files;
-static int	lsm_nfiles;
+static int	lsm_nfiles;			/* in it: each transaction looks at its end */
 
 /* Requests that wait for their turn, and how many are on their way. */
 static dlist_head lsm_io_queue = DLIST_STATIC_INIT(lsm_io_queue);
