@@ -294,7 +294,8 @@ PROVE_TESTS = \
 	src/test/t/088_visits.pl \
 	src/test/t/089_memory_size.pl \
 	src/test/t/090_queue.pl \
-	src/test/t/091_room.pl
+	src/test/t/091_room.pl \
+	src/test/t/092_table_entries.pl
 
 REGRESS_OPTS = --load-extension=lsm
 ISOLATION_OPTS = --inputdir=$(srcdir)/src/test --load-extension=lsm
@@ -310,8 +311,10 @@ endif
 PG_CPPFLAGS = $(addprefix -I,$(LSM_FOLDERS)) -isystem $(includedir_server)
 PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter
 # Calls from file to file of this library go straight to the function, as servers from 16 on
-# have it by hidden visibility, and not through a table that another library might change.
-PG_CFLAGS += -fno-semantic-interposition
+# have it by hidden visibility, and not through a table that another library might change.  Calls
+# of the server, of which a row takes some dozens, read its address there themselves, without a
+# jump through a table of jumps: 1 to 2 % of a short transaction.
+PG_CFLAGS += -fno-semantic-interposition -fno-plt
 SHLIB_LINK = -Wl,-Bsymbolic-functions
 ifdef WERROR
 PG_CFLAGS += -Werror

@@ -755,7 +755,7 @@ lsm_compat_index_vacuum_info(IndexVacuumInfo *info, Relation index, Relation rel
 #define lsm_compat_restrict_search_path()	((void) 0)
 #endif
 
-/* The next xid, for redo, and for who holds XidGenLock (access/transam.h). */
+/* The next xid, for redo, who holds XidGenLock, and lsm_some_next_xid() (access/transam.h). */
 #if PG_VERSION_NUM >= 170000
 #define lsm_compat_next_full_xid()	(TransamVariables->nextXid)
 #else

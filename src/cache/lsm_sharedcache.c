@@ -32,6 +32,7 @@
 
 #include "common/hashfn.h"
 #include "lsm_cachepart.h"
+#include "lsm_process.h"
 #include "lsm_segment.h"
 #include "lsm_sharedcache.h"
 #include "miscadmin.h"
@@ -64,7 +65,7 @@
 typedef struct LsmCacheShared
 {
 	pg_atomic_uint64 reset_time;
-	pg_atomic_uint64 hits;
+	pg_atomic_uint64 hits_before;	/* until the counters were reset */
 	LsmCachePartition partitions[FLEXIBLE_ARRAY_MEMBER];
 } LsmCacheShared;
 
@@ -220,7 +221,7 @@ lsm_sharedcache_shmem_startup(void)
 	if (found)
 		return;
 	pg_atomic_init_u64(&lsm_cache_shared->reset_time, 0);
-	pg_atomic_init_u64(&lsm_cache_shared->hits, 0);
+	pg_atomic_init_u64(&lsm_cache_shared->hits_before, 0);
 	for (int i = 0; i < lsm_cache_npartitions; i++)
 	{
 		LsmCachePart part = lsm_cache_part(i);
@@ -936,8 +937,19 @@ void
 lsm_sharedcache_tell_hits(void)
 {
 	if (lsm_cache_hits > 0)
-		pg_atomic_fetch_add_u64(&lsm_cache_shared->hits, lsm_cache_hits);
+		lsm_process_add(&lsm_my_process()->hits, lsm_cache_hits);
 	lsm_cache_hits = 0;
+}
+
+/* Hits that have been told since the server was started. */
+static uint64
+lsm_cache_all_hits(void)
+{
+	uint64		hits = 0;
+
+	for (int i = 0; i < lsm_process_count(); i++)
+		hits += pg_atomic_read_u64(&lsm_process(i)->hits);
+	return hits;
 }
 
 void
@@ -964,7 +976,7 @@ lsm_sharedcache_stat(LsmCacheStat *stat)
 		stat->pinned_bytes += (uint64) pg_atomic_read_u32(&partition->pinned) * LSM_FRAME_BYTES;
 		stat->misses += pg_atomic_read_u64(&partition->misses);
 	}
-	stat->hits = pg_atomic_read_u64(&lsm_cache_shared->hits) + lsm_cache_hits;
+	stat->hits = lsm_cache_all_hits() + lsm_cache_hits - pg_atomic_read_u64(&lsm_cache_shared->hits_before);
 	stat->reset_time = (TimestampTz) pg_atomic_read_u64(&lsm_cache_shared->reset_time);
 }
 
@@ -983,7 +995,7 @@ lsm_sharedcache_stat_reset(void)
 		pg_atomic_write_u64(&part.partition->misses, 0);
 		LWLockRelease(part.lock);
 	}
-	pg_atomic_write_u64(&lsm_cache_shared->hits, 0);
+	pg_atomic_write_u64(&lsm_cache_shared->hits_before, lsm_cache_all_hits());
 	lsm_cache_hits = 0;
 	pg_atomic_write_u64(&lsm_cache_shared->reset_time, (uint64) GetCurrentTimestamp());
 }

@@ -27,8 +27,8 @@
  *	  publish, exclusive to reset.  Whoever finds that nodes are not in the list takes the
  *	  index's order lock, in which nothing else is taken, so that all who ask for
  *	  ranges wait until those that were published before are there.  Without any lock,
- *	  lsm_memindex_lacks() reads filter and buckets, which lie in the arena even if they are
- *	  another's meanwhile: the caller has to find out whether.  Two publishers of one root
+ *	  lsm_memindex_peek() reads filter, buckets and nodes, which lie in the arena even if they
+ *	  are another's meanwhile: the caller has to find out whether.  Two publishers of one root
  *	  exclude each other by the row's stripe lock (I2).
  *
  *-------------------------------------------------------------------------
@@ -76,6 +76,11 @@ StaticAssertDecl(sizeof(LsmChunkHead) + LSM_EXTRA_BYTES <= LSM_CHUNK_BYTES, "so 
  */
 #define LSM_ORDER_LOCKS			64
 #define LSM_ORDER_SLICE			8192
+
+/*
+ * Nodes that are looked at without a lock: what was a bucket may be anything meanwhile, also a circle.
+ */
+#define LSM_PEEK_NODES			64
 
 /* Sorted lists of 1, 2, 4 ... nodes that wait to be merged. */
 #define LSM_ORDER_RUNS			16
@@ -634,71 +639,97 @@ lsm_memindex_order_some(LsmMemIndex *index)
 	return more;
 }
 
-/* The node of a root, 0 if there is none. */
-static uint32
-lsm_memindex_node(LsmMemIndex *index, LsmTid root)
+/*
+ * The node of a root, 0 if there is none; nodes that are looked at are taken off *nodes.  False: what
+ * is there is not an index any more, as it has been reset under the caller, or there were more nodes.
+ */
+static inline bool
+lsm_memindex_look(LsmMemIndex *index, LsmTid root, uint32 *nodes, uint32 *found)
 {
 	uint32		hash = lsm_root_hash(root);
-	pg_atomic_uint32 *word;
-	uint32		bit;
 	uint32		ntables;
 
+	*found = 0;
 	if (index->head == 0)
-		return 0;
-	word = lsm_filter_word(index, hash, &bit);
-	if ((pg_atomic_read_u32(word) & bit) == 0)
-		return 0;
+		return true;
+	pg_read_barrier();
 	ntables = index->ntables;
+
+	/* the buckets of a single table tell as much as the filter: one line of the cache, not two */
+	if (ntables > 1)
+	{
+		uint32		bit;
+		pg_atomic_uint32 *word = lsm_filter_word(index, hash, &bit);
+
+		if ((pg_atomic_read_u32(word) & bit) == 0)
+			return true;
+	}
 	pg_read_barrier();
 	for (int table = (int) ntables - 1; table >= 0; table--)
 	{
-		uint64		bucket = pg_atomic_read_u64(lsm_hash_bucket(index, table, hash));
+		pg_atomic_uint64 *place = lsm_hash_bucket(index, table, hash);
+		uint64		bucket;
 
+		if (unlikely(place == NULL))
+			return false;
+		bucket = pg_atomic_read_u64(place);
 		if ((bucket & lsm_bucket_bit(hash)) == 0)
 			continue;
 		for (uint32 at = lsm_bucket_first(bucket); at != 0; at = lsm_node_ptr(at)->in_bucket)
+		{
+			if (unlikely((Size) at * 8 + sizeof(LsmNode) > (Size) arena->nchunks * LSM_CHUNK_BYTES ||
+						 *nodes == 0))
+				return false;
+			(*nodes)--;
 			if (lsm_node_ptr(at)->root == root)
-				return at;
+			{
+				*found = at;
+				return true;
+			}
+		}
 	}
-	return 0;
+	return true;
+}
+
+/* The same, with the generation lock held. */
+static uint32
+lsm_memindex_node(LsmMemIndex *index, LsmTid root)
+{
+	uint32		nodes = PG_UINT32_MAX;
+	uint32		found;
+	bool		looked PG_USED_FOR_ASSERTS_ONLY = lsm_memindex_look(index, root, &nodes, &found);
+
+	Assert(looked);
+	return found;
+}
+
+static inline LsmTid
+lsm_node_newest(uint32 node)
+{
+	return node == 0 ? LSM_INVALID_TID : pg_atomic_read_u64(&lsm_node_ptr(node)->newest);
 }
 
 /* Newest record of root in this generation, LSM_INVALID_TID if there is none. */
 LsmTid
 lsm_memindex_find(LsmMemIndex *index, LsmTid root)
 {
-	uint32		node = lsm_memindex_node(index, root);
-
-	return node == 0 ? LSM_INVALID_TID : pg_atomic_read_u64(&lsm_node_ptr(node)->newest);
+	return lsm_node_newest(lsm_memindex_node(index, root));
 }
 
 /*
- * Do filter or buckets say that root has no record in this generation?  Needs no lock, but is
- * right only if the index has not been reset meanwhile (lsm_table_unchanged()).
+ * The same without a lock: what it gives is right only if the index has not been reset meanwhile
+ * (lsm_table_unchanged()).  *searched: there were nodes to be looked at.  False: take the lock.
  */
 bool
-lsm_memindex_lacks(LsmMemIndex *index, LsmTid root)
+lsm_memindex_peek(LsmMemIndex *index, LsmTid root, LsmTid *newest, bool *searched)
 {
-	uint32		hash = lsm_root_hash(root);
-	uint32		ntables;
-	pg_atomic_uint32 *word;
-	uint32		bit;
+	uint32		nodes = LSM_PEEK_NODES;
+	uint32		found;
 
-	if (index->head == 0)
-		return true;
-	pg_read_barrier();
-	word = lsm_filter_word(index, hash, &bit);
-	if ((pg_atomic_read_u32(word) & bit) == 0)
-		return true;
-	ntables = index->ntables;
-	pg_read_barrier();
-	for (int table = (int) ntables - 1; table >= 0; table--)
-	{
-		pg_atomic_uint64 *bucket = lsm_hash_bucket(index, table, hash);
-
-		if (bucket == NULL || (pg_atomic_read_u64(bucket) & lsm_bucket_bit(hash)) != 0)
-			return false;
-	}
+	if (!lsm_memindex_look(index, root, &nodes, &found))
+		return false;
+	*newest = lsm_node_newest(found);
+	*searched |= nodes < LSM_PEEK_NODES;
 	return true;
 }
 

@@ -88,7 +88,7 @@ extern int	lsm_memindex_arena_sample(uint32 turn, uint32 round, LsmMemIndex **in
 extern void lsm_memindex_init(LsmMemIndex *index, void *owner);
 extern void lsm_memindex_reset(LsmMemIndex *index, uint32 state, uint32 generation);
 extern LsmTid lsm_memindex_find(LsmMemIndex *index, LsmTid root);
-extern bool lsm_memindex_lacks(LsmMemIndex *index, LsmTid root);
+extern bool lsm_memindex_peek(LsmMemIndex *index, LsmTid root, LsmTid *newest, bool *searched);
 extern void lsm_memindex_prefetch(LsmMemIndex *index, LsmTid root);
 extern uint32 lsm_memindex_reserve(LsmMemIndex *index, LsmTid root);
 extern void lsm_memindex_publish(LsmMemIndex *index, uint32 address, LsmTid root, LsmTid vtid);

@@ -30,6 +30,7 @@
 #include "access/xlog.h"
 #include "common/hashfn.h"
 #include "lsm_manifest.h"
+#include "lsm_process.h"
 #include "lsm_request.h"
 #include "lsm_sharedcache.h"
 #include "lsm_table.h"
@@ -83,9 +84,21 @@ static HTAB *lsm_shared_tables;
 static HTAB *lsm_local_tables;
 
 /* Tables that this transaction has pinned. */
-static LsmTable **pinned_tables;
+typedef struct LsmPinnedTable
+{
+	LsmTable   *table;
+	bool		named;			/* by the process, and not counted by the entry */
+} LsmPinnedTable;
+
+static LsmPinnedTable *pinned_tables;
 static int	npinned;
 static int	maxpinned;
+static int	nnamed;				/* of them */
+
+/* The tables that the session has opened last, by their numbers. */
+#define LSM_RECENT_TABLES		16
+
+static LsmTable *recent_tables[LSM_RECENT_TABLES];
 
 static int
 lsm_table_entries(void)
@@ -106,7 +119,7 @@ lsm_shmem_request(void)
 {
 	RequestAddinShmemSpace(MAXALIGN(sizeof(LsmShared)));
 	RequestAddinShmemSpace(lsm_memindex_arena_size(lsm_memtable_size));
-	RequestAddinShmemSpace(lsm_floor_shmem_size());
+	RequestAddinShmemSpace(lsm_process_shmem_size());
 	RequestAddinShmemSpace(lsm_shared_hash_size());
 	RequestNamedLWLockTranche("lsm_table", 1);
 	RequestNamedLWLockTranche("lsm_generation", 1);
@@ -143,8 +156,8 @@ lsm_shmem_startup(void)
 	}
 	place = ShmemInitStruct("lsm memtable indexes", arena_bytes, &found);
 	lsm_memindex_arena_init(place, arena_bytes, lsm_tranche("lsm_memtable"), !found);
-	place = ShmemInitStruct("lsm floors", lsm_floor_shmem_size(), &found);
-	lsm_floor_shmem_init(place, !found);
+	place = ShmemInitStruct("lsm processes", lsm_process_shmem_size(), &found);
+	lsm_process_shmem_init(place, !found);
 
 	ctl.keysize = sizeof(LsmTableKey);
 	ctl.entrysize = sizeof(LsmTableShared);
@@ -263,6 +276,11 @@ lsm_table_throw_out(LsmTableShared *shared)
 	/* lsm_table_repin() pins without table_lock */
 	if (!pg_atomic_compare_exchange_u32(&shared->pins, &pins, LSM_PINS_EVICTED))
 		return false;
+	if (lsm_process_any_uses(shared))
+	{
+		pg_atomic_write_u32(&shared->pins, 0);
+		return false;
+	}
 	lsm_table_reset_shared(shared);
 	hash_search(lsm_shared_tables, &shared->key, HASH_REMOVE, NULL);
 	return true;
@@ -355,25 +373,69 @@ lsm_table_pin(const LsmTableKey *key)
 	return shared;
 }
 
-/* Pin the entry that the backend knows, if it is still the table's. */
+/* Is the entry still the table's that the backend knew?  It has been pinned before that is asked. */
+static inline bool
+lsm_table_still_there(const LsmTable *table)
+{
+	return pg_atomic_read_u32(&table->shared->pins) != LSM_PINS_EVICTED &&
+		pg_atomic_read_u64(&table->shared->epoch) == table->verified;
+}
+
+/*
+ * Pin the entry that the backend knows, if it is still the table's.  *named: the process says that it
+ * uses it, in a line of the processor's cache of its own, as long as there is room; a count in the
+ * entry would go from processor to processor with each transaction.  (Hazard pointers: Michael, 2004.)
+ *
+ * Race: somebody throws the entry out.  He says so in the entry and then looks what processes name;
+ * here it is named and then looked at.  So one sees the other at least, and if both do, the entry
+ * stays, which is found out under table_lock.
+ */
 static bool
-lsm_table_repin(LsmTable *table)
+lsm_table_repin(const LsmTable *table, bool *named)
 {
 	LsmTableShared *shared = table->shared;
 	uint32		pins;
 
+	*named = false;
 	if (table->verified == 0)
 		return false;
+	if (likely(nnamed < LSM_PROCESS_TABLES))
+	{
+		pg_atomic_uint64 *name = &lsm_my_process()->tables[nnamed];
+
+		pg_atomic_write_u64(name, (uint64) (uintptr_t) shared);
+		pg_memory_barrier();
+		if (likely(lsm_table_still_there(table)))
+		{
+			nnamed++;
+			*named = true;
+			return true;
+		}
+		pg_atomic_write_u64(name, 0);
+		return false;
+	}
 	pins = pg_atomic_read_u32(&shared->pins);
 	do
 	{
 		if (pins == LSM_PINS_EVICTED)
 			return false;
 	} while (!pg_atomic_compare_exchange_u32(&shared->pins, &pins, pins + 1));
-	if (pg_atomic_read_u64(&shared->epoch) == table->verified)
+	if (lsm_table_still_there(table))
 		return true;
 	lsm_table_release(shared);
 	return false;
+}
+
+/* Give up the tables that the process names, but for the first n. */
+static void
+lsm_table_unname(int n)
+{
+	LsmProcess *process = lsm_my_process();
+
+	/* what was done with them comes before */
+	pg_memory_barrier();
+	while (nnamed > n)
+		pg_atomic_write_u64(&process->tables[--nnamed], 0);
 }
 
 /* The entry of a table if there is one, pinned; for redo. */
@@ -545,23 +607,12 @@ lsm_table_know_database(void)
 	ReleaseSysCache(tuple);
 }
 
-/*
- * The backend's hold on a table, with its shared entry pinned until the
- * transaction ends.  Takes no lock that outlasts the call.
- */
-LsmTable *
-lsm_table_open(Relation rel)
+/* The backend's hold on a table. */
+static LsmTable *
+lsm_table_local(const LsmTableKey *key)
 {
-	static LsmTable *last = NULL;
 	LsmTable   *table;
-	LsmTableKey key = {LSM_RD_LOCATOR(rel), rel->rd_backend};
-	bool		verify = true;
 	bool		found;
-
-	if (last != NULL && last->pinned == lsm_xact_number &&
-		last->key.backend == key.backend &&
-		RelFileLocatorEquals(last->key.locator, key.locator))
-		return last;
 
 	if (lsm_local_tables == NULL)
 	{
@@ -574,9 +625,10 @@ lsm_table_open(Relation rel)
 		lsm_local_tables = hash_create("lsm local tables", 64, &ctl,
 									   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
-	table = hash_search(lsm_local_tables, &key, HASH_ENTER, &found);
+	table = hash_search(lsm_local_tables, key, HASH_ENTER, &found);
 	if (!found)
 	{
+		table->relid = InvalidOid;
 		table->pinned = 0;
 		table->shared = NULL;
 		table->verified = 0;
@@ -593,36 +645,62 @@ lsm_table_open(Relation rel)
 		table->ended_known = false;
 		memset(&table->stat, 0, sizeof(table->stat));
 	}
-	table->relid = RelationGetRelid(rel);
-	if (table->stat.relid != table->relid)
-		lsm_stat_begin(&table->stat, table->relid);
-	if (table->pinned != lsm_xact_number)
+	return table;
+}
+
+/* Pin the shared entry of a table; the first time in a transaction. */
+static void
+lsm_table_begin(Relation rel, LsmTable *table)
+{
+	bool		named;
+	bool		again;
+
+	if (npinned >= maxpinned)
 	{
-		if (npinned >= maxpinned)
-		{
-			int			n = Max(16, maxpinned * 2);
+		int			n = Max(16, maxpinned * 2);
 
-			if (pinned_tables == NULL)
-				pinned_tables = MemoryContextAlloc(TopMemoryContext, n * sizeof(LsmTable *));
-			else
-				pinned_tables = repalloc(pinned_tables, n * sizeof(LsmTable *));
-			maxpinned = n;
-		}
-		if (lsm_table_repin(table))
-			verify = false;
+		if (pinned_tables == NULL)
+			pinned_tables = MemoryContextAlloc(TopMemoryContext, n * sizeof(LsmPinnedTable));
 		else
-			table->shared = lsm_table_pin(&key);
-		if (table->shared->relid != table->relid)
-			table->shared->relid = table->relid;
-		pinned_tables[npinned++] = table;
-		lsm_view_used(table);
-		if (verify)
-			lsm_table_verify(rel, table);
-
-		/* after an error it is done, and pinned, once more */
-		table->pinned = lsm_xact_number;
+			pinned_tables = repalloc(pinned_tables, n * sizeof(LsmPinnedTable));
+		maxpinned = n;
 	}
-	last = table;
+	again = lsm_table_repin(table, &named);
+	if (!again)
+		table->shared = lsm_table_pin(&table->key);
+	if (table->shared->relid != table->relid)
+		table->shared->relid = table->relid;
+	pinned_tables[npinned].table = table;
+	pinned_tables[npinned++].named = named;
+	lsm_view_used(table);
+	if (!again)
+		lsm_table_verify(rel, table);
+
+	/* after an error it is done, and pinned, once more */
+	table->pinned = lsm_xact_number;
+}
+
+/*
+ * The backend's hold on a table, with its shared entry pinned until the
+ * transaction ends.  Takes no lock that outlasts the call.
+ */
+LsmTable *
+lsm_table_open(Relation rel)
+{
+	LsmTableKey key = {LSM_RD_LOCATOR(rel), rel->rd_backend};
+	LsmTable  **recent = &recent_tables[LSM_LOCATOR_NUMBER(key.locator) % LSM_RECENT_TABLES];
+	LsmTable   *table = *recent;
+
+	if (unlikely(table == NULL || table->key.backend != key.backend ||
+				 !RelFileLocatorEquals(table->key.locator, key.locator)))
+		*recent = table = lsm_table_local(&key);
+	if (unlikely(table->relid != RelationGetRelid(rel)))
+	{
+		lsm_stat_begin(&table->stat, RelationGetRelid(rel));
+		table->relid = RelationGetRelid(rel);
+	}
+	if (table->pinned != lsm_xact_number)
+		lsm_table_begin(rel, table);
 	return table;
 }
 
@@ -643,7 +721,7 @@ void
 lsm_table_give_counts(void)
 {
 	for (int i = 0; i < npinned; i++)
-		lsm_stat_pend(&pinned_tables[i]->stat);
+		lsm_stat_pend(&pinned_tables[i].table->stat);
 	lsm_stat_flush();
 }
 
@@ -654,9 +732,12 @@ lsm_table_give_counts(void)
 void
 lsm_table_unpin(LsmTable *table)
 {
-	Assert(npinned > 0 && pinned_tables[npinned - 1] == table);
+	Assert(npinned > 0 && pinned_tables[npinned - 1].table == table);
 	npinned--;
-	lsm_table_release(table->shared);
+	if (pinned_tables[npinned].named)
+		lsm_table_unname(nnamed - 1);
+	else
+		lsm_table_release(table->shared);
 	table->pinned = 0;
 	lsm_view_drop(table);
 	lsm_stat_pend(&table->stat);
@@ -693,7 +774,7 @@ lsm_table_before_commit(void)
 {
 	for (int i = 0; i < npinned; i++)
 	{
-		LsmTable   *table = pinned_tables[i];
+		LsmTable   *table = pinned_tables[i].table;
 		LsmTableShared *shared = table->shared;
 
 		if (table->ended_by != lsm_xact_number || table->ended == 0)
@@ -712,8 +793,8 @@ void
 lsm_table_subxact_abort(void)
 {
 	for (int i = 0; i < npinned; i++)
-		if (pinned_tables[i]->ended_by == lsm_xact_number)
-			pinned_tables[i]->ended = 0;
+		if (pinned_tables[i].table->ended_by == lsm_xact_number)
+			pinned_tables[i].table->ended = 0;
 }
 
 /* Give up all pins; at the end of each top transaction. */
@@ -722,10 +803,13 @@ lsm_table_xact_end(void)
 {
 	for (int i = 0; i < npinned; i++)
 	{
-		lsm_table_release(pinned_tables[i]->shared);
-		lsm_stat_pend(&pinned_tables[i]->stat);
+		if (!pinned_tables[i].named)
+			lsm_table_release(pinned_tables[i].table->shared);
+		lsm_stat_pend(&pinned_tables[i].table->stat);
 	}
 	npinned = 0;
+	if (nnamed > 0)
+		lsm_table_unname(0);
 	lsm_xact_number++;
 	lsm_views_xact_end();
 }
@@ -828,7 +912,8 @@ lsm_table_drop_dead(void)
 		LsmTableShared *shared = indexes[i]->owner;
 
 		/* an entry may have been thrown out meanwhile */
-		if (pg_atomic_read_u32(&shared->pins) == 0 && lsm_table_index_chunks(shared) > 0)
+		if (pg_atomic_read_u32(&shared->pins) == 0 && lsm_table_index_chunks(shared) > 0 &&
+			!lsm_process_any_uses(shared))
 			keys[nkeys++] = shared->key;
 	}
 	LWLockRelease(&lsm_shared->table_lock);

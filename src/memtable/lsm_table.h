@@ -56,7 +56,7 @@ typedef struct LsmClaim
 	LsmTid		last;
 } LsmClaim;
 
-#define LSM_PINS_EVICTED		PG_UINT32_MAX	/* no table's entry */
+#define LSM_PINS_EVICTED		PG_UINT32_MAX	/* no table's entry, or about to be none */
 
 /* A table's file: its locator and, for temporary tables, the backend. */
 typedef struct LsmTableKey
@@ -75,7 +75,8 @@ typedef struct LsmColdRest
 typedef struct LsmTableShared
 {
 	LsmTableKey key;			/* hash key */
-	pg_atomic_uint32 pins;		/* transactions that use it, or LSM_PINS_EVICTED */
+	pg_atomic_uint32 pins;		/* transactions that use it, and their processes do not say so
+								 * (lsm_process.h), or LSM_PINS_EVICTED */
 	Oid			relid;			/* of who has opened it last; a hint that needs no
 								 * lock */
 	LWLock		edit_lock;		/* one editor of metapage and manifest */
@@ -298,9 +299,5 @@ extern void lsm_table_before_commit(void);
 extern void lsm_table_subxact_abort(void);
 
 extern LWLock *lsm_stripe_lock(LsmTable *table, LsmTid root);
-
-/* floors (mvcc/lsm_floor.c) */
-extern Size lsm_floor_shmem_size(void);
-extern void lsm_floor_shmem_init(void *place, bool fresh);
 
 #endif							/* LSM_TABLE_H */

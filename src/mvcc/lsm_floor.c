@@ -25,37 +25,28 @@
 #include "postgres.h"
 
 #include "access/parallel.h"
-#include "access/twophase.h"
 #include "access/xact.h"
 #include "lsm_mvcc.h"
+#include "lsm_process.h"
 #include "miscadmin.h"
-#include "port/atomics.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 
-static pg_atomic_uint64 *lsm_floors;	/* by number of the process */
 static uint64 lsm_my_floor;		/* 0: not yet needed in this transaction */
 static uint64 lsm_next_xid;		/* some recent next full xid */
 
-static int
-lsm_floor_slots(void)
+/*
+ * A full xid that was next not long ago.  Each transaction asks for one to tell by it which epoch xids
+ * are of, so it does not wait for those who take xids, where 8 bytes are read at once.
+ */
+static inline uint64
+lsm_some_next_xid(void)
 {
-	return MaxBackends + NUM_AUXILIARY_PROCS + max_prepared_xacts;
-}
-
-Size
-lsm_floor_shmem_size(void)
-{
-	return mul_size(lsm_floor_slots(), sizeof(pg_atomic_uint64));
-}
-
-void
-lsm_floor_shmem_init(void *place, bool fresh)
-{
-	lsm_floors = place;
-	if (fresh)
-		for (int i = 0; i < lsm_floor_slots(); i++)
-			pg_atomic_init_u64(&lsm_floors[i], 0);
+#ifdef PG_HAVE_8BYTE_SINGLE_COPY_ATOMICITY
+	return *(volatile uint64 *) &lsm_compat_next_full_xid().value;
+#else
+	return U64FromFullTransactionId(ReadNextFullTransactionId());
+#endif
 }
 
 /*
@@ -68,7 +59,7 @@ lsm_full_xid(TransactionId xid)
 	if (!TransactionIdIsNormal(xid))
 		return 0;
 	if (lsm_next_xid == 0)
-		lsm_next_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
+		lsm_next_xid = lsm_some_next_xid();
 	return lsm_next_xid + (int64) (int32) (xid - (uint32) lsm_next_xid);
 }
 
@@ -83,17 +74,19 @@ lsm_floor(void)
 
 	if (IsParallelWorker() && MyProc->lockGroupLeader != NULL)
 	{
-		lsm_my_floor = pg_atomic_read_u64(&lsm_floors[lsm_compat_procno(MyProc->lockGroupLeader)]);
+		lsm_my_floor = lsm_floor_of(lsm_compat_procno(MyProc->lockGroupLeader));
 		if (lsm_my_floor != 0)
 			return lsm_my_floor;
 	}
-	lsm_next_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
 	xmin = MyProc->xmin;
 	if (TransactionIdIsNormal(xmin))
+	{
+		lsm_next_xid = lsm_some_next_xid();
 		lsm_my_floor = lsm_full_xid(xmin);
+	}
 	else
-		lsm_my_floor = lsm_next_xid;
-	pg_atomic_write_u64(&lsm_floors[lsm_compat_procno(MyProc)], lsm_my_floor);
+		lsm_my_floor = lsm_next_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
+	pg_atomic_write_u64(&lsm_my_process()->floor, lsm_my_floor);
 	return lsm_my_floor;
 }
 
@@ -101,14 +94,14 @@ lsm_floor(void)
 uint64
 lsm_floor_of(int procno)
 {
-	return pg_atomic_read_u64(&lsm_floors[procno]);
+	return pg_atomic_read_u64(&lsm_process(procno)->floor);
 }
 
 void
 lsm_floor_xact_end(void)
 {
 	if (lsm_my_floor != 0)
-		pg_atomic_write_u64(&lsm_floors[lsm_compat_procno(MyProc)], 0);
+		pg_atomic_write_u64(&lsm_my_process()->floor, 0);
 	lsm_my_floor = 0;
 	lsm_next_xid = 0;
 }
@@ -126,9 +119,9 @@ lsm_horizons(Relation rel, LsmHorizons *horizons)
 		horizons->visible = Min(horizons->visible, lsm_full_xid(MyProc->xmin));
 	pg_memory_barrier();
 	horizons->settled = horizons->visible;
-	for (int i = 0; i < lsm_floor_slots(); i++)
+	for (int i = 0; i < lsm_process_count(); i++)
 	{
-		uint64		floor = pg_atomic_read_u64(&lsm_floors[i]);
+		uint64		floor = lsm_floor_of(i);
 
 		if (floor == 0 || floor >= horizons->settled)
 			continue;

@@ -265,7 +265,7 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 		live = false;
 		lsm_versions_begin(&iter, rel, table, root);
 		if (iter.missed)
-			lsm_stat_looked(&table->stat, false);
+			lsm_stat_looked(&table->stat);
 		if (slot != NULL && snapshot->snapshot_type == SNAPSHOT_MVCC &&
 			!IsolationIsSerializable() && (version = lsm_versions_settled(&iter)) != NULL)
 		{
@@ -292,7 +292,7 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 			!IsolationIsSerializable() && lsm_written_fetch(&iter, snapshot, slot))
 		{
 			lsm_stat_record(&table->stat, root, true);
-			lsm_stat_looked(&table->stat, true);
+			lsm_stat_looked(&table->stat);
 			lsm_stat_row(&table->stat, root, true);
 			lsm_versions_end(&iter);
 			return true;
@@ -345,7 +345,7 @@ lsm_row_fetch(Relation rel, LsmTable *table, LsmTid root, Snapshot snapshot,
 			if (!lsm_row_read(&iter, head, snapshot, &locked))
 				break;
 			if (version->memtable)
-				lsm_stat_looked(&table->stat, true);
+				lsm_stat_looked(&table->stat);
 			if (lsm_row_store(&iter, version, slot, lsm_version_name(head), xmax, cmax, ssi))
 				return true;
 			break;

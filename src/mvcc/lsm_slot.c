@@ -101,31 +101,7 @@ void		(*lsm_slot_decide_asked) (struct IndexScanState *scan) = NULL;
 static void
 lsm_slot_init(TupleTableSlot *slot)
 {
-	LsmSlot    *lslot = (LsmSlot *) slot;
-
-	lslot->stored = false;
-	lslot->record = NULL;
-	lslot->recbuf = NULL;
-	lslot->recbuf_len = 0;
-	lslot->cached = NULL;
-	lslot->out_of_reach = false;
-	lslot->by_columns = false;
-	lslot->has_delta = false;
-	lslot->awaits_full = false;
-	lslot->delta_has = NULL;
-	lslot->delta_buf_len = 0;
-	lslot->delta_context = NULL;
-	lslot->data = NULL;
-	lslot->formed_len = 0;
-	lslot->pointers = NULL;
-	lslot->room = NULL;
-	lslot->natts = 0;
-	lslot->asked = NULL;
-	lslot->nasked = 0;
-	lslot->asked_copies = false;
-	lslot->index_scan = NULL;
-	lslot->ask_later = false;
-	lslot->partial = false;
+	/* it comes with zeros, which is nothing in all there is */
 }
 
 static void

@@ -92,12 +92,12 @@ lsm_head_resolve(const LsmManifestEntry *entry, LsmSegmentReader *reader, LsmRow
 }
 
 /*
- * Is it certain that the memtable has no record of root but its INSERT, and the view the
- * newest?  Looks without gen_lock, which all sessions would have to write to for each row;
- * false only says that the lock has to be taken.
+ * The newest records of root in both generations, LSM_INVALID_TID where there is none, as they are
+ * with the view the newest.  Looks without gen_lock, which all sessions would have to write to for
+ * each row; false only says that the lock has to be taken.  *searched: see lsm_memindex_peek().
  */
 static bool
-lsm_versions_untouched(LsmTable *table, LsmTid root)
+lsm_versions_peek(LsmTable *table, LsmTid root, LsmTid *heads, bool *searched)
 {
 	LsmTableShared *shared = table->shared;
 	uint32		generation;
@@ -109,8 +109,11 @@ lsm_versions_untouched(LsmTable *table, LsmTid root)
 		return false;
 	generation = shared->generation;
 	flushing = shared->flushing;
-	return (generation == 0 || lsm_memindex_lacks(lsm_table_index(shared, generation), root)) &&
-		(flushing == 0 || lsm_memindex_lacks(lsm_table_index(shared, flushing), root)) &&
+	heads[0] = heads[1] = LSM_INVALID_TID;
+	return (generation == 0 ||
+			lsm_memindex_peek(lsm_table_index(shared, generation), root, &heads[0], searched)) &&
+		(flushing == 0 ||
+		 lsm_memindex_peek(lsm_table_index(shared, flushing), root, &heads[1], searched)) &&
 		lsm_table_unchanged(shared, changes);
 }
 
@@ -119,6 +122,7 @@ void
 lsm_versions_begin(LsmVersionIter *iter, Relation rel, LsmTable *table, LsmTid root)
 {
 	LsmTableShared *shared = table->shared;
+	bool		searched;
 
 	iter->rel = rel;
 	iter->table = table;
@@ -128,18 +132,17 @@ lsm_versions_begin(LsmVersionIter *iter, Relation rel, LsmTable *table, LsmTid r
 	iter->stale = false;
 	iter->stat = NULL;
 	iter->presence = false;
-	iter->missed = false;
 	iter->met = 0;
 	iter->increment = 0;
 	for (;;)
 	{
 		LsmView    *view = table->view;
 
-		if (likely(lsm_versions_untouched(table, root)))
+		searched = false;
+		if (likely(lsm_versions_peek(table, root, iter->heads, &searched)))
 		{
 			iter->epoch = view->epoch;
 			iter->counter = view->counter;
-			iter->heads[0] = iter->heads[1] = LSM_INVALID_TID;
 			break;
 		}
 		LWLockAcquire(&shared->gen_lock, LW_SHARED);
@@ -162,14 +165,18 @@ lsm_versions_begin(LsmVersionIter *iter, Relation rel, LsmTable *table, LsmTid r
 		iter->heads[1] = shared->flushing == 0 ? LSM_INVALID_TID :
 			lsm_memindex_find(lsm_table_index(shared, shared->flushing), root);
 		LWLockRelease(&shared->gen_lock);
-		iter->missed = iter->heads[0] == LSM_INVALID_TID && iter->heads[1] == LSM_INVALID_TID;
 		break;
 	}
 	iter->chain = iter->heads[0];
 	iter->chain_seq = 0;
+	iter->missed = false;
 	if (iter->heads[0] != LSM_INVALID_TID || iter->heads[1] != LSM_INVALID_TID)
+	{
 		iter->stage = LSM_STAGE_ACTIVE;
-	else if (lsm_view_increments_meet(table->view, root, root))
+		return;
+	}
+	iter->missed = searched;
+	if (lsm_view_increments_meet(table->view, root, root))
 		iter->stage = LSM_STAGE_INCREMENTS;
 	else
 		iter->stage = LSM_STAGE_BOTTOM;

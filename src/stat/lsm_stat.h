@@ -136,16 +136,15 @@ lsm_stat_probes(LsmStatLocal *stat, LsmTid root, uint32 n)
 }
 
 /*
- * A row was looked up by its root, and the memtable did not have it, though its filter could not
- * tell; or it was found there, which costs more than to find it in a segment.  In quarters of
- * what a record costs.
+ * A row was looked up by its root, and found in the memtable, which costs more than to find it in a
+ * segment; or it was not there, but that took a search.  In quarters of what a record costs.
  */
 #define LSM_STAT_LOOK_QUARTERS	4
 
 static inline void
-lsm_stat_looked(LsmStatLocal *stat, bool found)
+lsm_stat_looked(LsmStatLocal *stat)
 {
-	stat->counts[LSM_STAT_LOOKS_MEMTABLE] += found ? 1 : LSM_STAT_LOOK_QUARTERS;
+	stat->counts[LSM_STAT_LOOKS_MEMTABLE]++;
 }
 
 /* The row has been given to the executor. */
