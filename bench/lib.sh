@@ -141,9 +141,10 @@ bench_create_database()
 # Cluster
 #
 
+# bench_server_start [CLUSTER]: "data", or a copy of it in that folder of BENCH_ROOT
 bench_server_start()
 {
-	if ! "${BENCH_RUNAS[@]}" "$PGBIN/pg_ctl" -D "$BENCH_ROOT/data" \
+	if ! "${BENCH_RUNAS[@]}" "$PGBIN/pg_ctl" -D "$BENCH_ROOT/${1:-data}" \
 		-l "$BENCH_ROOT/server.log" -t 600 -w start >"$BENCH_ROOT/pg_ctl.log" 2>&1
 	then
 		tail -n 20 "$BENCH_ROOT/server.log" "$BENCH_ROOT/pg_ctl.log" >&2 || true
@@ -154,26 +155,26 @@ bench_server_start()
 	fi
 }
 
-# bench_server_stop MODE
+# bench_server_stop MODE [CLUSTER]
 bench_server_stop()
 {
-	"${BENCH_RUNAS[@]}" "$PGBIN/pg_ctl" -D "$BENCH_ROOT/data" -m "$1" -t 600 -w \
+	"${BENCH_RUNAS[@]}" "$PGBIN/pg_ctl" -D "$BENCH_ROOT/${2:-data}" -m "$1" -t 600 -w \
 		stop >"$BENCH_ROOT/pg_ctl.log" 2>&1
 }
 
-# Stops, in order: our background jobs, the server.  By pid only.
+# Stops, in order: our background jobs, the servers.  By pid only.
 bench_cleanup()
 {
-	local status=$? pid
+	local status=$? pid running
 
 	trap - EXIT
 	for pid in ${BENCH_JOBS[@]+"${BENCH_JOBS[@]}"}; do
 		kill "$pid" 2>/dev/null || true
 	done
 	if [ -n "$BENCH_ROOT" ]; then
-		if [ -f "$BENCH_ROOT/data/postmaster.pid" ]; then
-			bench_server_stop immediate || true
-		fi
+		for running in "$BENCH_ROOT"/*/postmaster.pid; do
+			[ ! -f "$running" ] || bench_server_stop immediate "$(basename "${running%/*}")" || true
+		done
 		[ -z "$BENCH_AT_END" ] || "$BENCH_AT_END"
 		if [ "$BENCH_ENDED" = 0 ]; then
 			printf 'FAIL  %s ended before its last check (status %d)\n' "$BENCH_SCRIPT" "$status"

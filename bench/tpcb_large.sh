@@ -6,9 +6,10 @@
 #	  that does no more than so many reads a second.
 #
 # Where everything is cached it is also run on both sides at the same time, which share
-# processors, disk and WAL: what a busy neighbour takes from one run in turn and not from
-# the other is taken from both.  A side that needs more of the processor for a transaction
-# gets fewer done.
+# processors and disk: what a busy neighbour takes from one run in turn and not from the
+# other is taken from both.  A side that needs more of the processor for a transaction gets
+# fewer done.  Each has a server of its own, with the same settings: in one WAL each would
+# wait for what the other writes, and write it.
 #
 # In the second part the server runs in a memory cgroup, so that shared buffers,
 # page cache and processes together have no more than MEMORY; the tables are
@@ -192,16 +193,17 @@ measure()
 	done
 	tell_sizes "$1"
 	compare_judge "$2" tps least "$3"
-	expect_sums "$1"
+	expect_sums "$1" heap test
 }
 
-# expect_sums PREFIX
+# expect_sums PREFIX SIDE...
 expect_sums()
 {
-	local side
+	local prefix=$1 side
 
-	for side in heap test; do
-		bench_expect "$1_$side" "sums of balances agree with the history on $(compare_am "$side")" t "
+	shift
+	for side in "$@"; do
+		bench_expect "${prefix}_$side" "sums of balances agree with the history on $(compare_am "$side")" t "
 			SELECT (SELECT sum(abalance) FROM pgbench_accounts) = coalesce(sum(delta), 0) FROM pgbench_history"
 	done
 }
@@ -213,20 +215,46 @@ make_cached()
 	tell_sizes cached
 }
 
+# on_heap COMMAND...: on the server that heap has while both sides run
+on_heap()
+{
+	PGPORT=5433 "$@"
+}
+
+# wal_bytes: written so far
+wal_bytes()
+{
+	bench_sql postgres "SELECT pg_current_wal_insert_lsn() - '0/0'"
+}
+
+# tell_wal SIDE BEFORE AFTER
+tell_wal()
+{
+	bench_say "      $(printf %-5s "$(compare_am "$1")") WAL for a transaction:" \
+		"$(bench_calc %.0f "($3 - $2) / $(bench_pgbench_count "$BENCH_ROOT/$1.out")") bytes"
+}
+
 # measure_together: what one round leaves to the background is done during the next one.
 measure_together()
 {
-	local round side heap
+	local round side heap before_heap before_test
 
 	bench_section "the same on both sides at a time, $clients clients each"
-	for side in heap test; do
-		warm cached "$side"
-	done
+	bench_server_stop fast
+	cp -a "$BENCH_ROOT/data" "$BENCH_ROOT/data_heap"
+	echo "port = 5433" >>"$BENCH_ROOT/data_heap/postgresql.conf"
+	bench_server_start
+	bench_server_start data_heap
+	on_heap warm cached heap
+	warm cached test
 	for ((round = 1; round <= rounds; round++)); do
+		on_heap bench_sql postgres CHECKPOINT
 		bench_sql postgres CHECKPOINT
+		before_heap=$(on_heap wal_bytes)
+		before_test=$(wal_bytes)
 		(
 			BENCH_FAILED=0
-			run_tpcb cached heap "$seconds" heap
+			on_heap run_tpcb cached heap "$seconds" heap
 			[ "$BENCH_FAILED" = 0 ]
 		) &
 		heap=$!
@@ -237,9 +265,14 @@ measure_together()
 		for side in heap test; do
 			compare_record "TPC-B, cached, together" "$side" "$round" "$(bench_pgbench_tps "$BENCH_ROOT/$side.out")"
 		done
+		tell_wal heap "$before_heap" "$(on_heap wal_bytes)"
+		tell_wal test "$before_test" "$(wal_bytes)"
 	done
 	compare_judge "TPC-B, cached, together" tps least "$cached_floor"
-	expect_sums cached
+	on_heap expect_sums cached heap
+	expect_sums cached test
+	bench_server_stop fast data_heap
+	rm -rf "$BENCH_ROOT/data_heap"
 }
 
 measure_large()
