@@ -955,6 +955,8 @@ lsm_cache_all_hits(void)
 void
 lsm_sharedcache_stat(LsmCacheStat *stat)
 {
+	uint64		before;
+
 	memset(stat, 0, sizeof(*stat));
 	if (lsm_cache_shared == NULL)
 		return;
@@ -976,7 +978,9 @@ lsm_sharedcache_stat(LsmCacheStat *stat)
 		stat->pinned_bytes += (uint64) pg_atomic_read_u32(&partition->pinned) * LSM_FRAME_BYTES;
 		stat->misses += pg_atomic_read_u64(&partition->misses);
 	}
-	stat->hits = lsm_cache_all_hits() + lsm_cache_hits - pg_atomic_read_u64(&lsm_cache_shared->hits_before);
+	before = pg_atomic_read_u64(&lsm_cache_shared->hits_before);
+	pg_read_barrier();			/* a later reset has counted more than is counted here */
+	stat->hits = lsm_cache_all_hits() + lsm_cache_hits - before;
 	stat->reset_time = (TimestampTz) pg_atomic_read_u64(&lsm_cache_shared->reset_time);
 }
 

@@ -276,6 +276,7 @@ lsm_table_throw_out(LsmTableShared *shared)
 	/* lsm_table_repin() pins without table_lock */
 	if (!pg_atomic_compare_exchange_u32(&shared->pins, &pins, LSM_PINS_EVICTED))
 		return false;
+	pg_memory_barrier();
 	if (lsm_process_any_uses(shared))
 	{
 		pg_atomic_write_u32(&shared->pins, 0);
@@ -377,8 +378,12 @@ lsm_table_pin(const LsmTableKey *key)
 static inline bool
 lsm_table_still_there(const LsmTable *table)
 {
-	return pg_atomic_read_u32(&table->shared->pins) != LSM_PINS_EVICTED &&
-		pg_atomic_read_u64(&table->shared->epoch) == table->verified;
+	if (pg_atomic_read_u32(&table->shared->pins) == LSM_PINS_EVICTED)
+		return false;
+
+	/* the pins of an entry that has been made since come after its epoch */
+	pg_read_barrier();
+	return pg_atomic_read_u64(&table->shared->epoch) == table->verified;
 }
 
 /*
