@@ -52,6 +52,7 @@ REGRESS = \
 	row_lock \
 	row_change \
 	at_hand \
+	peek \
 	written \
 	tid_scan \
 	cursor \

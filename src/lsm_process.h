@@ -31,18 +31,15 @@ StaticAssertDecl(sizeof(LsmProcess) == PG_CACHE_LINE_SIZE, "a process has a line
 
 extern Size lsm_process_shmem_size(void);
 extern void lsm_process_shmem_init(void *place, bool fresh);
+
+/* Those there may be, auxiliary ones and prepared transactions too. */
 extern int	lsm_process_count(void);
+
+/* By number (lsm_compat_procno()), and the caller's. */
 extern LsmProcess *lsm_process(int number);
 extern LsmProcess *lsm_my_process(void);
 
-/* For the process to change what only it writes to. */
-static inline void
-lsm_process_add(pg_atomic_uint64 *counter, uint64 n)
-{
-	pg_atomic_write_u64(counter, pg_atomic_read_u64(counter) + n);
-}
-
-/* Does a process name that entry? */
+/* Does a process name that entry?  No lock: see lsm_table_throw_out() for what makes it true. */
 extern bool lsm_process_any_uses(const void *table);
 
 #endif							/* LSM_PROCESS_H */

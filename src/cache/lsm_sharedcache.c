@@ -937,7 +937,12 @@ void
 lsm_sharedcache_tell_hits(void)
 {
 	if (lsm_cache_hits > 0)
-		lsm_process_add(&lsm_my_process()->hits, lsm_cache_hits);
+	{
+		pg_atomic_uint64 *hits = &lsm_my_process()->hits;
+
+		/* nobody else writes there */
+		pg_atomic_write_u64(hits, pg_atomic_read_u64(hits) + lsm_cache_hits);
+	}
 	lsm_cache_hits = 0;
 }
 

@@ -737,10 +737,15 @@ lsm_memindex_peek(LsmMemIndex *index, LsmTid root, LsmTid *newest, bool *searche
 void
 lsm_memindex_prefetch(LsmMemIndex *index, LsmTid root)
 {
+	uint32		hash = lsm_root_hash(root);
 	uint32		bit;
 
-	if (index->head != 0)
-		lsm_prefetch(lsm_filter_word(index, lsm_root_hash(root), &bit));
+	if (index->head == 0)
+		return;
+	if (index->ntables > 1)
+		lsm_prefetch(lsm_filter_word(index, hash, &bit));
+	else
+		lsm_prefetch(lsm_hash_bucket(index, 0, hash));
 }
 
 void *
