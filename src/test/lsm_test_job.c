@@ -397,9 +397,9 @@ lsm_test_flush_first(PG_FUNCTION_ARGS)
 		lsm_request_take(MyDatabaseId, &resting) >= other - 1;
 
 	/* of several that wait for a turn, one */
-	lsm_request_end(MyDatabaseId, other, LSM_ATTEMPT_NO_TURN, NULL);
-	lsm_request_end(MyDatabaseId, other - 1, LSM_ATTEMPT_NO_TURN, NULL);
-	lsm_request_end(MyDatabaseId, relid, LSM_ATTEMPT_NO_TURN, NULL);
+	lsm_test_refuse_table(MyDatabaseId, other);
+	lsm_test_refuse_table(MyDatabaseId, other - 1);
+	lsm_test_refuse_table(MyDatabaseId, relid);
 	lsm_worker_request_later(rel, -60);
 	lsm_worker_request_flush(MyDatabaseId, other - 2);
 	good &= lsm_request_take(MyDatabaseId, &resting) == other - 2;
