@@ -312,17 +312,6 @@ lsm_change_head(LsmChange *change, LsmRecord *record, CommandId cid, uint16 info
 	record->seq = change->judgement.head_seq + 1;
 }
 
-/* What the record touches has to be known before the record is; others are but locks. */
-static void
-lsm_change_share_touch(LsmMemIndex *index, const LsmRecord *record)
-{
-	LsmTouch	touch;
-
-	lsm_touch_clear(&touch);
-	lsm_touch_add_record(&touch, record);
-	lsm_touch_share(&index->touched, &touch);
-}
-
 /*
  * Append the records of a change and publish them, unless something has been
  * added to the row since it was judged: then false, and the caller judges again.
@@ -369,7 +358,8 @@ lsm_change_append(LsmChange *change, LsmNewRecord *insert, LsmNewRecord *version
 		pages_full = true;
 	else
 	{
-		lsm_change_share_touch(index, versions[0].record);
+		/* what it touches has to be known before the record is; others are but locks */
+		lsm_touch_share_record(&index->touched, versions[0].record);
 		/* the new root's locks first: who follows MOVED must find them */
 		if (locks_follow)
 			lsm_memindex_publish(index, new_node, insert->tid, versions[nversions - 1].tid);

@@ -54,6 +54,34 @@ lsm_touch_add_record(LsmTouch *touch, const LsmRecord *record)
 					   (record->natts + 7) / 8);
 }
 
+/* Mostly it is all there, and nothing is written. */
+static inline void
+lsm_touch_share_word(LsmSharedTouch *shared, int i, uint32 word)
+{
+	if (word != 0 && (word & ~pg_atomic_read_u32(&shared->words[i])))
+		pg_atomic_fetch_or_u32(&shared->words[i], word);
+}
+
+/*
+ * Share what a record touches.  For a change of few columns that is the first word or two, mostly
+ * there already.
+ */
+void
+lsm_touch_share_record(LsmSharedTouch *shared, const LsmRecord *record)
+{
+	LsmTouch	touch;
+	int			words = LSM_TOUCH_WORDS;
+
+	if (LSM_REC_KIND(record->info) != LSM_REC_UPDATE)
+		words = lsm_touch_words(LSM_TOUCH_END);
+	else if ((record->info & LSM_REC_DELTA) && !(record->info & LSM_REC_SPILLED))
+		words = Min(lsm_touch_words(TYPEALIGN(8, record->natts)), LSM_TOUCH_WORDS);
+	memset(touch.words, 0, words * sizeof(touch.words[0]));
+	lsm_touch_add_record(&touch, record);
+	for (int i = 0; i < words; i++)
+		lsm_touch_share_word(shared, i, touch.words[i]);
+}
+
 void
 lsm_touch_share_init(LsmSharedTouch *shared)
 {
@@ -68,13 +96,11 @@ lsm_touch_share_clear(LsmSharedTouch *shared)
 		pg_atomic_write_u32(&shared->words[i], 0);
 }
 
-/* Mostly it is all there, and nothing is written. */
 void
 lsm_touch_share(LsmSharedTouch *shared, const LsmTouch *touch)
 {
 	for (int i = 0; i < LSM_TOUCH_WORDS; i++)
-		if (touch->words[i] != 0 && (touch->words[i] & ~pg_atomic_read_u32(&shared->words[i])))
-			pg_atomic_fetch_or_u32(&shared->words[i], touch->words[i]);
+		lsm_touch_share_word(shared, i, touch->words[i]);
 }
 
 void

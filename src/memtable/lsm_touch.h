@@ -82,6 +82,7 @@ extern void lsm_touch_add_record(LsmTouch *touch, const LsmRecord *record);
 
 extern void lsm_touch_share_init(LsmSharedTouch *shared);
 extern void lsm_touch_share_clear(LsmSharedTouch *shared);
+extern void lsm_touch_share_record(LsmSharedTouch *shared, const LsmRecord *record);
 extern void lsm_touch_share(LsmSharedTouch *shared, const LsmTouch *touch);
 extern void lsm_touch_add_shared(LsmTouch *to, LsmSharedTouch *shared, int natts);
 

@@ -171,7 +171,6 @@ lsm_redo_append_index(XLogReaderState *record, int block_id, LsmTableShared *sha
 	LsmMemIndex *index = lsm_table_index(shared, append->generation);
 	Size		len;
 	const char *data = XLogRecGetBlockData(record, block_id, &len);
-	LsmTouch	touch;
 
 	if (index->state != LSM_INDEX_READY || index->generation != append->generation)
 		return;
@@ -197,9 +196,7 @@ lsm_redo_append_index(XLogReaderState *record, int block_id, LsmTableShared *sha
 			lsm_table_changed(shared);
 			return;
 		}
-		lsm_touch_clear(&touch);
-		lsm_touch_add_record(&touch, row);
-		lsm_touch_share(&index->touched, &touch);
+		lsm_touch_share_record(&index->touched, row);
 		lsm_memindex_publish(index, node, row->root, LSM_TID(appended->lb, appended->first + i));
 		lsm_memindex_count(index, LSM_REC_KIND(row->info));
 	}
