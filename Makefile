@@ -53,6 +53,7 @@ REGRESS = \
 	row_change \
 	at_hand \
 	peek \
+	flush_chain \
 	written \
 	tid_scan \
 	cursor \
@@ -160,6 +161,7 @@ ISOLATION = \
 	fk-orphan \
 	floor-parallel \
 	flush-lock-timeout \
+	flush-locked \
 	flush-race \
 	frozen \
 	hot-row \

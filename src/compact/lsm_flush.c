@@ -206,17 +206,30 @@ lsm_flush_add(LsmFlush *flush, const LsmRecord *record, Size len, LsmTid tid)
 
 /*
  * A chain as far as it has been added: of a row that changes all the time only what lsm_merge_judge()
- * keeps is copied, not all that the generation has of it.
+ * keeps is copied, not all that the generation has of it.  Nor is it read, as far as nothing there
+ * is of use: a counter is flushed as fast as a row that was changed once.
  */
 typedef struct LsmFlushChain
 {
 	uint64		cut_xid;		/* of the newest version that everybody sees; older
 								 * ones go */
 	bool		cut;			/* there is one */
+	bool		locked;			/* somebody below it may yet hold a lock */
+	bool		noted;			/* what the merge would note of those that go is */
 	bool		all;			/* DELTAs build on more versions than can be noted */
 	int			nbases;
-	LsmTid		bases[LSM_FLUSH_BASES]; /* on which the DELTAs build that are kept */
+	int			nmissing;		/* of them, not yet come to */
+	LsmTid		bases[LSM_FLUSH_BASES]; /* on which the DELTAs build that are kept, if
+										 * they may be in the chain */
 } LsmFlushChain;
+
+/* May a DELTA's base be in its chain?  It is not, if it is the bottom, or has left the row log. */
+static bool
+lsm_flush_has_base(LsmFlush *flush, LsmTid base)
+{
+	return LSM_TID_IS_VERSION(base) &&
+		lsm_view_range(lsm_view_get(flush->rel, flush->table), LSM_TID_LB(base)) != NULL;
+}
 
 /* A record has been added. */
 static void
@@ -230,10 +243,14 @@ lsm_flush_note(LsmFlush *flush, LsmFlushChain *chain, const LsmRowHead *head)
 	if (state == LSM_XID_ABORTED)
 		return;
 	if ((head->info & LSM_REC_DELTA) &&
-		(chain->nbases == 0 || chain->bases[chain->nbases - 1] != head->base))
+		(chain->nbases == 0 || chain->bases[chain->nbases - 1] != head->base) &&
+		lsm_flush_has_base(flush, head->base))
 	{
 		if (chain->nbases < LSM_FLUSH_BASES)
+		{
 			chain->bases[chain->nbases++] = head->base;
+			chain->nmissing++;
+		}
 		else
 			chain->all = true;
 	}
@@ -241,26 +258,40 @@ lsm_flush_note(LsmFlush *flush, LsmFlushChain *chain, const LsmRowHead *head)
 	{
 		chain->cut = true;
 		chain->cut_xid = head->xid;
+		chain->locked = (head->info & LSM_REC_LOCKERS_BELOW) != 0;
 	}
 }
 
 /* Is a record to be added?  Else what the merge would note of it is noted. */
 static bool
-lsm_flush_wants(LsmFlush *flush, const LsmFlushChain *chain, const LsmRowHead *head)
+lsm_flush_wants(LsmFlush *flush, LsmFlushChain *chain, const LsmRowHead *head)
 {
 	LsmXidState state;
 
+	for (int i = 0; i < chain->nbases; i++)
+		if (chain->bases[i] == head->vtid)
+		{
+			chain->nmissing--;
+			return true;
+		}
 	if (!chain->cut || chain->all)
 		return true;
 	state = lsm_xid_state(head);
 	if (LSM_REC_KIND(head->info) == LSM_REC_LOCK)
 		return state == LSM_XID_OWN || state == LSM_XID_RUNNING;
-	for (int i = 0; i < chain->nbases; i++)
-		if (chain->bases[i] == head->vtid)
-			return true;
 	if (state == LSM_XID_COMMITTED)
+	{
 		flush->merge->conflict_xid = Max(flush->merge->conflict_xid, chain->cut_xid);
+		chain->noted = true;
+	}
 	return false;
+}
+
+/* Is there nothing of use in older records of the chain? */
+static bool
+lsm_flush_chain_ends(const LsmFlushChain *chain)
+{
+	return chain->cut && chain->noted && !chain->locked && !chain->all && chain->nmissing == 0;
 }
 
 /* Add the chain of records that begins at head. */
@@ -294,6 +325,11 @@ lsm_flush_add_chain(LsmFlush *flush, LsmTid head)
 		}
 		else
 			lsm_flush_count(flush, len);
+		if (lsm_flush_chain_ends(&chain))
+		{
+			flush->rows += record->seq - 1;
+			break;
+		}
 		tid = record->prev;
 	}
 }
