@@ -112,7 +112,7 @@ lsm_xact_callback(XactEvent event, void *arg)
 			lsm_ahead_xact_end();
 			lsm_coldvalue_xact_end();
 			lsm_reader_xact_end();
-			lsm_iostat_xact_end();
+			lsm_iostat_flush();
 			lsm_floor_xact_end();
 			lsm_table_xact_end();
 			lsm_stat_xact_end();

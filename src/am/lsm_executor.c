@@ -129,31 +129,6 @@ lsm_executor_no_prefetch(LsmScan scan)
 
 #endif
 
-static bool lsm_executor_walk(PlanState *planstate, void *context);
-
-/*
- * What lies below a node.  Of the nodes that short statements are made of this is their outer plan
- * at most, without all that planstate_tree_walker() looks for.
- */
-static bool
-lsm_executor_walk_below(PlanState *planstate, void *context)
-{
-	switch (nodeTag(planstate))
-	{
-		case T_ModifyTableState:
-		case T_ResultState:
-		case T_IndexScanState:
-		case T_IndexOnlyScanState:
-			if (planstate->initPlan != NIL || planstate->subPlan != NIL)
-				break;
-			return outerPlanState(planstate) != NULL &&
-				lsm_executor_walk(outerPlanState(planstate), context);
-		default:
-			break;
-	}
-	return planstate_tree_walker(planstate, lsm_executor_walk, context);
-}
-
 /* Look through a plan that has just been initialized; context: has it a bitmap scan of ours? */
 static bool
 lsm_executor_walk(PlanState *planstate, void *context)
@@ -178,7 +153,7 @@ lsm_executor_walk(PlanState *planstate, void *context)
 		default:
 			break;
 	}
-	return lsm_executor_walk_below(planstate, context);
+	return planstate_tree_walker(planstate, lsm_executor_walk, context);
 }
 
 /* Does the plan read any table of ours? */

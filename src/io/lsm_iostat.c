@@ -4,18 +4,15 @@
  *	  What reading past shared buffers has done.
  *
  * Of the whole server.  A process counts for itself and gives that to shared
- * memory now and then: after so many counts, and at the end of a transaction, as
- * often as the counts of tables (lsm_stat.c).  The counters are few, and short
- * transactions would meet on them.
+ * memory now and then, and at the end of each transaction: the counters are few,
+ * and those of short transactions would meet on them.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "lsm_iostat.h"
-#include "lsm_stat.h"
 #include "port/atomics.h"
-#include "storage/ipc.h"
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
 
@@ -33,8 +30,6 @@ static LsmIoStatShared *lsm_iostat_shared;
 static uint64 lsm_iostat_counts[LSM_READER_KINDS][LSM_READER_METHODS][LSM_IO_COUNTERS];
 LsmIoTotals lsm_iostat_totals;
 static int	lsm_iostat_pending; /* counts since the last flush */
-static LsmStatTurns lsm_iostat_turns;
-static bool lsm_iostat_exit_registered;
 
 Size
 lsm_iostat_shmem_size(void)
@@ -97,27 +92,6 @@ lsm_iostat_flush(void)
 					pg_atomic_fetch_add_u64(&lsm_iostat_shared->counts[i][j][k],
 											lsm_iostat_counts[i][j][k]);
 	memset(lsm_iostat_counts, 0, sizeof(lsm_iostat_counts));
-}
-
-static void
-lsm_iostat_exit(int code, Datum arg)
-{
-	lsm_iostat_flush();
-}
-
-/* At the end of a transaction. */
-void
-lsm_iostat_xact_end(void)
-{
-	if (lsm_iostat_pending == 0)
-		return;
-	if (!lsm_iostat_exit_registered)
-	{
-		before_shmem_exit(lsm_iostat_exit, (Datum) 0);
-		lsm_iostat_exit_registered = true;
-	}
-	if (lsm_stat_take_turn(&lsm_iostat_turns))
-		lsm_iostat_flush();
 }
 
 void

@@ -69,7 +69,6 @@ extern void lsm_iostat_add(LsmReaderKind kind, LsmReaderMethod method, LsmIoCoun
 						   uint64 more);
 extern void lsm_iostat_depth(LsmReaderKind kind, LsmReaderMethod method, int depth);
 extern void lsm_iostat_flush(void);
-extern void lsm_iostat_xact_end(void);
 extern void lsm_iostat_reset(void);
 
 /* True for the first caller since the server's start. */

@@ -95,7 +95,8 @@ static HTAB *lsm_stat_entries;
 
 /* Counts of this backend that shared memory does not have yet. */
 static dlist_head lsm_stat_pending = DLIST_STATIC_INIT(lsm_stat_pending);
-static LsmStatTurns lsm_stat_turns;
+static TimestampTz lsm_stat_second; /* when the present second began */
+static int	lsm_stat_flushes;	/* in this second */
 static bool lsm_stat_exit_registered;
 uint32		lsm_stat_ticks;
 
@@ -437,32 +438,12 @@ lsm_stat_pend(LsmStatLocal *stat)
 	}
 }
 
-/* True: the second before is over. */
-static bool
-lsm_stat_begin_second(LsmStatTurns *turns, TimestampTz now)
-{
-	if (now - turns->second < USECS_PER_SEC && now >= turns->second)
-		return false;
-	turns->second = now;
-	turns->taken = 0;
-	return true;
-}
-
-/* At the end of a transaction: may counts be given now? */
-bool
-lsm_stat_take_turn(LsmStatTurns *turns)
-{
-	(void) lsm_stat_begin_second(turns, GetCurrentTransactionStopTimestamp());
-	if (turns->taken >= LSM_STAT_FLUSHES_A_SECOND)
-		return false;
-	turns->taken++;
-	return true;
-}
-
 /* At the end of a transaction, when its tables' counts are pending. */
 void
 lsm_stat_xact_end(void)
 {
+	TimestampTz now;
+
 	if (dlist_is_empty(&lsm_stat_pending))
 		return;
 	if (!lsm_stat_exit_registered)
@@ -470,7 +451,13 @@ lsm_stat_xact_end(void)
 		before_shmem_exit(lsm_stat_exit, (Datum) 0);
 		lsm_stat_exit_registered = true;
 	}
-	if (lsm_stat_take_turn(&lsm_stat_turns))
+	now = GetCurrentTransactionStopTimestamp();
+	if (now - lsm_stat_second >= USECS_PER_SEC || now < lsm_stat_second)
+	{
+		lsm_stat_second = now;
+		lsm_stat_flushes = 0;
+	}
+	if (lsm_stat_flushes++ < LSM_STAT_FLUSHES_A_SECOND)
 		lsm_stat_flush();
 }
 
@@ -481,8 +468,10 @@ lsm_stat_tick_second(LsmStatLocal *stat)
 	TimestampTz now = GetCurrentTimestamp();
 
 	lsm_stat_ticks = 0;
-	if (!lsm_stat_begin_second(&lsm_stat_turns, now))
+	if (now - lsm_stat_second < USECS_PER_SEC && now >= lsm_stat_second)
 		return;
+	lsm_stat_second = now;
+	lsm_stat_flushes = 0;
 	lsm_stat_pend(stat);
 	lsm_stat_flush();
 }

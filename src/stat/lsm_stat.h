@@ -232,15 +232,6 @@ lsm_stat_waste_bound(uint32 pages)
 /* A table is quiet when nobody has changed it for so long (ms). */
 extern int	lsm_debug_quiet_time;
 
-/* A process gives its counts away at the end of a transaction, but not in each one: see lsm_stat.c. */
-typedef struct LsmStatTurns
-{
-	TimestampTz second;			/* when the present one began */
-	int			taken;			/* in it */
-} LsmStatTurns;
-
-extern bool lsm_stat_take_turn(LsmStatTurns *turns);
-
 extern Size lsm_stat_shmem_size(void);
 extern void lsm_stat_shmem_request(void);
 extern void lsm_stat_shmem_startup(void);
