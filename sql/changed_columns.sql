@@ -90,3 +90,26 @@ SELECT * FROM cc_queries();
 SELECT * FROM lsm_check('cc');
 DROP TABLE cc, cc_heap;
 DROP FUNCTION cc_query, cc_queries, cc_both;
+
+-- Columns are noted by words of 32: those at the borders of words, each changed by itself.
+DO $$ BEGIN
+	EXECUTE (SELECT 'CREATE TABLE cc_wide (' || string_agg('c' || i || ' int', ', ' ORDER BY i)
+			 || ') USING lsm WITH (autovacuum_enabled = off)' FROM generate_series(1, 70) i);
+	EXECUTE (SELECT 'INSERT INTO cc_wide SELECT ' || string_agg('g', ', ') || ' FROM generate_series(1, 500) g'
+			 FROM generate_series(1, 70) i);
+END $$;
+SELECT count(*) FROM lsm_flush('cc_wide');
+SELECT count(*) FROM lsm_major_compact('cc_wide');
+UPDATE cc_wide SET c31 = 1031 WHERE c1 = 7;
+SELECT max(c31) AS c31, max(c32) AS c32, max(c33) AS c33, max(c63) AS c63, max(c64) AS c64, max(c70) AS c70 FROM cc_wide;
+UPDATE cc_wide SET c32 = 1032 WHERE c1 = 8;
+SELECT max(c31) AS c31, max(c32) AS c32, max(c33) AS c33, max(c63) AS c63, max(c64) AS c64, max(c70) AS c70 FROM cc_wide;
+UPDATE cc_wide SET c63 = 1063 WHERE c1 = 9;
+UPDATE cc_wide SET c64 = 1064 WHERE c1 = 9;
+UPDATE cc_wide SET c70 = 1070 WHERE c1 = 10;
+SELECT max(c31) AS c31, max(c32) AS c32, max(c33) AS c33, max(c63) AS c63, max(c64) AS c64, max(c70) AS c70 FROM cc_wide;
+SELECT count(*) FROM cc_wide WHERE c32 > 1000 OR c70 > 1000;
+SELECT count(*) FROM cc_wide WHERE c64 = 9;
+DELETE FROM cc_wide WHERE c1 = 8;
+SELECT count(*), max(c32) FROM cc_wide;
+DROP TABLE cc_wide;

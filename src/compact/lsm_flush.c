@@ -173,11 +173,11 @@ lsm_flush_peek(LsmFlush *flush)
 	return flush->at < flush->nbatch ? flush->roots[flush->at] : LSM_INVALID_TID;
 }
 
-/* A record of so many bytes has been read. */
+/* So many records are done, of which so many bytes have been read. */
 static void
-lsm_flush_count(LsmFlush *flush, Size len)
+lsm_flush_count(LsmFlush *flush, uint32 records, Size len)
 {
-	flush->rows++;
+	flush->rows += records;
 	flush->bytes += len;
 	lsm_progress_set(LSM_PROGRESS_RECORDS_DONE, flush->rows);
 	lsm_progress_set(LSM_PROGRESS_BYTES_DONE, flush->bytes);
@@ -201,7 +201,7 @@ lsm_flush_add(LsmFlush *flush, const LsmRecord *record, Size len, LsmTid tid)
 	MemoryContextSwitchTo(caller);
 	added->record = copy;
 	lsm_record_head(copy, tid, &added->head);
-	lsm_flush_count(flush, len);
+	lsm_flush_count(flush, 1, len);
 }
 
 /*
@@ -324,10 +324,11 @@ lsm_flush_add_chain(LsmFlush *flush, LsmTid head)
 			lsm_flush_note(flush, &chain, &record_head);
 		}
 		else
-			lsm_flush_count(flush, len);
+			lsm_flush_count(flush, 1, len);
 		if (lsm_flush_chain_ends(&chain))
 		{
-			flush->rows += record->seq - 1;
+			/* all older ones of the generation */
+			lsm_flush_count(flush, record->seq - 1, 0);
 			break;
 		}
 		tid = record->prev;
