@@ -598,6 +598,22 @@ lsm_update_strength(const LsmChange *change, const LsmUpdatePlan *plan)
 	return strength;
 }
 
+/* Rows of so few bytes, in a table that has at most so many, are written as a whole. */
+#define LSM_WHOLE_BYTES			32
+#define LSM_WHOLE_ROWS			1000
+
+/*
+ * Is it not worth making a DELTA?  That of a short row saves next to nothing, and who reads it
+ * has to find the version that it builds on.  What touches few columns of a large table is made one
+ * all the same, as scans go by what has been touched.
+ */
+static bool
+lsm_update_is_whole(LsmView *view, const LsmRecord *formed, Size formed_len)
+{
+	return view != NULL && view->nbase == 1 && view->base[0]->rows <= LSM_WHOLE_ROWS &&
+		lsm_record_columns_len(formed, formed_len) <= LSM_WHOLE_BYTES;
+}
+
 /*
  * Make the UPDATE record: a DELTA of all columns that differ from the full
  * version below, where that is smaller than the whole row.
@@ -610,13 +626,25 @@ lsm_update_form(LsmChange *change, const LsmUpdatePlan *plan, TupleTableSlot *sl
 	TupleDesc	tupdesc = RelationGetDescr(change->rel);
 	int			natts = tupdesc->natts;
 	Size		map_bytes = (natts + 7) / 8;
-	bits8	   *cols = palloc(map_bytes);
-	bool	   *absent = palloc(natts * sizeof(bool));
+	bits8	   *cols;
+	bool	   *absent;
 	LsmRecord	head;
+	LsmRecord  *formed;
+	Size		formed_len;
 	Size		delta_len;
 	Size		full_len;
 	bool		delta = false;	/* because a large value need not be written again */
 
+	lsm_change_head(change, &head, cid, LSM_REC_UPDATE |
+					(lsm_update_strength(change, plan) << LSM_REC_STRENGTH_SHIFT));
+	formed = lsm_slot_formed(slot, tupdesc, &formed_len);
+	if (formed != NULL && lsm_update_is_whole(change->table->view, formed, formed_len))
+	{
+		lsm_record_form_again(&head, formed, formed_len, new);
+		return;
+	}
+	cols = palloc(map_bytes);
+	absent = palloc(natts * sizeof(bool));
 	memcpy(cols, plan->changed, map_bytes);
 	for (int i = 0; i < natts; i++)
 	{
@@ -631,9 +659,6 @@ lsm_update_form(LsmChange *change, const LsmUpdatePlan *plan, TupleTableSlot *sl
 	}
 	delta_len = 2 * map_bytes + heap_compute_data_size(tupdesc, slot->tts_values, absent);
 	full_len = heap_compute_data_size(tupdesc, slot->tts_values, slot->tts_isnull);
-
-	lsm_change_head(change, &head, cid, LSM_REC_UPDATE |
-					(lsm_update_strength(change, plan) << LSM_REC_STRENGTH_SHIFT));
 	if (delta || delta_len < full_len)
 		head.base = judgement->full_tid;
 	lsm_record_form(change->rel, change->table, &head, slot->tts_values, slot->tts_isnull,

@@ -127,6 +127,9 @@ lsm_rowlog_ask_for_reads(Relation rel, LsmTable *table)
 	lsm_rowlog_ask_for_flush(rel);
 }
 
+/* A session looks after so many changes of a table, if the row log has got no page. */
+#define LSM_BOUNDS_CHANGES		16
+
 /*
  * Before a change: make room in a memtable that is full.  A worker is asked to flush it
  * long before, once by each backend, as a request stays until it is served; and
@@ -135,9 +138,18 @@ lsm_rowlog_ask_for_reads(Relation rel, LsmTable *table)
 void
 lsm_rowlog_keep_bounds(Relation rel, LsmTable *table)
 {
-	double		fill = lsm_rowlog_fill(table);
+	double		fill;
 
 	lsm_stat_tick(&table->stat);
+	if (lsm_pages_begun == 0 && table->bounds_left > 0 &&
+		table->bounds_pages == table->shared->gen_pages)
+	{
+		table->bounds_left--;
+		return;
+	}
+	table->bounds_left = LSM_BOUNDS_CHANGES;
+	table->bounds_pages = table->shared->gen_pages;
+	fill = lsm_rowlog_fill(table);
 	if (fill >= 1)
 	{
 		lsm_flush_for_room(rel);

@@ -638,6 +638,8 @@ lsm_table_local(const LsmTableKey *key)
 		table->shared = NULL;
 		table->verified = 0;
 		table->asked_flush = 0;
+		table->bounds_left = 0;
+		table->bounds_pages = 0;
 		table->open_slot[0] = table->open_slot[1] = 0;
 		table->view = NULL;
 		table->load = NULL;

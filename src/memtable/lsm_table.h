@@ -214,6 +214,8 @@ typedef struct LsmTable
 	LsmTableShared *shared;
 	uint64		verified;		/* epoch of the entry found right, or 0 */
 	uint32		asked_flush;	/* generation for which a worker was asked */
+	int			bounds_left;	/* changes until the memtable's bounds are looked at, */
+	uint32		bounds_pages;	/* while it has so many pages */
 	int			open_slot[2];	/* open page, of each kind, that this session uses */
 	LsmView    *view;
 	dlist_node	viewed;			/* if it has one */

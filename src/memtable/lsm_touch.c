@@ -64,7 +64,8 @@ lsm_touch_share_word(LsmSharedTouch *shared, int i, uint32 word)
 
 /*
  * Share what a record touches.  For a change of few columns that is the first word or two, mostly
- * there already.
+ * there already; that of all columns is shared if the last word is full, which comes last, and
+ * which nothing else fills.
  */
 void
 lsm_touch_share_record(LsmSharedTouch *shared, const LsmRecord *record)
@@ -76,6 +77,8 @@ lsm_touch_share_record(LsmSharedTouch *shared, const LsmRecord *record)
 		words = lsm_touch_words(LSM_TOUCH_END);
 	else if ((record->info & LSM_REC_DELTA) && !(record->info & LSM_REC_SPILLED))
 		words = Min(lsm_touch_words(TYPEALIGN(8, record->natts)), LSM_TOUCH_WORDS);
+	else if (pg_atomic_read_u32(&shared->words[LSM_TOUCH_WORDS - 1]) == PG_UINT32_MAX)
+		return;
 	memset(touch.words, 0, words * sizeof(touch.words[0]));
 	lsm_touch_add_record(&touch, record);
 	for (int i = 0; i < words; i++)

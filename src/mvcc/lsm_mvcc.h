@@ -195,8 +195,11 @@ extern void lsm_record_form(Relation rel, LsmTable *table, const LsmRecord *head
 							bool *isnull, const bits8 *cols, LsmPointer **large,
 							LsmNewRecord *new);
 extern void lsm_record_free(LsmNewRecord *new);
-extern bool lsm_record_form_plain(TupleDesc tupdesc, const Datum *values, const bool *isnull,
+extern bool lsm_record_form_plain(TupleDesc tupdesc, Datum *values, const bool *isnull,
 								  char *buf, Size room, Size *len);
+extern Size lsm_record_columns_len(const LsmRecord *record, Size len);
+extern void lsm_record_form_again(const LsmRecord *head, const LsmRecord *formed,
+								  Size formed_len, LsmNewRecord *new);
 extern void lsm_record_renew(Relation rel, LsmTable *table, LsmNewRecord *new);
 extern LsmRecord *lsm_record_load(Relation rel, LsmTable *table, const LsmRecord *record,
 								  Size *len);

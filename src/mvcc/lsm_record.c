@@ -370,34 +370,37 @@ lsm_record_free(LsmNewRecord *new)
 	pfree(new->record);
 }
 
-/* How a varlena that is not external lies in a record: like in a heap tuple. */
-static inline Size
-lsm_form_varlena(Form_pg_attribute att, const char *datum, char *buf, Size at)
+/* How a varlena that is not external lies in a record: like in a heap tuple.  Where it begins. */
+static inline char *
+lsm_form_varlena(Form_pg_attribute att, const char *datum, char *buf, Size *at)
 {
+	char	   *start = buf + *at;
 	Size		len;
 
 	if (VARATT_IS_SHORT(datum))
 	{
 		len = VARSIZE_SHORT(datum);
-		memcpy(buf + at, datum, len);
+		memcpy(start, datum, len);
 	}
 	else if (att->attstorage != TYPSTORAGE_PLAIN && VARATT_CAN_MAKE_SHORT(datum))
 	{
 		len = VARATT_CONVERTED_SHORT_SIZE(datum);
-		SET_VARSIZE_SHORT(buf + at, len);
-		memcpy(buf + at + VARHDRSZ_SHORT, VARDATA(datum), len - VARHDRSZ_SHORT);
+		SET_VARSIZE_SHORT(start, len);
+		memcpy(start + VARHDRSZ_SHORT, VARDATA(datum), len - VARHDRSZ_SHORT);
 	}
 	else
 	{
-		at = att_align_nominal(at, att->attalign);
+		start = buf + att_align_nominal(*at, att->attalign);
 		len = VARSIZE(datum);
-		memcpy(buf + at, datum, len);
+		memcpy(start, datum, len);
 	}
-	return at + len;
+	*at = start - buf + len;
+	return start;
 }
 
 /*
- * Make an INSERT record, but for xid and cid, in a buffer with that room.  False: the columns are
+ * Make an INSERT record, but for xid and cid, in a buffer with that room; values that are not passed
+ * by value point into it then, as far as it has got.  False: the columns are
  * not fit for it, as one is large, or somewhere else; they need lsm_record_form().  *len is 0 where
  * there may be too little room.
  *
@@ -405,7 +408,7 @@ lsm_form_varlena(Form_pg_attribute att, const char *datum, char *buf, Size at)
  * loaded comes here.
  */
 bool
-lsm_record_form_plain(TupleDesc tupdesc, const Datum *values, const bool *isnull, char *buf,
+lsm_record_form_plain(TupleDesc tupdesc, Datum *values, const bool *isnull, char *buf,
 					  Size room, Size *len)
 {
 	LsmRecord	fixed = {.info = LSM_REC_INSERT,.natts = tupdesc->natts};
@@ -441,20 +444,60 @@ lsm_record_form_plain(TupleDesc tupdesc, const Datum *values, const bool *isnull
 		memset(buf + at, 0, MAXIMUM_ALIGNOF);	/* what alignment leaves out */
 		if (att->attlen == -1)
 		{
-			at = lsm_form_varlena(att, datum, buf, at);
+			values[i] = PointerGetDatum(lsm_form_varlena(att, datum, buf, &at));
 			continue;
 		}
 		at = att_align_nominal(at, att->attalign);
 		if (att->attbyval)
 			store_att_byval(buf + at, values[i], att->attlen);
 		else
+		{
 			memcpy(buf + at, datum, size);
+			values[i] = PointerGetDatum(buf + at);
+		}
 		at += size;
 	}
 	Assert(at == lsm_record_data_offset(&fixed) +
-		   heap_compute_data_size(tupdesc, (Datum *) values, (bool *) isnull));
+		   heap_compute_data_size(tupdesc, values, (bool *) isnull));
 	*len = at;
 	return true;
+}
+
+/* How many bytes the columns of a record take that has been made so. */
+Size
+lsm_record_columns_len(const LsmRecord *record, Size len)
+{
+	return len - lsm_record_data_offset(record);
+}
+
+/*
+ * Make a record of the whole row from its fixed part and a record that lsm_record_form_plain() has
+ * made.  Palloc'd.
+ */
+void
+lsm_record_form_again(const LsmRecord *head, const LsmRecord *formed, Size formed_len,
+					  LsmNewRecord *new)
+{
+	LsmRecord	fixed = *head;
+	Size		columns_len = lsm_record_columns_len(formed, formed_len);
+	Size		data_offset;
+
+	fixed.natts = formed->natts;
+	fixed.info |= formed->info & LSM_REC_HASNULL;
+	data_offset = lsm_record_data_offset(&fixed);
+	Assert(data_offset + columns_len <= LSM_MAX_RECORD);
+	new->whole = NULL;
+	new->borrowed = false;
+	new->near = NULL;
+	new->generation = 0;
+	new->len = data_offset + columns_len;
+	new->record = palloc0(new->len);
+	memcpy(new->record, &fixed, lsm_record_fixed(&fixed));
+	if (fixed.info & LSM_REC_HASNULL)
+		memcpy((char *) lsm_record_nulls(new->record), lsm_record_nulls(formed),
+			   lsm_map_bytes(fixed.natts));
+	memcpy((char *) new->record + data_offset,
+		   (const char *) formed + lsm_record_data_offset(formed), columns_len);
 }
 
 /* Write a value of another generation again, for the active one. */

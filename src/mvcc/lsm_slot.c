@@ -175,25 +175,22 @@ lsm_slot_release_all(TupleTableSlot *slot)
 {
 	LsmSlot    *lslot = (LsmSlot *) slot;
 
-	lsm_slot_release(slot);
+	/* it has been cleared, and nobody looks at it again */
+	Assert(lslot->cached == NULL && !lslot->has_delta && lsm_slot_at_hand != lslot);
 	if (lslot->recbuf != NULL)
 		pfree(lslot->recbuf);
-	lslot->recbuf = NULL;
 	if (lslot->pointers != NULL)
 		pfree(lslot->pointers);
-	lslot->pointers = NULL;
 	if (lslot->room != NULL)
 		pfree(lslot->room);
-	lslot->room = NULL;
 	if (lslot->delta_has != NULL)
+	{
 		pfree(lslot->delta_values);
-	lslot->delta_has = NULL;
-	if (lslot->delta_buf_len > 0)
-		pfree(lslot->delta_buf);
-	lslot->delta_buf_len = 0;
-	if (lslot->delta_context != NULL)
-		MemoryContextDelete(lslot->delta_context);
-	lslot->delta_context = NULL;
+		if (lslot->delta_buf_len > 0)
+			pfree(lslot->delta_buf);
+		if (lslot->delta_context != NULL)
+			MemoryContextDelete(lslot->delta_context);
+	}
 }
 
 /* Room for values that are built: LSM_BLOCK_VALUE_BYTES for each column. */
@@ -352,9 +349,6 @@ lsm_slot_getsomeattrs(TupleTableSlot *slot, int natts)
 
 	Assert(!TTS_EMPTY(slot));
 
-	/* a row to be inserted is asked for all columns, one by one: are they NOT NULL? */
-	if (lslot->formed_len > 0)
-		natts = slot->tts_tupleDescriptor->natts;
 	if (lslot->record != NULL)
 	{
 		int			decoded = lslot->decoded;
@@ -518,32 +512,36 @@ lsm_slot_form(LsmSlot *lslot)
 {
 	TupleTableSlot *slot = &lslot->base;
 	TupleDesc	tupdesc = slot->tts_tupleDescriptor;
+	Size		room;
 	Size		len;
+	bool		formed;
 
 	if (lslot->record != NULL || slot->tts_nvalid < tupdesc->natts)
 		return false;			/* columns may be in recbuf */
 	lsm_slot_make_recbuf(lslot, 1);
-	for (;;)
+	room = Min(lslot->recbuf_len, LSM_MAX_RECORD);
+	formed = lsm_record_form_plain(tupdesc, slot->tts_values, slot->tts_isnull, lslot->recbuf,
+								   room, &len);
+	while (formed && len == 0 && room < LSM_MAX_RECORD)
 	{
-		Size		room = Min(lslot->recbuf_len, LSM_MAX_RECORD);
+		/* values point into what has been too small, up to where it has got */
+		char	   *small = lslot->recbuf;
 
-		if (!lsm_record_form_plain(tupdesc, slot->tts_values, slot->tts_isnull, lslot->recbuf,
-								   room, &len))
-			return false;
-		if (len > 0)
-			break;
-		if (room == LSM_MAX_RECORD)
-			return false;
+		lslot->recbuf = NULL;
+		lslot->recbuf_len = 0;
 		lsm_slot_make_recbuf(lslot, 2 * room);
+		room = Min(lslot->recbuf_len, LSM_MAX_RECORD);
+		formed = lsm_record_form_plain(tupdesc, slot->tts_values, slot->tts_isnull, lslot->recbuf,
+									   room, &len);
+		pfree(small);
 	}
+	if (!formed || len == 0)
+		return false;
 	lsm_slot_release(slot);
 	lslot->record = (LsmRecord *) lslot->recbuf;
 	lslot->formed_len = len;
-	lslot->natts = tupdesc->natts;
+	lslot->natts = lslot->decoded = tupdesc->natts;
 	lslot->large = false;
-	lslot->offset = 0;
-	lslot->decoded = 0;
-	slot->tts_nvalid = 0;
 	return true;
 }
 
