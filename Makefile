@@ -52,6 +52,7 @@ REGRESS = \
 	row_lock \
 	row_change \
 	at_hand \
+	keyhint \
 	peek \
 	flush_chain \
 	written \
@@ -162,6 +163,7 @@ ISOLATION = \
 	floor-parallel \
 	flush-lock-timeout \
 	flush-locked \
+	keyhint \
 	flush-race \
 	frozen \
 	hot-row \

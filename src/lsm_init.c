@@ -240,6 +240,10 @@ lsm_init_settings(void)
 							 "Lets the planner look up inner rows of nested loops ahead, where they lie in a store.",
 							 NULL,
 							 &lsm_enable_lookahead, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	DefineCustomBoolVariable("lsm.enable_keyhint",
+							 "Lets look-ups by unique keys try first where the session has found the row before.",
+							 NULL,
+							 &lsm_enable_keyhint, true, PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("lsm.enable_keyorder",
 							 "Lets the planner sort batches of the outer rows of nested loops by what is looked up.",
 							 NULL,

@@ -365,6 +365,15 @@ extern void (*lsm_executor_look) (struct HashJoinState *join);
 extern void lsm_asked_look(PlanState *planstate);
 extern void lsm_asked_install(void);
 
+/* ---- lsm_keyhint.c ---- */
+
+/* lsm.enable_keyhint */
+extern bool lsm_enable_keyhint;
+
+struct QueryDesc;
+extern PlanState *lsm_keyhint_look(struct QueryDesc *query, int eflags);
+extern bool lsm_keyhint_rechecks(const PlanState *planstate);
+
 /* ---- lsm_index.c ---- */
 extern double lsm_index_build_range_scan(Relation rel, Relation index,
 										 struct IndexInfo *index_info, bool allow_sync,

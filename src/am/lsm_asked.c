@@ -91,7 +91,7 @@ lsm_asked_own(ScanState *scan)
 	Bitmapset  *attrs = NULL;
 
 	pull_varattnos((Node *) plan->scan.plan.qual, plan->scan.scanrelid, &attrs);
-	if (lsm_asked_rechecks(scan))
+	if (lsm_asked_rechecks(scan) || lsm_keyhint_rechecks(&scan->ps))
 		pull_varattnos((Node *) plan->indexqualorig, plan->scan.scanrelid, &attrs);
 	pull_varattnos((Node *) plan->indexorderbyorig, plan->scan.scanrelid, &attrs);
 	return attrs;

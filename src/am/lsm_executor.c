@@ -170,6 +170,7 @@ static void
 lsm_executor_start(QueryDesc *query, int eflags)
 {
 	bool		bitmap_scan = false;
+	PlanState  *lookup;
 	EState	   *estate;
 	ListCell   *cell;
 
@@ -186,6 +187,13 @@ lsm_executor_start(QueryDesc *query, int eflags)
 		(void) lsm_floor();
 	if (query->planstate == NULL || !lsm_executor_concerned(estate))
 		return;
+	lookup = lsm_keyhint_look(query, eflags);
+	if (lookup != NULL && estate->es_subplanstates == NIL)
+	{
+		/* there is nothing else in the plan */
+		lsm_asked_look(lookup);
+		return;
+	}
 	(void) lsm_executor_walk(query->planstate, &bitmap_scan);
 	foreach(cell, estate->es_subplanstates)
 	{
