@@ -9,7 +9,9 @@
 # processors and disk: what a busy neighbour takes from one run in turn and not from the
 # other is taken from both.  A side that needs more of the processor for a transaction gets
 # fewer done.  Each has a server of its own, with the same settings: in one WAL each would
-# wait for what the other writes, and write it.
+# wait for what the other writes, and write it.  Once more so that each side has a processor for
+# itself, with its background and its clients, and they change places every second: a processor that
+# is slower, or serves the disk's interrupts, is so for both, and none takes time from the other.
 #
 # In the second part the server runs in a memory cgroup, so that shared buffers,
 # page cache and processes together have no more than MEMORY; the tables are
@@ -21,7 +23,7 @@
 #
 # Environment: see lib.sh and compare.sh, and
 #	  PARTS			which parts to run (cached together large disk); disk means large,
-#					too
+#					too; pinned: a processor for each side
 #	  CACHED_SCALE	scale of the first part (20)
 #	  LARGE_SCALE	scale of the others (what makes 10 times the memory)
 #	  FILLER		accounts' filler: "blank", as pgbench fills it, or "random",
@@ -234,12 +236,46 @@ tell_wal()
 		"$(bench_calc %.0f "($3 - $2) / $(bench_pgbench_count "$BENCH_ROOT/$1.out")") bytes"
 }
 
-# measure_together: what one round leaves to the background is done during the next one.
+# pin PROCESSORS SIDE: where all that belongs to a side runs; new processes do as their parent does
+pin()
+{
+	local pid server directory=data
+
+	[ "$2" = test ] || directory=data_heap
+	server=$(sed -n 1p "$BENCH_ROOT/$directory/postmaster.pid")
+	for pid in "$server" $(pgrep -P "$server") $(pgrep -f "pgbench .* cached_$2\$"); do
+		taskset -a -c -p "$1" "$pid" >"$BENCH_ROOT/pin.out" 2>&1 || true	# one that has just ended
+	done
+}
+
+# change_places: until it is killed
+change_places()
+{
+	while true; do
+		pin 0 heap
+		pin 1 test
+		sleep 1
+		pin 1 heap
+		pin 0 test
+		sleep 1
+	done
+}
+
+# measure_together FIGURE [pinned]: what one round leaves to the background is done during the next
+# one.
 measure_together()
 {
-	local round side heap before_heap before_test
+	local round side heap before_heap before_test places=
 
-	bench_section "the same on both sides at a time, $clients clients each"
+	if [ -z "${2:-}" ]; then
+		bench_section "the same on both sides at a time, $clients clients each"
+	else
+		bench_section "the same on both sides at a time, each with a processor for itself"
+		if [ "$(nproc)" -lt 2 ] || ! taskset -c 0,1 true 2>"$BENCH_ROOT/pin.out"; then
+			bench_say "SKIP  a processor for each side: there are not two"
+			return 0
+		fi
+	fi
 	bench_server_stop fast
 	cp -a "$BENCH_ROOT/data" "$BENCH_ROOT/data_heap"
 	echo "port = 5433" >>"$BENCH_ROOT/data_heap/postgresql.conf"
@@ -252,6 +288,11 @@ measure_together()
 		bench_sql postgres CHECKPOINT
 		before_heap=$(on_heap wal_bytes)
 		before_test=$(wal_bytes)
+		if [ -n "${2:-}" ]; then
+			change_places &
+			places=$!
+			bench_remember_job "$places"
+		fi
 		(
 			BENCH_FAILED=0
 			on_heap run_tpcb cached heap "$seconds" heap
@@ -262,13 +303,20 @@ measure_together()
 		run_tpcb cached test "$seconds" test
 		wait "$heap" || BENCH_FAILED=$((BENCH_FAILED + 1))
 		bench_forget_job "$heap"
+		if [ -n "$places" ]; then
+			kill "$places"
+			wait "$places" 2>"$BENCH_ROOT/pin.out" || true
+			bench_forget_job "$places"
+			pin "0-$(($(nproc) - 1))" heap
+			pin "0-$(($(nproc) - 1))" test
+		fi
 		for side in heap test; do
-			compare_record "TPC-B, cached, together" "$side" "$round" "$(bench_pgbench_tps "$BENCH_ROOT/$side.out")"
+			compare_record "$1" "$side" "$round" "$(bench_pgbench_tps "$BENCH_ROOT/$side.out")"
 		done
 		tell_wal heap "$before_heap" "$(on_heap wal_bytes)"
 		tell_wal test "$before_test" "$(wal_bytes)"
 	done
-	compare_judge "TPC-B, cached, together" tps least "$cached_floor"
+	compare_judge "$1" tps least "$cached_floor"
 	on_heap expect_sums cached heap
 	expect_sums cached test
 	bench_server_stop fast data_heap
@@ -324,14 +372,17 @@ measure_disk()
 
 bench_start
 bench_say "filler:   $filler"
-if wanted cached || wanted together; then
+if wanted cached || wanted together || wanted pinned; then
 	make_cached
 fi
 if wanted cached; then
 	measure cached "TPC-B, cached" "$cached_floor"
 fi
 if wanted together; then
-	measure_together
+	measure_together "TPC-B, cached, together"
+fi
+if wanted pinned; then
+	measure_together "TPC-B, cached, a processor each" pinned
 fi
 if wanted large || wanted disk; then
 	measure_large
