@@ -25,7 +25,6 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "access/relscan.h"
 #include "access/stratnum.h"
 #include "access/xact.h"
 #include "catalog/pg_am.h"
