@@ -22,7 +22,7 @@
 #
 # A fault is for requests "METHOD PATH?QUERY" that match a pattern.  Kinds:
 #
-#	status:CODE[:NAME]	answers with that error
+#	status:CODE[:NAME[:N]]	answers with that error, after N seconds
 #	lost				does it, and closes the connection instead of answering
 #	reset				closes the connection with a reset
 #	hang[:SECONDS]		never answers, and closes the connection after that
@@ -397,8 +397,9 @@ sub answer
 		$text =~ s/NEXT/rand/e;
 		return send_answer($client, 200, [], $text);
 	}
-	if ($kind =~ /^status:(\d+)(?::(\w+))?$/)
+	if ($kind =~ /^status:(\d+)(?::(\w+))?(?::([\d.]+))?$/)
 	{
+		select(undef, undef, undef, $3) if defined $3;
 		return send_answer($client, $1, ['Location: http://127.0.0.1:9/x'],
 			defined $2 ? error_body($2) : '<html>no XML of ours');
 	}

@@ -254,10 +254,11 @@ is(psql("SELECT lsm_test_store_reads('narrow', 'a', '{0,1000,2000,3000,4000,5000
 # Nor is it time of the request's when nobody waits for it: who has asked for more than he takes
 # does something else first.  Its answer may come after all timeouts, its connection may be
 # closed, or it is sent only then and its signature is too old; none of that is an error.
+# (None of it comes before the pause has begun.)
 psql("CREATE SERVER late FOREIGN DATA WRAPPER lsm_store OPTIONS (type 's3',
 		endpoint '" . $store->endpoint . "', bucket 'bkt', connect_timeout '3s', stall_timeout '3s', request_timeout '3s');
 	CREATE USER MAPPING FOR PUBLIC SERVER late OPTIONS (access_key_id 'x', secret_access_key 'y')");
-foreach my $case ([ 'slow:5', '0' ], [ 'hang:2', '[01]' ], [ 'status:403:RequestTimeTooSkewed', '1' ])
+foreach my $case ([ 'slow:5', '0' ], [ 'hang:2', '[01]' ], [ 'status:403:RequestTimeTooSkewed:2', '1' ])
 {
 	my ($kind, $retries) = @$case;
 
