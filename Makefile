@@ -55,6 +55,7 @@ REGRESS = \
 	keyhint \
 	peek \
 	flush_chain \
+	block_patch \
 	written \
 	tid_scan \
 	cursor \

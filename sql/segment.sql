@@ -164,6 +164,15 @@ SELECT lsm_test_segment('segment_narrow', 'copied', 8192, 3);
 SELECT lsm_test_segment('segment_no_columns', 'copied', 1024, 3);
 SELECT lsm_test_segment('segment_many', 'copied', 1024, 0);
 
+-- blocks that are copied from another segment while some of their rows change: one column of a
+-- row, or its head, which then is NULL or is not, of those that stay and of those that lose a row
+SELECT block_bytes, level, lsm_test_segment('segment_types', 'patched', block_bytes, level)
+	FROM (VALUES (1024, 0), (8192, 3), (32768, 3)) v(block_bytes, level);
+SELECT lsm_test_segment('segment_strings', 'patched', 8192, 3);
+SELECT lsm_test_segment('segment_narrow', 'patched', 8192, 3);
+SELECT lsm_test_segment('segment_no_columns', 'patched', 1024, 3);
+SELECT lsm_test_segment('segment_many', 'patched', 1024, 0);
+
 -- zstd dictionaries: of two columns, of one that gains nothing, of none; blocks that need
 -- them are copied into a segment that takes them over, not into one that is to have none
 CREATE TABLE segment_trained AS SELECT i AS a, md5(i::text) AS noise,
@@ -172,7 +181,7 @@ CREATE TABLE segment_trained AS SELECT i AS a, md5(i::text) AS noise,
 	FROM generate_series(1, 3000) i;
 SELECT kind, level, lsm_test_segment('segment_trained', kind, 4096, level)
 	FROM (VALUES (3), (19)) l(level),
-		(VALUES ('insert trained'), ('baseline trained'), ('copied trained'), ('copied trained to none')) k(kind);
+		(VALUES ('insert trained'), ('baseline trained'), ('copied trained'), ('copied trained to none'), ('patched trained')) k(kind);
 SELECT lsm_test_segment('segment_many', 'baseline trained', 8192, 3);
 SELECT lsm_test_segment('segment_types', 'baseline trained', 8192, 3);
 SELECT lsm_test_segment('segment_trained', 'baseline trained', 4096, 0);

@@ -402,17 +402,44 @@ lsm_compact_take(LsmCompact *compact, LsmTid root)
 	}
 }
 
-/* Merge what has been added for a root; gives the blocks' pins back. */
+/* What was added for a root, n records, has been merged: give the blocks' pins back. */
+static void
+lsm_compact_end_row(LsmCompact *compact, int n)
+{
+	const LsmMergeRecord *records = compact->merge->records;
+
+	lsm_progress_set(LSM_PROGRESS_RECORDS_DONE, compact->rows);
+	for (int i = 0; i < n; i++)
+		if (records[i].cached != NULL)
+			lsm_block_unpin_now(records[i].cached);
+}
+
+/* Merge what has been added for a root. */
 void
 lsm_compact_row(LsmCompact *compact, LsmTid root, bool has_bottom, bool bottom_known)
 {
-	LsmMerge   *merge = compact->merge;
-	int			n = merge->nrecords;
+	int			n = compact->merge->nrecords;
 
-	lsm_merge_row(merge, root, has_bottom, bottom_known);
-	lsm_progress_set(LSM_PROGRESS_RECORDS_DONE, compact->rows);
-	for (int i = 0; i < n; i++)
-		lsm_block_unpin_now(merge->records[i].cached);
+	lsm_merge_row(compact->merge, root, has_bottom, bottom_known);
+	lsm_compact_end_row(compact, n);
+}
+
+/* Merge what increments have of a row of the block that is being copied. */
+void
+lsm_compact_patch(LsmCompact *compact, LsmBlock *block, int row)
+{
+	LsmTid		root = lsm_block_root(block, row);
+	LsmMergeRecord *added;
+	int			n;
+
+	lsm_compact_take(compact, root);
+	added = lsm_merge_add(compact->merge);
+	lsm_block_head(block, row, &added->head);
+	added->patched = block;
+	added->row = row;
+	n = compact->merge->nrecords;
+	lsm_merge_patch(compact->merge, root, row);
+	lsm_compact_end_row(compact, n);
 }
 
 /*

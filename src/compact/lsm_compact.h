@@ -154,6 +154,7 @@ typedef struct LsmMergeRecord
 	LsmRowHead	head;
 	LsmRecord  *record;			/* row log */
 	LsmCachedBlock *cached;		/* segment */
+	LsmBlock   *patched;		/* or the block that is being copied */
 	int			row;
 } LsmMergeRecord;
 
@@ -245,12 +246,15 @@ extern void lsm_merge_mark(LsmMerge *merge, LsmRowHead *head, LsmXidState state)
 extern void lsm_merge_settled_head(const LsmMerge *merge, const LsmRowHead *version, int natts,
 								   LsmRowHead *head);
 extern void lsm_merge_row(LsmMerge *merge, LsmTid root, bool has_bottom, bool bottom_known);
+extern void lsm_merge_patch(LsmMerge *merge, LsmTid root, int row);
 extern void lsm_output_init(LsmOutput *output, Relation rel, LsmTable *table, uint16 owner,
 							LsmSegmentKind kind, uint32 gen_lo, uint32 gen_hi,
 							uint32 expected_pages);
 extern void lsm_output_add(LsmOutput *output, const LsmRowHead *head, const Datum *values,
 						   const bool *isnull);
 extern bool lsm_output_copy_block(LsmOutput *output, LsmSegmentReader *reader, uint32 blockno);
+extern bool lsm_output_begin_patch(LsmOutput *output, LsmSegmentReader *reader, uint32 blockno);
+extern void lsm_output_end_patch(LsmOutput *output, LsmTid last);
 extern void lsm_output_keep(LsmOutput *output, bool keep);
 extern void lsm_merge_dead(LsmMerge *merge, LsmTid root);
 extern void lsm_merge_break(LsmMerge *merge);
@@ -344,8 +348,6 @@ typedef struct LsmCompact
 	int			at_border;		/* of the scope */
 	int64		rows;
 	int64		bytes;
-	int64		copied;			/* bytes of blocks that were copied as they
-								 * were */
 	List	   *replaced;		/* of LsmReplaced */
 } LsmCompact;
 
@@ -382,6 +384,7 @@ extern void lsm_compact_expect(const LsmManifestEntry *entry);
 extern LsmTid lsm_compact_peek(LsmCompact *compact);
 extern void lsm_compact_take(LsmCompact *compact, LsmTid root);
 extern void lsm_compact_row(LsmCompact *compact, LsmTid root, bool has_bottom, bool bottom_known);
+extern void lsm_compact_patch(LsmCompact *compact, LsmBlock *block, int row);
 extern bool lsm_compact_in_rowlog(LsmCompact *compact, LsmTid root);
 extern LsmManifestEntry *lsm_view_copy_increments(LsmView *view);
 extern void lsm_entries_sort_age(LsmManifestEntry *entries, int n);

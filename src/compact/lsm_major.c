@@ -477,8 +477,51 @@ lsm_major_strays(LsmCompact *compact, LsmTid limit)
 }
 
 /*
+ * Copy a block that has been begun (lsm_output_begin_patch()), with what increments say of its rows; last:
+ * its last root.
+ */
+static void
+lsm_major_patch(LsmCompact *compact, LsmTid last)
+{
+	LsmOutput  *bottom = &compact->merge->bottom;
+	LsmBlock   *block = lsm_segment_writer_patched(bottom->writer);
+	LsmTid		next;
+
+	while ((next = lsm_compact_peek(compact)) != LSM_INVALID_TID && next <= last)
+	{
+		int			row = lsm_block_find(block, next);
+
+		lsm_compact_pause();
+		lsm_major_strays(compact, lsm_block_root(block, row));
+		if (lsm_compact_peek(compact) == lsm_block_root(block, row))
+			lsm_compact_patch(compact, block, row);
+	}
+	lsm_output_end_patch(bottom, last);
+}
+
+/*
+ * Copy a block of a base segment, whose last root it is; false: its rows have to be added one by
+ * one.
+ */
+static bool
+lsm_major_copy(LsmCompact *compact, LsmCursor *base, uint32 blockno, LsmTid last)
+{
+	LsmOutput  *bottom = &compact->merge->bottom;
+	LsmTid		next = lsm_compact_peek(compact);
+
+	lsm_cursor_preload(base, blockno);
+	if (next == LSM_INVALID_TID || next > last)
+		return lsm_output_copy_block(bottom, lsm_cursor_reader(base), blockno);
+	if (!lsm_output_begin_patch(bottom, lsm_cursor_reader(base), blockno))
+		return false;
+	lsm_major_patch(compact, last);
+	return true;
+}
+
+/*
  * Write a base segment again with what the increments say of its rows.  A block
- * of which they say nothing is copied as it is, where that can be done.
+ * of which they say nothing is copied as it is, and of others what they do not touch, where that
+ * can be done.
  */
 static void
 lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
@@ -493,7 +536,6 @@ lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
 		LsmSegmentReader *reader = lsm_cursor_reader(&base);
 		LsmTid		first;
 		LsmTid		last;
-		LsmTid		next;
 		uint32		rows;
 		uint64		offset;
 		uint32		stored;
@@ -509,14 +551,9 @@ lsm_major_segment(LsmCompact *compact, const LsmManifestEntry *entry)
 						lsm_sharedcache_has(entry->uid, blockno) ||
 						lsm_sharedcache_has_rows(entry->uid, blockno));
 		lsm_major_strays(compact, first);
-		next = lsm_compact_peek(compact);
-		if (next == LSM_INVALID_TID || next > last)
-			lsm_cursor_preload(&base, blockno);
-		if ((next == LSM_INVALID_TID || next > last) &&
-			lsm_output_copy_block(&compact->merge->bottom, lsm_cursor_reader(&base), blockno))
+		if (lsm_major_copy(compact, &base, blockno, last))
 		{
 			compact->rows += rows;
-			compact->copied += stored;
 			lsm_progress_add(LSM_PROGRESS_BYTES_DONE, stored);
 			lsm_progress_set(LSM_PROGRESS_RECORDS_DONE, compact->rows);
 			continue;

@@ -311,6 +311,18 @@ lsm_output_add(LsmOutput *output, const LsmRowHead *head, const Datum *values,
 		lsm_segment_writer_add_unresolved(output->writer, head->xid);
 }
 
+/* Get ready for a block of a base segment that is to be copied; first: its first root. */
+static void
+lsm_output_begin_block(LsmOutput *output, LsmSegmentReader *reader, LsmTid first)
+{
+	/* rather than writing them anew: another segment, with the dictionaries of this one */
+	if (output->writer != NULL &&
+		lsm_segment_writer_bytes(output->writer) >= output->segment_bytes / LSM_OUTPUT_PART_DIVISOR &&
+		lsm_segment_writer_rejects(output->writer, reader))
+		lsm_output_close(output);
+	lsm_output_begin_row(output, first);
+}
+
 /*
  * Copy a block of a base segment whose rows stay as they are.  False: it has to be
  * added row by row.
@@ -320,22 +332,34 @@ lsm_output_copy_block(LsmOutput *output, LsmSegmentReader *reader, uint32 blockn
 {
 	LsmTid		first;
 	LsmTid		last;
-	uint32		rows;
-	uint64		offset;
-	uint32		stored;
 
-	lsm_segment_block_info(reader, blockno, &first, &last, &rows, &offset, &stored);
-
-	/* rather than writing them anew: another segment, with the dictionaries of this one */
-	if (output->writer != NULL &&
-		lsm_segment_writer_bytes(output->writer) >= output->segment_bytes / LSM_OUTPUT_PART_DIVISOR &&
-		lsm_segment_writer_rejects(output->writer, reader))
-		lsm_output_close(output);
-	lsm_output_begin_row(output, first);
+	lsm_segment_block_info(reader, blockno, &first, &last, NULL, NULL, NULL);
+	lsm_output_begin_block(output, reader, first);
 	if (!lsm_segment_writer_copy_block(output->writer, reader, blockno))
 		return false;
 	output->last_root = last;
 	return true;
+}
+
+/*
+ * The same for one of which rows change, or go: what becomes of them is told by lsm_merge_patch().
+ * Then lsm_output_end_patch() with its last root.
+ */
+bool
+lsm_output_begin_patch(LsmOutput *output, LsmSegmentReader *reader, uint32 blockno)
+{
+	LsmTid		first;
+
+	lsm_segment_block_info(reader, blockno, &first, NULL, NULL, NULL, NULL);
+	lsm_output_begin_block(output, reader, first);
+	return lsm_segment_writer_begin_patch(output->writer, reader, blockno);
+}
+
+void
+lsm_output_end_patch(LsmOutput *output, LsmTid last)
+{
+	(void) lsm_segment_writer_end_patch(output->writer);
+	output->last_root = last;
 }
 
 /* ---- merging ---- */
@@ -450,7 +474,7 @@ lsm_merge_load(LsmMerge *merge, const LsmMergeRecord *record, Datum *values, boo
 	}
 	else
 	{
-		LsmBlock   *block = record->cached->block;
+		LsmBlock   *block = record->cached != NULL ? record->cached->block : record->patched;
 
 		for (int i = 0; i < natts; i++)
 		{
@@ -744,6 +768,22 @@ lsm_merge_judge(LsmMerge *merge, bool has_bottom, bool bottom_known, LsmFate *fa
 	}
 }
 
+/* Write those of the n newest records that stay to the increment. */
+static void
+lsm_merge_keep_above(LsmMerge *merge, int n, const LsmFate *fate)
+{
+	for (int i = 0; i < n; i++)
+		if (fate->keep[i])
+			lsm_merge_keep(merge, &merge->records[i], fate->states[i]);
+}
+
+static void
+lsm_merge_end_row(LsmMerge *merge)
+{
+	merge->nrecords = 0;
+	MemoryContextReset(merge->row_context);
+}
+
 /*
  * Merge the records that have been added and write what is left of the row; see
  * lsm_merge_judge().  Then the next row can begin.
@@ -757,19 +797,66 @@ lsm_merge_row(LsmMerge *merge, LsmTid root, bool has_bottom, bool bottom_known)
 	lsm_merge_judge(merge, has_bottom, bottom_known, &fate);
 	if (fate.gone)
 		lsm_merge_dead(merge, root);
-	for (int i = 0; i < n && !fate.gone; i++)
+	else
 	{
-		bool		bottom = has_bottom && i == n - 1;
-
-		if (bottom && fate.settled)
+		lsm_merge_keep_above(merge, has_bottom ? n - 1 : n, &fate);
+		if (has_bottom && fate.settled)
 			lsm_merge_settle(merge, fate.cut);
-		else if (bottom)
-			lsm_merge_keep_bottom(merge, &merge->records[i], fate.states[i]);
-		else if (fate.keep[i])
-			lsm_merge_keep(merge, &merge->records[i], fate.states[i]);
+		else if (has_bottom)
+			lsm_merge_keep_bottom(merge, &merge->records[n - 1], fate.states[n - 1]);
 	}
-	merge->nrecords = 0;
-	MemoryContextReset(merge->row_context);
+	lsm_merge_end_row(merge);
+}
+
+/*
+ * A settled version becomes the row of the block that is copied.  Of a DELTA that builds on
+ * the row itself only its own columns are looked at.
+ */
+static void
+lsm_merge_settle_patch(LsmMerge *merge, int i, int row)
+{
+	LsmMergeRecord *record = &merge->records[i];
+	LsmRowHead	head;
+	const bits8 *cols = NULL;
+	int			natts;
+
+	if ((record->head.info & LSM_REC_DELTA) && lsm_merge_base(merge, i, true) == merge->nrecords - 1)
+	{
+		natts = Min(record->head.natts, merge->tupdesc->natts);
+		lsm_merge_load(merge, record, merge->values, merge->isnull);
+		merge->large = record->head.info & LSM_REC_LARGE;
+		cols = record->head.cols;
+	}
+	else
+		natts = lsm_merge_complete(merge, i);
+	lsm_merge_settled_head(merge, &record->head, natts, &head);
+	if (head.info & LSM_REC_LARGE)
+		lsm_output_copy_values(&merge->bottom, natts, merge->values, merge->isnull);
+	lsm_segment_writer_patch(merge->bottom.writer, row, &head, cols, merge->values, merge->isnull);
+}
+
+/*
+ * The same as lsm_merge_row() for a row of the block that is copied (lsm_output_begin_patch()), which is
+ * the last of the records.
+ */
+void
+lsm_merge_patch(LsmMerge *merge, LsmTid root, int row)
+{
+	LsmFate		fate;
+
+	lsm_merge_judge(merge, true, true, &fate);
+	if (fate.gone)
+	{
+		lsm_merge_dead(merge, root);
+		lsm_segment_writer_drop(merge->bottom.writer, row);
+	}
+	else
+	{
+		lsm_merge_keep_above(merge, merge->nrecords - 1, &fate);
+		if (fate.settled)
+			lsm_merge_settle_patch(merge, fate.cut, row);
+	}
+	lsm_merge_end_row(merge);
 }
 
 /* End the open base segment: what comes next is not its neighbour. */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * lsm_block.c
- *	  Blocks of a segment: building one, and reading it by row or by column.
+ *	  Blocks of a segment: reading one by row or by column.
  *
  * A block holds its rows column by column (PAX): a header, a directory of
  * chunks, the chunks.  First come the system chunks, which hold what a record
@@ -33,7 +33,7 @@
 #include "utils/memutils.h"
 
 /* Types of the system chunks. */
-static const LsmColumnType lsm_block_system_types[LSM_SYS_CHUNKS] = {
+const LsmColumnType lsm_block_system_types[LSM_SYS_CHUNKS] = {
 	{.typlen = 8,.typbyval = true,.typalign = TYPALIGN_DOUBLE}, /* root */
 	{.typlen = 8,.typbyval = true,.typalign = TYPALIGN_DOUBLE}, /* xid */
 	{.typlen = 4,.typbyval = true,.typalign = TYPALIGN_INT},	/* cid */
@@ -48,214 +48,6 @@ static const LsmColumnType lsm_block_system_types[LSM_SYS_CHUNKS] = {
 StaticAssertDecl(LSM_BLOCK_VALUE_BYTES >= LSM_NUMERIC_MAX_BYTES &&
 				 LSM_BLOCK_VALUE_BYTES == MAXALIGN(LSM_BLOCK_VALUE_BYTES),
 				 "a numeric that is built fits the room for it");
-
-/* Raw bytes of a row besides its values. */
-#define LSM_BLOCK_ROW_OVERHEAD	8
-
-/* ---------------------------------------------------------------------
- * Building
- * --------------------------------------------------------------------- */
-
-struct LsmBlockBuilder
-{
-	int			natts;
-	int			rows;
-	uint16		system;			/* chunks that have more than the default */
-	LsmColumn  *system_columns[LSM_SYS_CHUNKS];
-	LsmColumn **columns;
-	char	   *cols;			/* scratch for a varlena */
-};
-
-LsmBlockBuilder *
-lsm_block_builder_create(int natts, const LsmColumnType *types, const bool *numeric,
-						 LsmTrainer *trainer)
-{
-	LsmBlockBuilder *builder = palloc0(sizeof(LsmBlockBuilder));
-
-	builder->natts = natts;
-	builder->columns = palloc(Max(natts, 1) * sizeof(LsmColumn *));
-	for (int i = 0; i < natts; i++)
-	{
-		builder->columns[i] = lsm_column_create(&types[i], numeric[i]);
-		if (trainer != NULL && !types[i].typbyval)
-			builder->columns[i]->training = lsm_trainer_column(trainer, i + 1);
-	}
-	for (int i = 0; i < LSM_SYS_CHUNKS; i++)
-		builder->system_columns[i] = lsm_column_create(&lsm_block_system_types[i], false);
-	builder->cols = palloc(VARHDRSZ + PG_UINT16_MAX);
-	return builder;
-}
-
-int
-lsm_block_builder_rows(LsmBlockBuilder *builder)
-{
-	return builder->rows;
-}
-
-/* Is column i (from 0) of the record there, null or not? */
-static inline bool
-lsm_block_has_column(const LsmRowHead *head, const Datum *values, int i)
-{
-	if (values == NULL || i >= head->natts)
-		return false;
-	if (head->info & LSM_REC_DELTA)
-		return (i >> 3) < head->cols_len && (head->cols[i >> 3] & (1 << (i & 7))) != 0;
-	return true;
-}
-
-/* What a row adds to the raw bytes of its block. */
-Size
-lsm_block_row_bytes(LsmBlockBuilder *builder, const LsmRowHead *head,
-					const Datum *values, const bool *isnull)
-{
-	Size		bytes = LSM_BLOCK_ROW_OVERHEAD;
-
-	for (int i = 0; i < builder->natts; i++)
-	{
-		const LsmColumnType *type = &builder->columns[i]->type;
-
-		if (!lsm_block_has_column(head, values, i) || isnull[i])
-			continue;
-		if (type->typlen > 0)
-			bytes += type->typlen;
-		else if (type->typlen == -1)
-			bytes += VARSIZE_ANY(DatumGetPointer(values[i]));
-		else
-			bytes += strlen(DatumGetCString(values[i])) + 1;
-	}
-	return bytes;
-}
-
-void
-lsm_block_builder_add(LsmBlockBuilder *builder, const LsmRowHead *head,
-					  const Datum *values, const bool *isnull)
-{
-	LsmColumn **system = builder->system_columns;
-	uint64		xmin = head->xid == 0 ? head->xmin : 0; /* else it is the xid */
-
-	lsm_column_add(system[LSM_SYS_ROOT], Int64GetDatum((int64) head->root), false);
-	lsm_column_add(system[LSM_SYS_XID], Int64GetDatum((int64) head->xid), false);
-	lsm_column_add(system[LSM_SYS_CID], Int32GetDatum((int32) head->cid), false);
-	lsm_column_add(system[LSM_SYS_INFO], Int16GetDatum((int16) head->info), false);
-	lsm_column_add(system[LSM_SYS_NATTS], Int16GetDatum((int16) head->natts), false);
-	lsm_column_add(system[LSM_SYS_VTID], Int64GetDatum((int64) head->vtid), false);
-	lsm_column_add(system[LSM_SYS_BASE], Int64GetDatum((int64) head->base), false);
-	if (head->cols_len > 0)
-	{
-		if (head->cols_len + VARHDRSZ_SHORT <= VARATT_SHORT_MAX)
-		{
-			SET_VARSIZE_SHORT(builder->cols, head->cols_len + VARHDRSZ_SHORT);
-			memcpy(builder->cols + VARHDRSZ_SHORT, head->cols, head->cols_len);
-		}
-		else
-		{
-			SET_VARSIZE(builder->cols, head->cols_len + VARHDRSZ);
-			memcpy(builder->cols + VARHDRSZ, head->cols, head->cols_len);
-		}
-	}
-	lsm_column_add(system[LSM_SYS_COLS], PointerGetDatum(builder->cols), head->cols_len == 0);
-	lsm_column_add(system[LSM_SYS_XMIN], Int64GetDatum((int64) xmin), false);
-
-	builder->system |= 1 << LSM_SYS_ROOT |
-		(head->xid != 0) << LSM_SYS_XID |
-		(head->cid != 0) << LSM_SYS_CID |
-		(head->info != 0) << LSM_SYS_INFO |
-		(head->natts != builder->natts) << LSM_SYS_NATTS |
-		(head->vtid != head->root) << LSM_SYS_VTID |
-		(head->base != 0) << LSM_SYS_BASE |
-		(head->cols_len != 0) << LSM_SYS_COLS |
-		(xmin != 0) << LSM_SYS_XMIN;
-
-	for (int i = 0; i < builder->natts; i++)
-	{
-		bool		null = !lsm_block_has_column(head, values, i) || isnull[i];
-
-		lsm_column_add(builder->columns[i], null ? (Datum) 0 : values[i], null);
-	}
-	builder->rows++;
-}
-
-/*
- * Encode the rows that were added and begin anew.  The block is head and then
- * body; both are emptied first.  True: it needs the segment's dictionaries.
- */
-bool
-lsm_block_builder_finish(LsmBlockBuilder *builder, LsmEncoder *encoder, uint32 raw_bytes,
-						 LsmZoneMap *zones, StringInfo head, StringInfo body)
-{
-	LsmBlockHeader header;
-	LsmChunkFacts facts;
-	int			chunks = 0;
-	LsmWideEntry *entries;
-	Size		head_bytes;
-
-	Assert(builder->rows > 0);
-	resetStringInfo(head);
-	resetStringInfo(body);
-	entries = palloc0((LSM_SYS_CHUNKS + builder->natts) * sizeof(LsmWideEntry));
-
-	for (int i = 0; i < LSM_SYS_CHUNKS; i++)
-	{
-		if (builder->system & (1 << i))
-		{
-			lsm_chunk_encode(encoder, builder->system_columns[i], body,
-							 &entries[chunks].encoding, &entries[chunks].flags,
-							 &entries[chunks].offset, &facts);
-			chunks++;
-		}
-		lsm_column_reset(builder->system_columns[i]);
-	}
-	lsm_zone_begin_block(zones);
-	for (int i = 0; i < builder->natts; i++)
-	{
-		lsm_chunk_encode(encoder, builder->columns[i], body,
-						 &entries[chunks].encoding, &entries[chunks].flags,
-						 &entries[chunks].offset, &facts);
-		chunks++;
-		lsm_zone_add(zones, i, builder->columns[i], &facts);
-		lsm_column_reset(builder->columns[i]);
-	}
-
-	memset(&header, 0, sizeof(header));
-	header.version = LSM_BLOCK_VERSION;
-	header.natts = builder->natts;
-	header.rows = builder->rows;
-	header.system = builder->system;
-	header.raw_bytes = raw_bytes;
-	for (int i = 0; i < chunks; i++)
-		if (entries[i].flags & LSM_CHUNK_DICTIONARY)
-			header.flags |= LSM_BLOCK_DICTIONARY;
-
-	head_bytes = MAXALIGN(sizeof(header) + chunks * sizeof(LsmNarrowEntry));
-	if (head_bytes + body->len > PG_UINT16_MAX)
-	{
-		header.flags |= LSM_BLOCK_WIDE;
-		head_bytes = MAXALIGN(sizeof(header) + chunks * sizeof(LsmWideEntry));
-	}
-	appendBinaryStringInfo(head, (char *) &header, sizeof(header));
-	for (int i = 0; i < chunks; i++)
-	{
-		entries[i].offset += head_bytes;
-		if (header.flags & LSM_BLOCK_WIDE)
-			appendBinaryStringInfo(head, (char *) &entries[i], sizeof(LsmWideEntry));
-		else
-		{
-			LsmNarrowEntry narrow;
-
-			narrow.encoding = entries[i].encoding;
-			narrow.flags = entries[i].flags;
-			narrow.offset = entries[i].offset;
-			appendBinaryStringInfo(head, (char *) &narrow, sizeof(narrow));
-		}
-	}
-	while ((Size) head->len < head_bytes)
-		appendStringInfoCharMacro(head, '\0');
-
-	pfree(entries);
-	builder->rows = 0;
-	builder->system = 0;
-	return (header.flags & LSM_BLOCK_DICTIONARY) != 0;
-}
 
 /* ---------------------------------------------------------------------
  * Reading
@@ -690,27 +482,50 @@ lsm_block_entry_compressed(const LsmWideEntry *entry)
 	return (entry->flags & LSM_CHUNK_ZSTD) || entry->encoding == LSM_ENC_BODIES;
 }
 
-static pg_noinline LsmChunk *
-lsm_block_open_chunk(LsmBlock *block, int number, const LsmColumnType *type)
+/* What the directory says of a chunk; returns where it ends. */
+static uint32
+lsm_block_locate_chunk(LsmBlock *block, int number, LsmWideEntry *entry)
 {
-	LsmWideEntry entry;
 	LsmWideEntry next;
 	uint32		end = block->len;
 
-	block->grown = true;
-	lsm_block_entry(block, number, &entry);
+	lsm_block_entry(block, number, entry);
 	if (number + 1 < block->chunks_n)
 	{
 		lsm_block_entry(block, number + 1, &next);
 		end = next.offset;
 	}
-	if (lsm_block_entry_compressed(&entry))
-		block->decompressed = true;
-	if (entry.reserved != 0 || entry.offset < sizeof(LsmBlockHeader) ||
-		entry.offset > end || end > block->len)
+	if (entry->reserved != 0 || entry->offset < sizeof(LsmBlockHeader) ||
+		entry->offset > end || end > block->len)
 		lsm_segment_corrupt(&block->source, block->place.blockno,
 							"Chunk %d lies at %u to %u of %u bytes.",
-							number, entry.offset, end, block->len);
+							number, entry->offset, end, block->len);
+	return end;
+}
+
+const uint8 *
+lsm_block_stored_chunk(LsmBlock *block, int which, LsmWideEntry *entry, uint32 *len)
+{
+	int			number = which < LSM_SYS_CHUNKS ? block->system_number[which] :
+		block->chunks_n - block->natts + which - LSM_SYS_CHUNKS;
+
+	Assert(block->lender == NULL);
+	if (number < 0)
+		return NULL;
+	*len = lsm_block_locate_chunk(block, number, entry) - entry->offset;
+	return block->data + entry->offset;
+}
+
+static pg_noinline LsmChunk *
+lsm_block_open_chunk(LsmBlock *block, int number, const LsmColumnType *type)
+{
+	LsmWideEntry entry;
+	uint32		end;
+
+	block->grown = true;
+	end = lsm_block_locate_chunk(block, number, &entry);
+	if (lsm_block_entry_compressed(&entry))
+		block->decompressed = true;
 	if (block->lender != NULL)
 		block->lender->copy(block->lender, entry.offset, end - entry.offset,
 							(char *) block->data + entry.offset);

@@ -162,6 +162,22 @@ extern void lsm_segment_writer_add_unresolved(LsmSegmentWriter *writer, uint64 x
 extern bool lsm_segment_writer_copy_block(LsmSegmentWriter *writer, LsmSegmentReader *reader,
 										  uint32 blockno);
 
+/*
+ * Copy a block of another segment in which rows are to change; its roots come next.  False: as for
+ * lsm_segment_writer_copy_block().  Then, by row and each row once at most, what is new of it: _patch()
+ * (the record is frozen and its TID is its root; cols: see lsm_block_patch_row()) and _drop(), and at last
+ * _end_patch().  Until then nothing else is added but large values; _patched() is the block as it was.
+ * Values are copied.  _end_patch(): false: the rows were added one by one, as one is gone, or the
+ * block had grown or shrunk too much.
+ */
+extern bool lsm_segment_writer_begin_patch(LsmSegmentWriter *writer, LsmSegmentReader *reader,
+										   uint32 blockno);
+extern LsmBlock *lsm_segment_writer_patched(LsmSegmentWriter *writer);
+extern void lsm_segment_writer_patch(LsmSegmentWriter *writer, int row, const LsmRowHead *head,
+									 const bits8 *cols, const Datum *values, const bool *isnull);
+extern void lsm_segment_writer_drop(LsmSegmentWriter *writer, int row);
+extern bool lsm_segment_writer_end_patch(LsmSegmentWriter *writer);
+
 /* Is it for their dictionaries alone that blocks of that segment cannot be copied? */
 extern bool lsm_segment_writer_rejects(LsmSegmentWriter *writer, LsmSegmentReader *reader);
 

@@ -307,7 +307,8 @@ extern LsmZoneMap *lsm_zone_create(int natts, const LsmColumnEntry *columns);
 extern void lsm_zone_begin_block(LsmZoneMap *map);
 extern void lsm_zone_add(LsmZoneMap *map, int attno, const LsmColumn *column,
 						 const LsmChunkFacts *facts);
-extern void lsm_zone_copy(LsmZoneMap *map, const uint8 *p, const uint8 *end, LsmBlock *block);
+extern void lsm_zone_copy(LsmZoneMap *map, const uint8 *p, const uint8 *end, LsmBlock *block,
+						  const bool *except);
 extern void lsm_zone_finish(LsmZoneMap *map, uint64 stored_bytes, StringInfo out);
 extern bool lsm_zone_skip(const uint8 **p, const uint8 *end, uint8 order, int16 typlen);
 extern const uint8 *lsm_zone_step(const uint8 *p);
@@ -327,19 +328,60 @@ extern bool lsm_filter_check(const uint8 *filter, Size len);
 extern bool lsm_filter_may_contain(const uint8 *filter, uint64 hash);
 extern uint64 lsm_filter_hash(LsmTid tid);
 
-/* lsm_block.c: building */
-typedef struct LsmBlockBuilder LsmBlockBuilder;
+/* lsm_block_build.c */
+typedef struct LsmBlockBuilder
+{
+	int			natts;
+	int			rows;
+	uint16		system;			/* chunks that have more than the default */
+	LsmColumn  *system_columns[LSM_SYS_CHUNKS];
+	LsmColumn **columns;
+	char	   *cols;			/* scratch for a varlena */
+} LsmBlockBuilder;
 
 extern LsmBlockBuilder *lsm_block_builder_create(int natts, const LsmColumnType *types,
 												 const bool *numeric, LsmTrainer *trainer);
+extern Size lsm_block_value_bytes(const LsmColumnType *type, Datum value);
 extern Size lsm_block_row_bytes(LsmBlockBuilder *builder, const LsmRowHead *head,
 								const Datum *values, const bool *isnull);
 extern void lsm_block_builder_add(LsmBlockBuilder *builder, const LsmRowHead *head,
 								  const Datum *values, const bool *isnull);
 extern int	lsm_block_builder_rows(LsmBlockBuilder *builder);
+extern void lsm_block_put_chunk(LsmEncoder *encoder, LsmColumn *column, StringInfo body,
+								LsmWideEntry *entry, LsmChunkFacts *facts);
+extern void lsm_block_put_head(LsmBlockHeader *header, LsmWideEntry *entries, int chunks,
+							   int body_bytes, StringInfo head);
 extern bool lsm_block_builder_finish(LsmBlockBuilder *builder, LsmEncoder *encoder,
 									 uint32 raw_bytes, LsmZoneMap *zones,
 									 StringInfo head, StringInfo body);
+
+/* lsm_block.c */
+extern const LsmColumnType lsm_block_system_types[LSM_SYS_CHUNKS];
+
+/*
+ * The bytes of a chunk as they are stored, which may be compressed, and what the directory says of
+ * it.  which: LSM_SYS_xxx, or LSM_SYS_CHUNKS and the number of a column, from 0.  NULL: it is a
+ * system chunk that the block does not have.  Raises an error if the directory is damaged.
+ */
+extern const uint8 *lsm_block_stored_chunk(LsmBlock *block, int which, LsmWideEntry *entry,
+										   uint32 *len);
+
+/* lsm_block_patch.c */
+typedef struct LsmBlockPatch LsmBlockPatch;
+
+extern LsmBlockPatch *lsm_block_patch_create(LsmSegmentReader *reader, uint32 blockno,
+											 uint8 *data, LsmBlockBuilder *builder);
+extern LsmBlock *lsm_block_patch_block(LsmBlockPatch *patch);
+extern void lsm_block_patch_row(LsmBlockPatch *patch, int row, const LsmRowHead *head,
+								const bits8 *cols, const Datum *values, const bool *isnull);
+extern void lsm_block_patch_drop(LsmBlockPatch *patch, int row);
+extern bool lsm_block_patch_next(LsmBlockPatch *patch, LsmRowHead *head, Datum *values,
+								 bool *isnull);
+extern bool lsm_block_patch_fits(const LsmBlockPatch *patch, Size block_bytes);
+extern uint32 lsm_block_patch_raw_bytes(const LsmBlockPatch *patch);
+extern bool lsm_block_patch_finish(LsmBlockPatch *patch, LsmEncoder *encoder, LsmZoneMap *zones,
+								   StringInfo head, StringInfo body);
+extern void lsm_block_patch_free(LsmBlockPatch *patch);
 
 /* lsm_segment_reader.c */
 /*

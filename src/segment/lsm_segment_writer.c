@@ -41,6 +41,8 @@ struct LsmSegmentWriter
 	LsmZoneMap *zones;
 	StringInfoData head;		/* of the block that is being written */
 	StringInfoData body;
+	LsmBlockPatch *patch;		/* the block that is copied with changes, or NULL */
+	LsmBlockEntry patched;		/* what the index of its segment says of it */
 
 	Size		open_bytes;		/* raw bytes of the open block */
 	Size		end_bytes;		/* what ends it: block_bytes, as a rule */
@@ -159,18 +161,43 @@ lsm_writer_begin_block(LsmSegmentWriter *writer, uint32 blockno, uint32 len)
 		writer->sink->begin_block(writer->sink, blockno, len);
 }
 
-/* Write the open block. */
-static void
-lsm_writer_end_block(LsmSegmentWriter *writer)
+/* The entry of the block that comes next. */
+static LsmBlockEntry *
+lsm_writer_next_entry(LsmSegmentWriter *writer)
 {
 	LsmProperties *props = &writer->props;
-	LsmBlockEntry *entry;
-	pg_crc32c	crc;
 
 	if (props->blocks == PG_UINT32_MAX)
 		elog(ERROR, "too many blocks in a segment");
 	LSM_WRITER_GROW(writer, writer->index, props->blocks, writer->max_index);
-	entry = &writer->index[props->blocks];
+	return &writer->index[props->blocks];
+}
+
+/* Write the block of that entry, which is in head and body. */
+static void
+lsm_writer_put_block(LsmSegmentWriter *writer, LsmBlockEntry *entry)
+{
+	pg_crc32c	crc;
+
+	entry->length = (uint32) writer->head.len + (uint32) writer->body.len;
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, &writer->options.uid, sizeof(uint64));
+	COMP_CRC32C(crc, writer->head.data, writer->head.len);
+	COMP_CRC32C(crc, writer->body.data, writer->body.len);
+	FIN_CRC32C(crc);
+	entry->crc = crc;
+	lsm_writer_begin_block(writer, writer->props.blocks, entry->length);
+	lsm_writer_append(writer, writer->head.data, writer->head.len);
+	lsm_writer_append(writer, writer->body.data, writer->body.len);
+	writer->props.blocks++;
+}
+
+/* Write the open block. */
+static void
+lsm_writer_end_block(LsmSegmentWriter *writer)
+{
+	LsmBlockEntry *entry = lsm_writer_next_entry(writer);
+
 	entry->first = writer->open_first;
 	entry->last = writer->last_root;
 	entry->rows = lsm_block_builder_rows(writer->builder);
@@ -179,18 +206,8 @@ lsm_writer_end_block(LsmSegmentWriter *writer)
 	if (lsm_block_builder_finish(writer->builder, writer->encoder, entry->raw_bytes,
 								 writer->zones, &writer->head, &writer->body))
 		writer->dictionaries = true;
-	entry->length = (uint32) writer->head.len + (uint32) writer->body.len;
-	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, &writer->options.uid, sizeof(uint64));
-	COMP_CRC32C(crc, writer->head.data, writer->head.len);
-	COMP_CRC32C(crc, writer->body.data, writer->body.len);
-	FIN_CRC32C(crc);
-	entry->crc = crc;
-	lsm_writer_begin_block(writer, props->blocks, entry->length);
-	lsm_writer_append(writer, writer->head.data, writer->head.len);
-	lsm_writer_append(writer, writer->body.data, writer->body.len);
-	props->raw_bytes += writer->open_bytes;
-	props->blocks++;
+	lsm_writer_put_block(writer, entry);
+	writer->props.raw_bytes += writer->open_bytes;
 	writer->open_bytes = 0;
 	writer->end_bytes = writer->options.block_bytes;
 }
@@ -206,6 +223,7 @@ lsm_segment_writer_add(LsmSegmentWriter *writer, const LsmRowHead *head,
 	Size		bytes;
 
 	Assert(writer->options.kind != LSM_SEGKIND_DEAD);
+	Assert(writer->patch == NULL);
 	Assert(head->root != LSM_INVALID_TID);
 	Assert(head->natts <= writer->natts);
 	if (!first && (head->root < writer->last_root || (!many && head->root == writer->last_root)))
@@ -301,23 +319,22 @@ lsm_segment_writer_rejects(LsmSegmentWriter *writer, LsmSegmentReader *reader)
 		!lsm_trainer_accepts(writer->trainer, section, len);
 }
 
-bool
-lsm_segment_writer_copy_block(LsmSegmentWriter *writer, LsmSegmentReader *reader, uint32 blockno)
+/*
+ * The bytes of a block that is copied, with changes or without, in the current context; the open block
+ * is ended for it.  NULL: its rows have to be added one by one.
+ */
+static uint8 *
+lsm_writer_take_block(LsmSegmentWriter *writer, LsmSegmentReader *reader, uint32 blockno)
 {
-	LsmProperties *props = &writer->props;
 	const LsmBlockEntry *from = &reader->index[blockno];
-	LsmBlockEntry *to;
-	MemoryContext old;
 	uint8	   *data;
-	const uint8 *zone;
-	const uint8 *zone_end = NULL;
 
+	Assert(writer->patch == NULL);
 	if (!lsm_writer_can_copy(writer, reader) ||
 		from->raw_bytes < writer->options.block_bytes / 2 || lsm_writer_joins(writer, from))
-		return false;
-	if (props->versions > 0 && from->first <= writer->last_root)
+		return NULL;
+	if (writer->props.versions > 0 && from->first <= writer->last_root)
 		elog(ERROR, "records of a segment are out of order");
-	old = MemoryContextSwitchTo(writer->context);
 
 	data = palloc((Size) from->length + LSM_CODEC_SLACK);
 	memset(data + from->length, 0, LSM_CODEC_SLACK);
@@ -328,40 +345,139 @@ lsm_segment_writer_copy_block(LsmSegmentWriter *writer, LsmSegmentReader *reader
 	if (!lsm_writer_can_read(writer, reader, data))
 	{
 		pfree(data);
-		MemoryContextSwitchTo(old);
-		return false;
+		return NULL;
 	}
 	if (lsm_block_builder_rows(writer->builder) > 0)
 		lsm_writer_end_block(writer);
-	LSM_WRITER_GROW(writer, writer->index, props->blocks, writer->max_index);
-	to = &writer->index[props->blocks++];
+	return data;
+}
+
+/* A block that was written has the roots, and as many rows, as one of another segment. */
+static void
+lsm_writer_count_block(LsmSegmentWriter *writer, const LsmBlockEntry *entry)
+{
+	LsmProperties *props = &writer->props;
+
+	if (props->versions == 0)
+		props->first_tid = entry->first;
+	props->last_tid = writer->last_root = entry->last;
+	props->rows += entry->rows;
+	props->versions += entry->rows;
+	props->raw_bytes += entry->raw_bytes;
+}
+
+bool
+lsm_segment_writer_copy_block(LsmSegmentWriter *writer, LsmSegmentReader *reader, uint32 blockno)
+{
+	MemoryContext old = MemoryContextSwitchTo(writer->context);
+	const LsmBlockEntry *from = &reader->index[blockno];
+	LsmBlockEntry *to;
+	uint8	   *data = lsm_writer_take_block(writer, reader, blockno);
+	const uint8 *zone;
+	const uint8 *zone_end = NULL;
+
+	if (data == NULL)
+	{
+		MemoryContextSwitchTo(old);
+		return false;
+	}
+	to = lsm_writer_next_entry(writer);
 	*to = *from;
 	to->crc = lsm_segment_crc(writer->options.uid, data, from->length);
-	lsm_writer_begin_block(writer, props->blocks - 1, from->length);
+	lsm_writer_begin_block(writer, writer->props.blocks++, from->length);
 	lsm_writer_append(writer, data, from->length);
 
 	zone = lsm_reader_zone(reader, blockno, &zone_end);
 	lsm_zone_begin_block(writer->zones);
 	if (zone != NULL && !reader->loose_zones && reader->props.zone_blocks == 1)
-		lsm_zone_copy(writer->zones, zone, zone_end, NULL);
+		lsm_zone_copy(writer->zones, zone, zone_end, NULL, NULL);
 	else
 	{
 		LsmBlock   *block = lsm_block_over(reader, blockno, from->length, (char *) data);
 
 		lsm_block_begin(reader, block, true);
-		lsm_zone_copy(writer->zones, zone, zone_end, block);
+		lsm_zone_copy(writer->zones, zone, zone_end, block, NULL);
 		lsm_block_free(block);
 	}
 	pfree(data);
-
-	if (props->versions == 0)
-		props->first_tid = from->first;
-	props->last_tid = writer->last_root = from->last;
-	props->rows += from->rows;
-	props->versions += from->rows;
-	props->raw_bytes += from->raw_bytes;
+	lsm_writer_count_block(writer, to);
 	MemoryContextSwitchTo(old);
 	return true;
+}
+
+bool
+lsm_segment_writer_begin_patch(LsmSegmentWriter *writer, LsmSegmentReader *reader, uint32 blockno)
+{
+	MemoryContext old = MemoryContextSwitchTo(writer->context);
+	uint8	   *data = lsm_writer_take_block(writer, reader, blockno);
+
+	if (data != NULL)
+	{
+		writer->patch = lsm_block_patch_create(reader, blockno, data, writer->builder);
+		writer->patched = reader->index[blockno];
+	}
+	MemoryContextSwitchTo(old);
+	return data != NULL;
+}
+
+LsmBlock *
+lsm_segment_writer_patched(LsmSegmentWriter *writer)
+{
+	return lsm_block_patch_block(writer->patch);
+}
+
+void
+lsm_segment_writer_patch(LsmSegmentWriter *writer, int row, const LsmRowHead *head,
+						 const bits8 *cols, const Datum *values, const bool *isnull)
+{
+	lsm_block_patch_row(writer->patch, row, head, cols, values, isnull);
+}
+
+void
+lsm_segment_writer_drop(LsmSegmentWriter *writer, int row)
+{
+	lsm_block_patch_drop(writer->patch, row);
+}
+
+/* Add what is to be in the place of the block row by row. */
+static void
+lsm_writer_unpatch(LsmSegmentWriter *writer, LsmBlockPatch *patch)
+{
+	Datum	   *values = palloc(Max(writer->natts, 1) * sizeof(Datum));
+	bool	   *isnull = palloc(Max(writer->natts, 1) * sizeof(bool));
+	LsmRowHead	head;
+
+	while (lsm_block_patch_next(patch, &head, values, isnull))
+		lsm_segment_writer_add(writer, &head, values, isnull);
+	pfree(values);
+	pfree(isnull);
+}
+
+bool
+lsm_segment_writer_end_patch(LsmSegmentWriter *writer)
+{
+	MemoryContext old = MemoryContextSwitchTo(writer->context);
+	LsmBlockPatch *patch = writer->patch;
+	bool		fits = lsm_block_patch_fits(patch, writer->options.block_bytes);
+
+	writer->patch = NULL;
+	if (fits)
+	{
+		LsmBlockEntry *entry = lsm_writer_next_entry(writer);
+
+		*entry = writer->patched;
+		entry->raw_bytes = lsm_block_patch_raw_bytes(patch);
+		if (lsm_block_patch_finish(patch, writer->encoder, writer->zones, &writer->head,
+								   &writer->body))
+			writer->dictionaries = true;
+		lsm_writer_put_block(writer, entry);
+		lsm_writer_count_block(writer, entry);
+	}
+	else
+		lsm_writer_unpatch(writer, patch);
+	lsm_block_patch_free(patch);
+	MemoryContextSwitchTo(old);
+	return fits;
 }
 
 uint64

@@ -605,10 +605,12 @@ lsm_zone_of_block(LsmBlock *block, int attnum, uint8 order, int16 typlen, const 
  * Put a zone of another segment with the same columns, found sound, into the open
  * one: for a block that is copied.  p: NULL if it has none.  block: NULL if the zone is that of
  * this block alone, and its bounds are values of rows.  Else it may be looser than it would have
- * to be, and stay so: where the block has numbers, their own bounds take its place.
+ * to be, and stay so: where the block has numbers, their own bounds take its place.  except: the
+ * columns whose values are not those of the block, by number from 0; NULL: there are none.
  */
 void
-lsm_zone_copy(LsmZoneMap *map, const uint8 *p, const uint8 *end, LsmBlock *block)
+lsm_zone_copy(LsmZoneMap *map, const uint8 *p, const uint8 *end, LsmBlock *block,
+			  const bool *except)
 {
 	LsmNumbers	numbers;
 	uint16	   *rows = NULL;
@@ -644,6 +646,8 @@ lsm_zone_copy(LsmZoneMap *map, const uint8 *p, const uint8 *end, LsmBlock *block
 			if (block != NULL)
 				zone.flags |= LSM_ZONE_LOOSE;
 		}
+		if (except != NULL && except[i])
+			continue;
 		if (block != NULL)
 			(void) lsm_zone_of_block(block, i + 1, map->orders[i], map->typlens[i], rows, &numbers,
 									 &zone);

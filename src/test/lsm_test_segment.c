@@ -126,7 +126,8 @@ lsm_test_kind(text *name, uint32 *samples)
 	}
 	if (strcmp(kind, "insert") == 0)
 		return LSM_SEGKIND_INSERT;
-	if (strcmp(kind, "baseline") == 0 || strncmp(kind, "copied", 6) == 0)
+	if (strcmp(kind, "baseline") == 0 || strcmp(kind, "patched") == 0 ||
+		strncmp(kind, "copied", 6) == 0)
 		return LSM_SEGKIND_BASELINE;
 	elog(ERROR, "kind \"%s\"", kind);
 }
@@ -268,6 +269,180 @@ lsm_test_copy(LsmTestSink *from, TupleDesc tupdesc, int block_bytes, int level,
 	lsm_segment_reader_close(reader);
 	lsm_segment_writer_finish(writer, stats);
 	return copied;
+}
+
+/* ---- blocks with changes ---- */
+
+/* The n-th row is one that changes. */
+static inline bool
+lsm_test_is_altered(int64 n)
+{
+	return n % 7 == 3;
+}
+
+/* Behind the n-th row is one that goes. */
+static inline bool
+lsm_test_has_extra(int64 n)
+{
+	return n % 2500 == 49;
+}
+
+/*
+ * Write a segment with the rows of another one, but of each that is to change a column is as in the
+ * row before, or null, the rest as in an older row; and with those that are to go.
+ */
+static void
+lsm_test_alter(LsmSegmentReader *reader, LsmSegmentWriter *writer, int natts)
+{
+	Datum	   *values = palloc0(Max(natts, 1) * sizeof(Datum));
+	bool	   *isnull = palloc0(Max(natts, 1) * sizeof(bool));
+	int64		n = 0;
+
+	for (uint32 blockno = 0; blockno < lsm_segment_reader_blocks(reader); blockno++)
+	{
+		LsmBlock   *block = lsm_block_read(reader, blockno);
+
+		for (int row = 0; row < lsm_block_rows(block); row++, n++)
+		{
+			LsmRowHead	head;
+
+			lsm_block_head(block, row, &head);
+			for (int i = 0; i < natts; i++)
+			{
+				bool		other = lsm_test_is_altered(n) && n / 7 % natts == i;
+
+				values[i] = lsm_block_value(block, row - (other && row > 0), i + 1, &isnull[i]);
+				if (other && n % 4 == 0)
+					isnull[i] = true;
+			}
+			if (lsm_test_is_altered(n))
+			{
+				head.xmin += n % 3;
+				head.natts -= natts > 0 && isnull[natts - 1];
+			}
+			lsm_segment_writer_add(writer, &head, values, isnull);
+			if (!lsm_test_has_extra(n))
+				continue;
+			head.root = head.vtid = head.root + 1;
+			lsm_segment_writer_add(writer, &head, values, isnull);
+		}
+		lsm_block_free(block);
+	}
+}
+
+/* Add the n-th row of a segment as it is. */
+static void
+lsm_test_add_row(LsmSegmentWriter *writer, LsmSegmentReader *reader, int natts, int64 n)
+{
+	LsmTid		root = lsm_test_root(n);
+	LsmBlock   *block = lsm_block_read(reader, lsm_segment_find_block(reader, root));
+	int			row = lsm_block_find(block, root);
+	Datum	   *values = palloc(Max(natts, 1) * sizeof(Datum));
+	bool	   *isnull = palloc(Max(natts, 1) * sizeof(bool));
+	LsmRowHead	head;
+
+	lsm_block_head(block, row, &head);
+	for (int i = 0; i < natts; i++)
+		values[i] = lsm_block_value(block, row, i + 1, &isnull[i]);
+	lsm_segment_writer_add(writer, &head, values, isnull);
+	lsm_block_free(block);
+	pfree(values);
+	pfree(isnull);
+}
+
+/*
+ * Say of a block of the altered segment, which has been begun, how its rows are in the other one.
+ * n: number of its first one; returns that of the first behind it.
+ */
+static int64
+lsm_test_patch_block(LsmSegmentWriter *writer, LsmSegmentReader *reader, int natts, int64 n)
+{
+	LsmBlock   *altered = lsm_segment_writer_patched(writer);
+	Datum	   *values = palloc(Max(natts, 1) * sizeof(Datum));
+	bool	   *isnull = palloc(Max(natts, 1) * sizeof(bool));
+	bits8	   *cols = palloc0(natts / 8 + 1);
+
+	for (int row = 0; row < lsm_block_rows(altered); row++)
+	{
+		LsmTid		root = lsm_block_root(altered, row);
+		LsmBlock   *block;
+		LsmRowHead	head;
+		int			column;
+		int			at;
+
+		if (root != lsm_test_root(n))
+		{
+			lsm_segment_writer_drop(writer, row);
+			continue;
+		}
+		if (!lsm_test_is_altered(n++))
+			continue;
+		block = lsm_block_read(reader, lsm_segment_find_block(reader, root));
+		at = lsm_block_find(block, root);
+		lsm_block_head(block, at, &head);
+		for (int i = 0; i < natts; i++)
+			values[i] = lsm_block_value(block, at, i + 1, &isnull[i]);
+
+		/* sometimes it is told which column it is, and others are not what they would be */
+		column = (n - 1) / 7 % Max(natts, 1);
+		memset(cols, 0, natts / 8 + 1);
+		cols[column / 8] |= 1 << (column % 8);
+		for (int i = 0; i < natts && n % 2 == 0; i++)
+			isnull[i] |= i != column;
+		lsm_segment_writer_patch(writer, row, &head, n % 2 == 0 ? cols : NULL, values, isnull);
+		lsm_block_free(block);
+	}
+	return n;
+}
+
+/*
+ * Write a segment with the rows of another one by copying, with changes, the blocks of one that
+ * has been altered.  Returns how many blocks could stay.
+ */
+static int
+lsm_test_patch(LsmTestSink *from, TupleDesc tupdesc, int block_bytes, int level,
+			   uint32 samples, LsmTestSink *to, LsmSegmentStats *stats)
+{
+	LsmTestSink *altered = lsm_test_sink();
+	LsmTestSource source;
+	LsmTestSource altered_source;
+	LsmSegmentReader *reader;
+	LsmSegmentReader *altered_reader;
+	LsmSegmentWriter *writer;
+	LsmSegmentOptions options = {LSM_SEGKIND_BASELINE, LSM_TEST_UID, block_bytes, level, samples};
+	int64		n = 0;
+	int			patched = 0;
+
+	lsm_test_source(&source, from->data, from->len);
+	reader = lsm_segment_reader_open(&source.source);
+	writer = lsm_segment_writer_create(tupdesc, &options, &altered->sink);
+	lsm_test_alter(reader, writer, tupdesc->natts);
+	lsm_segment_writer_finish(writer, NULL);
+	lsm_test_source(&altered_source, altered->data, altered->len);
+	altered_reader = lsm_segment_reader_open(&altered_source.source);
+	options.uid++;
+	writer = lsm_segment_writer_create(tupdesc, &options, &to->sink);
+	for (uint32 blockno = 0; blockno < lsm_segment_reader_blocks(altered_reader); blockno++)
+	{
+		LsmBlock   *block;
+
+		if (lsm_segment_writer_begin_patch(writer, altered_reader, blockno))
+		{
+			n = lsm_test_patch_block(writer, reader, tupdesc->natts, n);
+			patched += lsm_segment_writer_end_patch(writer);
+			continue;
+		}
+		block = lsm_block_read(altered_reader, blockno);
+		for (int row = 0; row < lsm_block_rows(block); row++)
+			if (lsm_block_root(block, row) == lsm_test_root(n))
+				lsm_test_add_row(writer, reader, tupdesc->natts, n++);
+		lsm_block_free(block);
+	}
+	lsm_test_add_lists(writer, stats->rows);
+	lsm_segment_reader_close(reader);
+	lsm_segment_reader_close(altered_reader);
+	lsm_segment_writer_finish(writer, stats);
+	return patched;
 }
 
 /* Is a value inside its zone? */
@@ -578,7 +753,8 @@ lsm_test_check_lists(LsmSegmentReader *reader, int64 rows)
 /*
  * Write a table's rows to a segment and compare all that can be read from it.
  * Tells rows, blocks, and columns of blocks that have bounds.  Kind "copied": of a
- * segment that was written from another one, and how many blocks were copied.
+ * segment that was written from another one, and how many blocks were copied; "patched": that was
+ * written from one with other rows, by copying blocks with what changes in them.
  */
 Datum
 lsm_test_segment(PG_FUNCTION_ARGS)
@@ -607,13 +783,16 @@ lsm_test_segment(PG_FUNCTION_ARGS)
 	uint64		offset = 0;
 
 	lsm_test_write(rel, kind, block_bytes, level, samples, &sink->sink, &stats);
-	if (strncmp(name, "copied", 6) == 0)
+	if (strncmp(name, "copied", 6) == 0 || strncmp(name, "patched", 7) == 0)
 	{
 		LsmTestSink *other = lsm_test_sink();
 
 		if (strcmp(name, "copied trained to none") == 0)
 			samples = 0;
-		copied = lsm_test_copy(sink, tupdesc, block_bytes, level, samples, other, &stats);
+		if (strncmp(name, "patched", 7) == 0)
+			copied = lsm_test_patch(sink, tupdesc, block_bytes, level, samples, other, &stats);
+		else
+			copied = lsm_test_copy(sink, tupdesc, block_bytes, level, samples, other, &stats);
 		sink = other;
 	}
 	lsm_test_source(&source, sink->data, sink->len);
