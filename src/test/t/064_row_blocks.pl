@@ -119,6 +119,13 @@ is(psql("$by_bitmap SELECT sum(length(t)) FROM l WHERE id = ANY (array(SELECT i 
 	0, 'nor for a bitmap of few rows to a block');
 is(psql("SELECT count(*) FROM h FULL JOIN l USING (id) WHERE h::text IS DISTINCT FROM l::text"), 0, 'scans');
 
+# ---- blocks that a compaction copies with what has changed in them, and their row blocks
+psql(both("UPDATE TWIN SET s = -s, n = n + 1, dt = NULL WHERE id % 4 = 0"));
+psql(both("UPDATE TWIN SET t = t || '!', u = NULL, f = 2.5 WHERE id % 6 = 1"));
+psql(both("UPDATE TWIN SET b = NOT b, y = y || y, ts = '2020-01-01 UTC' WHERE id IN (1, 1500, 3000)"));
+psql("SELECT lsm_flush('l'), lsm_major_compact('l')");
+same('changed, compacted');
+
 # ---- changes above row blocks
 my $old = $node->background_psql('postgres');
 $old->query_safe("$by_index BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM h");
