@@ -54,11 +54,13 @@ SELECT * FROM bp_differences;
 -- rows that are gone, roots that are not there any more, blocks that grow beyond what a block has
 SELECT bp_both($$DELETE FROM %s WHERE id %% 500 = 9$$);
 SELECT bp_both($$UPDATE %s SET a = -1 WHERE id %% 10 = 9$$);
-SELECT bp_both($$DELETE FROM %s WHERE id BETWEEN 2000 AND 2300$$);
+SELECT bp_both($$DELETE FROM %s WHERE id BETWEEN 2000 AND 2600$$);
 SELECT bp_both($$UPDATE %s SET b = repeat(g, 5) WHERE id BETWEEN 5000 AND 5100$$);
 SELECT bp_both($$UPDATE %s SET g = 's' WHERE id BETWEEN 1000 AND 1400$$);
 SELECT count(*) AS flush FROM lsm_flush('bp');
 SELECT rows_out > 0 AS major FROM lsm_major_compact('bp');
+-- (one segment ends where many rows have gone, so that their identifiers can be used again)
+SELECT count(*) AS segments FROM lsm_segments('bp');
 SELECT * FROM bp_differences;
 SELECT bp_both($$UPDATE %s SET b = 'after', a = a + 1 WHERE id %% 11 = 0$$);
 SELECT count(*) AS flush FROM lsm_flush('bp');

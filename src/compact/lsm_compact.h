@@ -254,7 +254,7 @@ extern void lsm_output_add(LsmOutput *output, const LsmRowHead *head, const Datu
 						   const bool *isnull);
 extern bool lsm_output_copy_block(LsmOutput *output, LsmSegmentReader *reader, uint32 blockno);
 extern bool lsm_output_begin_patch(LsmOutput *output, LsmSegmentReader *reader, uint32 blockno);
-extern void lsm_output_end_patch(LsmOutput *output, LsmTid last);
+extern void lsm_output_end_patch(LsmOutput *output);
 extern void lsm_output_keep(LsmOutput *output, bool keep);
 extern void lsm_merge_dead(LsmMerge *merge, LsmTid root);
 extern void lsm_merge_break(LsmMerge *merge);

@@ -496,7 +496,7 @@ lsm_major_patch(LsmCompact *compact, LsmTid last)
 		if (lsm_compact_peek(compact) == lsm_block_root(block, row))
 			lsm_compact_patch(compact, block, row);
 	}
-	lsm_output_end_patch(bottom, last);
+	lsm_output_end_patch(bottom);
 }
 
 /*

@@ -343,7 +343,7 @@ lsm_output_copy_block(LsmOutput *output, LsmSegmentReader *reader, uint32 blockn
 
 /*
  * The same for one of which rows change, or go: what becomes of them is told by lsm_merge_patch().
- * Then lsm_output_end_patch() with its last root.
+ * Then lsm_output_end_patch().
  */
 bool
 lsm_output_begin_patch(LsmOutput *output, LsmSegmentReader *reader, uint32 blockno)
@@ -356,10 +356,12 @@ lsm_output_begin_patch(LsmOutput *output, LsmSegmentReader *reader, uint32 block
 }
 
 void
-lsm_output_end_patch(LsmOutput *output, LsmTid last)
+lsm_output_end_patch(LsmOutput *output)
 {
 	(void) lsm_segment_writer_end_patch(output->writer);
-	output->last_root = last;
+
+	/* not that of the block: where rows have gone the segment may have to end */
+	output->last_root = lsm_segment_writer_last_root(output->writer);
 }
 
 /* ---- merging ---- */

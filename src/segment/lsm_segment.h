@@ -184,6 +184,9 @@ extern bool lsm_segment_writer_rejects(LsmSegmentWriter *writer, LsmSegmentReade
 /* Bytes that the stream has so far, the open block estimated. */
 extern uint64 lsm_segment_writer_bytes(LsmSegmentWriter *writer);
 
+/* The root of the record added last, LSM_INVALID_TID: there is none. */
+extern LsmTid lsm_segment_writer_last_root(LsmSegmentWriter *writer);
+
 /* Records that it has so far. */
 extern uint64 lsm_segment_writer_records(LsmSegmentWriter *writer);
 

@@ -592,6 +592,12 @@ lsm_segment_writer_bytes(LsmSegmentWriter *writer)
 	return writer->written + open_bytes;
 }
 
+LsmTid
+lsm_segment_writer_last_root(LsmSegmentWriter *writer)
+{
+	return writer->last_root;
+}
+
 uint64
 lsm_segment_writer_records(LsmSegmentWriter *writer)
 {
