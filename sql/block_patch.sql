@@ -121,6 +121,32 @@ SELECT count(*) AS flush FROM lsm_flush('bp');
 SELECT rows_out > 0 AS major FROM lsm_major_compact('bp');
 SELECT id, xmin = CASE id WHEN 100 THEN :'changed'::xid ELSE :'beside'::xid END AS good FROM bp WHERE id IN (100, 101);
 
+-- segments end where rows have gone from within a block, and among rows that get large values
+CREATE TABLE bp_gap (id int PRIMARY KEY, a int) WITH (autovacuum_enabled = off, lsm.block_size = '128kB');
+INSERT INTO bp_gap SELECT i, i FROM generate_series(1, 8000) i;
+SELECT count(*) AS flush FROM lsm_flush('bp_gap');
+SELECT count(*) AS major FROM lsm_major_compact('bp_gap');
+SELECT blocks FROM lsm_segments('bp_gap');
+DELETE FROM bp_gap WHERE id BETWEEN 2000 AND 5000;
+UPDATE bp_gap SET a = a + 1 WHERE id % 3 = 0;
+SELECT count(*) AS flush FROM lsm_flush('bp_gap');
+SELECT rows_out AS major FROM lsm_major_compact('bp_gap');
+SELECT count(*) AS segments FROM lsm_segments('bp_gap') WHERE level = 2;
+SELECT count(*), sum(a) FROM bp_gap;
+CREATE TABLE bp_many (id int PRIMARY KEY, a int, b text) WITH (autovacuum_enabled = off);
+ALTER TABLE bp_many ALTER b SET STORAGE EXTERNAL;
+INSERT INTO bp_many SELECT i, i FROM generate_series(1, 8000) i;
+SELECT count(*) AS flush FROM lsm_flush('bp_many');
+SELECT count(*) AS major FROM lsm_major_compact('bp_many');
+SET lsm.segment_size = '1MB';
+UPDATE bp_many SET b = repeat(md5(id::text), 400) WHERE id BETWEEN 500 AND 800;
+SELECT count(*) AS flush FROM lsm_flush('bp_many');
+SELECT rows_out > 0 AS major FROM lsm_major_compact('bp_many');
+SELECT count(*) > 2 AS segments FROM lsm_segments('bp_many') WHERE level = 2;
+RESET lsm.segment_size;
+SELECT count(*), sum(a), count(*) FILTER (WHERE b = repeat(md5(id::text), 400)) AS large FROM bp_many;
+SELECT * FROM lsm_check('bp_gap') UNION ALL SELECT * FROM lsm_check('bp_many');
+
 -- what is not touched is not written anew: compression that comes later is not seen in it
 CREATE TABLE bp_stored (id int PRIMARY KEY, a int, b text) WITH (autovacuum_enabled = off, lsm.compression = none);
 INSERT INTO bp_stored SELECT i, 0, repeat('compressible ', 20) || i FROM generate_series(1, 5000) i;
@@ -139,4 +165,4 @@ SELECT sum(stored_bytes) < 0.5 * :before AS written FROM lsm_segments('bp_stored
 SELECT * FROM lsm_check('bp_stored');
 DROP VIEW bp_differences, bp_problems;
 DROP FUNCTION bp_both;
-DROP TABLE bp, bp_twin, bp_stored;
+DROP TABLE bp, bp_twin, bp_gap, bp_many, bp_stored;

@@ -178,6 +178,7 @@ typedef struct LsmOutput
 								 * none do */
 	LsmPageSink *sink;
 	LsmSegmentWriter *writer;	/* NULL: none is open */
+	LsmBlockPatch *patch;		/* the block that is being copied, or NULL */
 	MemoryContext row_context;	/* of the merge */
 	LsmTid		last_root;
 	LsmRingBounds vtids;		/* of UPDATE records in the open segment */

@@ -484,7 +484,7 @@ static void
 lsm_major_patch(LsmCompact *compact, LsmTid last)
 {
 	LsmOutput  *bottom = &compact->merge->bottom;
-	LsmBlock   *block = lsm_segment_writer_patched(bottom->writer);
+	LsmBlock   *block = lsm_block_patch_block(bottom->patch);
 	LsmTid		next;
 
 	while ((next = lsm_compact_peek(compact)) != LSM_INVALID_TID && next <= last)

@@ -352,16 +352,40 @@ lsm_output_begin_patch(LsmOutput *output, LsmSegmentReader *reader, uint32 block
 
 	lsm_segment_block_info(reader, blockno, &first, NULL, NULL, NULL, NULL);
 	lsm_output_begin_block(output, reader, first);
-	return lsm_segment_writer_begin_patch(output->writer, reader, blockno);
+	output->patch = lsm_segment_writer_begin_patch(output->writer, reader, blockno);
+	return output->patch != NULL;
+}
+
+/* Add what is to be in the place of a block row by row: the segment may have to end among them. */
+static void
+lsm_output_add_patch(LsmOutput *output)
+{
+	int			natts = Max(RelationGetDescr(output->rel)->natts, 1);
+	Datum	   *values = palloc(natts * sizeof(Datum));
+	bool	   *isnull = palloc(natts * sizeof(bool));
+	LsmRowHead	head;
+
+	while (lsm_block_patch_next(output->patch, &head, values, isnull))
+	{
+		lsm_compact_pause();
+		lsm_output_add(output, &head, values, isnull);
+		MemoryContextReset(output->row_context);
+	}
+	pfree(values);
+	pfree(isnull);
 }
 
 void
 lsm_output_end_patch(LsmOutput *output)
 {
-	(void) lsm_segment_writer_end_patch(output->writer);
+	LsmBlock   *block = lsm_block_patch_block(output->patch);
 
-	/* not that of the block: where rows have gone the segment may have to end */
-	output->last_root = lsm_segment_writer_last_root(output->writer);
+	if (lsm_segment_writer_put_patch(output->writer, output->patch))
+		output->last_root = lsm_block_root(block, lsm_block_rows(block) - 1);
+	else
+		lsm_output_add_patch(output);
+	lsm_block_patch_free(output->patch);
+	output->patch = NULL;
 }
 
 /* ---- merging ---- */
@@ -832,9 +856,7 @@ lsm_merge_settle_patch(LsmMerge *merge, int i, int row)
 	else
 		natts = lsm_merge_complete(merge, i);
 	lsm_merge_settled_head(merge, &record->head, natts, &head);
-	if (head.info & LSM_REC_LARGE)
-		lsm_output_copy_values(&merge->bottom, natts, merge->values, merge->isnull);
-	lsm_segment_writer_patch(merge->bottom.writer, row, &head, cols, merge->values, merge->isnull);
+	lsm_block_patch_row(merge->bottom.patch, row, &head, cols, merge->values, merge->isnull);
 }
 
 /*
@@ -850,7 +872,7 @@ lsm_merge_patch(LsmMerge *merge, LsmTid root, int row)
 	if (fate.gone)
 	{
 		lsm_merge_dead(merge, root);
-		lsm_segment_writer_drop(merge->bottom.writer, row);
+		lsm_block_patch_drop(merge->bottom.patch, row);
 	}
 	else
 	{

@@ -8,8 +8,9 @@
  * and encoded, with what is new.  So the cost of merging a few changes into a block is that of
  * these columns and rows, not of all of the block.
  *
- * The block has the rows that it had, in the same order.  One that loses a row, or has grown or
- * shrunk too much, is given back row by row, for the writer to cut blocks of the usual size.
+ * The block has the rows that it had, in the same order.  One that loses a row, gets large values, or
+ * has grown or shrunk too much, is given back row by row, for blocks of the usual size to be cut, and
+ * segments to be ended where they should.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,8 +36,10 @@ typedef struct LsmColumnPatch
 
 struct LsmBlockPatch
 {
-	MemoryContext context;		/* of all that is here, below the writer's */
-	LsmBlockBuilder *builder;	/* empty; its columns are what is encoded */
+	MemoryContext context;		/* of all that is here */
+	int			natts;
+	const LsmColumnType *types; /* of columns */
+	LsmBlockEntry entry;		/* what the index says of the block as it was */
 	LsmBlock   *block;
 	uint8	   *data;			/* its bytes */
 	uint8	   *zone;			/* NULL: it has none */
@@ -44,6 +47,7 @@ struct LsmBlockPatch
 	bool		zone_loose;		/* it need not be the block's own */
 	int64		raw_bytes;
 	int			row;			/* the last one of which something was said, or -1 */
+	bool		large;			/* a row has large values */
 	int			ndropped;
 	bool	   *dropped;		/* rows; NULL: none so far */
 	bool	   *changed;		/* columns */
@@ -51,44 +55,55 @@ struct LsmBlockPatch
 	int			next;			/* row that lsm_block_patch_next() gives */
 };
 
+/* Copy the zone of the block alone. */
+static void
+lsm_patch_copy_zone(LsmBlockPatch *patch, LsmSegmentReader *reader, uint32 blockno)
+{
+	const uint8 *section_end;
+	const uint8 *zone = lsm_reader_zone(reader, blockno, &section_end);
+	const uint8 *end = zone;
+
+	patch->zone_loose = zone == NULL || reader->loose_zones || reader->props.zone_blocks != 1;
+	if (zone == NULL)
+		return;
+	for (int i = 0; i < patch->natts; i++)
+		end = lsm_zone_step(end);
+	patch->zone = palloc(end - zone);
+	memcpy(patch->zone, zone, end - zone);
+	patch->zone_end = patch->zone + (end - zone);
+}
+
 /*
- * Begin with a block as it is, whose bytes have proved: they become the patch's.  Neither the block
- * nor any before it of the segment has large values.  The reader is not needed later.
+ * Begin with a block as it is, whose bytes have proved, in the current context.  The segment has no
+ * large values.  The reader is not needed later.
  */
 LsmBlockPatch *
-lsm_block_patch_create(LsmSegmentReader *reader, uint32 blockno, uint8 *data,
-					   LsmBlockBuilder *builder)
+lsm_block_patch_create(LsmSegmentReader *reader, uint32 blockno, uint8 *data)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "lsm block patch",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	const LsmBlockEntry *entry = lsm_reader_entry(reader, blockno);
 	LsmBlockPatch *patch = palloc0(sizeof(LsmBlockPatch));
-	const uint8 *zone;
-	const uint8 *zone_end = NULL;
+	int			natts = reader->props.natts;
+	LsmColumnType *types = palloc(Max(natts, 1) * sizeof(LsmColumnType));
 
+	memcpy(types, reader->types, natts * sizeof(LsmColumnType));
 	patch->context = context;
-	patch->builder = builder;
+	patch->natts = natts;
+	patch->types = types;
+	patch->entry = *lsm_reader_entry(reader, blockno);
 	patch->data = data;
-	patch->block = lsm_block_over(reader, blockno, entry->length, (char *) data);
+	patch->block = lsm_block_over(reader, blockno, patch->entry.length, (char *) data);
 	lsm_block_begin(reader, patch->block, true);
-	zone = lsm_reader_zone(reader, blockno, &zone_end);
-	if (zone != NULL)
-	{
-		patch->zone = palloc(zone_end - zone);
-		memcpy(patch->zone, zone, zone_end - zone);
-		patch->zone_end = patch->zone + (zone_end - zone);
-	}
-	patch->zone_loose = zone == NULL || reader->loose_zones || reader->props.zone_blocks != 1;
-	patch->raw_bytes = entry->raw_bytes;
+	lsm_patch_copy_zone(patch, reader, blockno);
+	patch->raw_bytes = patch->entry.raw_bytes;
 	patch->row = -1;
-	patch->changed = palloc0(Max(builder->natts, 1) * sizeof(bool));
-	patch->patches = palloc0((LSM_SYS_CHUNKS + builder->natts) * sizeof(LsmColumnPatch));
+	patch->changed = palloc0(Max(natts, 1) * sizeof(bool));
+	patch->patches = palloc0((LSM_SYS_CHUNKS + natts) * sizeof(LsmColumnPatch));
 	MemoryContextSwitchTo(old);
 	return patch;
 }
 
-/* The block as it was, to be read until the patch is freed. */
 LsmBlock *
 lsm_block_patch_block(LsmBlockPatch *patch)
 {
@@ -109,7 +124,7 @@ static const LsmColumnType *
 lsm_patch_type(const LsmBlockPatch *patch, int which)
 {
 	return which < LSM_SYS_CHUNKS ? &lsm_block_system_types[which] :
-		&patch->builder->columns[which - LSM_SYS_CHUNKS]->type;
+		&patch->types[which - LSM_SYS_CHUNKS];
 }
 
 /* A copy of the value is in the place of that of a row; rows come in order. */
@@ -176,11 +191,6 @@ lsm_patch_put_system(LsmBlockPatch *patch, int which, int row, const LsmRowHead 
 		lsm_patch_put(patch, which, row, value, false);
 }
 
-/*
- * A row is to be as this record, which is frozen, whose own TID is its root, as the block's are.
- * cols: only these columns, as in a DELTA, can have other values, and only these are looked at; NULL:
- * all may have.  Values are copied.  Rows come in order, each once.
- */
 void
 lsm_block_patch_row(LsmBlockPatch *patch, int row, const LsmRowHead *head, const bits8 *cols,
 					const Datum *values, const bool *isnull)
@@ -190,15 +200,16 @@ lsm_block_patch_row(LsmBlockPatch *patch, int row, const LsmRowHead *head, const
 	Assert(row > patch->row && row < lsm_block_rows(patch->block));
 	Assert(head->xid == 0 && head->vtid == head->root && head->base == 0 && head->cols_len == 0);
 	patch->row = row;
+	patch->large |= (head->info & LSM_REC_LARGE) != 0;
 	lsm_block_head(patch->block, row, &before);
 	Assert(before.root == head->root && before.xid == 0 && before.vtid == before.root);
 	lsm_patch_put_system(patch, LSM_SYS_CID, row, &before, head);
 	lsm_patch_put_system(patch, LSM_SYS_INFO, row, &before, head);
 	lsm_patch_put_system(patch, LSM_SYS_NATTS, row, &before, head);
 	lsm_patch_put_system(patch, LSM_SYS_XMIN, row, &before, head);
-	for (int i = 0; i < patch->builder->natts; i++)
+	for (int i = 0; i < patch->natts; i++)
 	{
-		const LsmColumnType *type = &patch->builder->columns[i]->type;
+		const LsmColumnType *type = &patch->types[i];
 		bool		null = i >= head->natts || isnull[i];
 		bool		was_null;
 		Datum		was;
@@ -217,7 +228,6 @@ lsm_block_patch_row(LsmBlockPatch *patch, int row, const LsmRowHead *head, const
 	}
 }
 
-/* A row is to go. */
 void
 lsm_block_patch_drop(LsmBlockPatch *patch, int row)
 {
@@ -244,10 +254,6 @@ lsm_column_patched(LsmColumnPatch *column, int row, Datum *value, bool *isnull)
 	return true;
 }
 
-/*
- * The next of the rows that stay, all columns of it, as it is to be; false: there is none.  What
- * values point to is the patch's.
- */
 bool
 lsm_block_patch_next(LsmBlockPatch *patch, LsmRowHead *head, Datum *values, bool *isnull)
 {
@@ -270,7 +276,7 @@ lsm_block_patch_next(LsmBlockPatch *patch, LsmRowHead *head, Datum *values, bool
 		head->natts = DatumGetUInt16(value);
 	if (lsm_column_patched(&patch->patches[LSM_SYS_XMIN], row, &value, &null))
 		head->xmin = DatumGetUInt64(value);
-	for (int i = 0; i < patch->builder->natts; i++)
+	for (int i = 0; i < patch->natts; i++)
 		if (!lsm_column_patched(&patch->patches[LSM_SYS_CHUNKS + i], row, &values[i], &isnull[i]))
 			values[i] = lsm_block_value(patch->block, row, i + 1, &isnull[i]);
 	return true;
@@ -280,19 +286,22 @@ lsm_block_patch_next(LsmBlockPatch *patch, LsmRowHead *head, Datum *values, bool
 
 /*
  * Can it stay a block?  block_bytes: what ends one, raw.  Neither too little may be left of it nor
- * too much have come to it, and all rows have to be there.
+ * too much have come to it, and all rows have to be there; large values have to be written first.
  */
 bool
 lsm_block_patch_fits(const LsmBlockPatch *patch, Size block_bytes)
 {
-	return patch->ndropped == 0 && patch->raw_bytes >= (int64) (block_bytes / 2) &&
+	return patch->ndropped == 0 && !patch->large && patch->raw_bytes >= (int64) (block_bytes / 2) &&
 		patch->raw_bytes <= (int64) (block_bytes + block_bytes / LSM_PATCH_GROWTH_DIVISOR);
 }
 
-uint32
+/* Raw bytes of what is to be in its place, about those where rows have gone. */
+int64
 lsm_block_patch_raw_bytes(const LsmBlockPatch *patch)
 {
-	return (uint32) patch->raw_bytes;
+	int			rows = lsm_block_rows(patch->block);
+
+	return patch->raw_bytes * (rows - patch->ndropped) / rows;
 }
 
 /*
@@ -314,14 +323,16 @@ lsm_patch_copy_chunk(const LsmBlockPatch *patch, int which, StringInfo body, Lsm
 	return true;
 }
 
-/* Encode a system chunk of which something is new. */
-static void
-lsm_patch_encode_system(LsmBlockPatch *patch, LsmEncoder *encoder, int which, StringInfo body,
-						LsmWideEntry *entry)
+/* Encode a system chunk of which something is new; false: each row has the default, so there is none. */
+static bool
+lsm_patch_encode_system(LsmBlockPatch *patch, LsmBlockBuilder *builder, LsmEncoder *encoder,
+						int which, StringInfo body, LsmWideEntry *entry)
 {
 	LsmColumnPatch *column = &patch->patches[which];
-	LsmColumn  *to = patch->builder->system_columns[which];
+	LsmColumn  *to = builder->system_columns[which];
 	int			rows = lsm_block_rows(patch->block);
+	Datum		otherwise = which == LSM_SYS_NATTS ? Int16GetDatum((int16) patch->natts) : (Datum) 0;
+	bool		any = false;
 	LsmChunkFacts facts;
 
 	for (int row = 0; row < rows; row++)
@@ -336,19 +347,22 @@ lsm_patch_encode_system(LsmBlockPatch *patch, LsmEncoder *encoder, int which, St
 			lsm_block_head(patch->block, row, &head);
 			value = lsm_patch_system_value(&head, which);
 		}
+		any |= value != otherwise;
 		lsm_column_add(to, value, isnull);
 	}
-	lsm_block_put_chunk(encoder, to, body, entry, &facts);
+	if (any)
+		lsm_block_put_chunk(encoder, to, body, entry, &facts);
 	lsm_column_reset(to);
+	return any;
 }
 
 /* Encode a column of which something is new. */
 static void
-lsm_patch_encode_column(LsmBlockPatch *patch, LsmEncoder *encoder, int i, LsmZoneMap *zones,
-						StringInfo body, LsmWideEntry *entry)
+lsm_patch_encode_column(LsmBlockPatch *patch, LsmBlockBuilder *builder, LsmEncoder *encoder,
+						int i, LsmZoneMap *zones, StringInfo body, LsmWideEntry *entry)
 {
 	LsmColumnPatch *column = &patch->patches[LSM_SYS_CHUNKS + i];
-	LsmColumn  *to = patch->builder->columns[i];
+	LsmColumn  *to = builder->columns[i];
 	int			rows = lsm_block_rows(patch->block);
 	LsmChunkFacts facts;
 	Datum	   *values;
@@ -372,33 +386,42 @@ lsm_patch_encode_column(LsmBlockPatch *patch, LsmEncoder *encoder, int i, LsmZon
 
 /*
  * Make the block, which fits: head and then body; both are emptied first.  Its zone is added to
- * zones.  True: it needs the segment's dictionaries.
+ * zones, its entry has what is known of it.  The builder has the same columns, and is empty.
+ * True: it needs the segment's dictionaries.
  */
 bool
-lsm_block_patch_finish(LsmBlockPatch *patch, LsmEncoder *encoder, LsmZoneMap *zones,
-					   StringInfo head, StringInfo body)
+lsm_block_patch_finish(LsmBlockPatch *patch, LsmBlockBuilder *builder, LsmEncoder *encoder,
+					   LsmZoneMap *zones, LsmBlockEntry *entry, StringInfo head, StringInfo body)
 {
-	int			natts = patch->builder->natts;
+	int			natts = patch->natts;
 	LsmBlockHeader header;
 	LsmWideEntry *entries;
 	int			chunks = 0;
 
 	Assert(patch->ndropped == 0 && patch->next == 0);
+	Assert(builder->natts == natts && builder->rows == 0);
+	*entry = patch->entry;
+	entry->raw_bytes = (uint32) patch->raw_bytes;
 	memset(&header, 0, sizeof(header));
 	header.version = LSM_BLOCK_VERSION;
 	header.natts = natts;
 	header.rows = lsm_block_rows(patch->block);
-	header.raw_bytes = lsm_block_patch_raw_bytes(patch);
+	header.raw_bytes = entry->raw_bytes;
 	entries = palloc0((LSM_SYS_CHUNKS + natts) * sizeof(LsmWideEntry));
 	resetStringInfo(body);
 	for (int i = 0; i < LSM_SYS_CHUNKS; i++)
 	{
+		bool		there;
+
 		if (patch->patches[i].n > 0)
-			lsm_patch_encode_system(patch, encoder, i, body, &entries[chunks]);
-		else if (!lsm_patch_copy_chunk(patch, i, body, &entries[chunks]))
-			continue;
-		header.system |= 1 << i;
-		chunks++;
+			there = lsm_patch_encode_system(patch, builder, encoder, i, body, &entries[chunks]);
+		else
+			there = lsm_patch_copy_chunk(patch, i, body, &entries[chunks]);
+		if (there)
+		{
+			header.system |= 1 << i;
+			chunks++;
+		}
 	}
 	lsm_zone_begin_block(zones);
 	lsm_zone_copy(zones, patch->zone, patch->zone_end, patch->zone_loose ? patch->block : NULL,
@@ -406,7 +429,7 @@ lsm_block_patch_finish(LsmBlockPatch *patch, LsmEncoder *encoder, LsmZoneMap *zo
 	for (int i = 0; i < natts; i++)
 	{
 		if (patch->changed[i])
-			lsm_patch_encode_column(patch, encoder, i, zones, body, &entries[chunks]);
+			lsm_patch_encode_column(patch, builder, encoder, i, zones, body, &entries[chunks]);
 		else
 			(void) lsm_patch_copy_chunk(patch, LSM_SYS_CHUNKS + i, body, &entries[chunks]);
 		chunks++;

@@ -163,29 +163,33 @@ extern bool lsm_segment_writer_copy_block(LsmSegmentWriter *writer, LsmSegmentRe
 										  uint32 blockno);
 
 /*
- * Copy a block of another segment in which rows are to change; its roots come next.  False: as for
- * lsm_segment_writer_copy_block().  Then, by row and each row once at most, what is new of it: _patch()
- * (the record is frozen and its TID is its root; cols: see lsm_block_patch_row()) and _drop(), and at last
- * _end_patch().  Until then nothing else is added but large values; _patched() is the block as it was.
- * Values are copied.  _end_patch(): false: the rows were added one by one, as one is gone, or the
- * block had grown or shrunk too much.
+ * Begin to copy a block of another segment in which rows are to change; its roots come next.  NULL: as
+ * for lsm_segment_writer_copy_block().  Else, by row and each row once at most, in order, what is to become
+ * of it: lsm_block_patch_row(), as this record, which is frozen and whose TID is its root (cols: only these
+ * columns, as in a DELTA, can have other values, and only these are looked at; NULL: all may have; values
+ * are copied), or lsm_block_patch_drop(), it is to go.  lsm_block_patch_block() is the block as it was.
+ * Then put_patch() writes it.  False: it cannot stay a block, and lsm_block_patch_next() gives the rows that
+ * stay, to be added one by one, with values that are there until the patch is freed, large ones where
+ * they were.  The patch is in the current context.
  */
-extern bool lsm_segment_writer_begin_patch(LsmSegmentWriter *writer, LsmSegmentReader *reader,
-										   uint32 blockno);
-extern LsmBlock *lsm_segment_writer_patched(LsmSegmentWriter *writer);
-extern void lsm_segment_writer_patch(LsmSegmentWriter *writer, int row, const LsmRowHead *head,
-									 const bits8 *cols, const Datum *values, const bool *isnull);
-extern void lsm_segment_writer_drop(LsmSegmentWriter *writer, int row);
-extern bool lsm_segment_writer_end_patch(LsmSegmentWriter *writer);
+typedef struct LsmBlockPatch LsmBlockPatch;
+
+extern LsmBlockPatch *lsm_segment_writer_begin_patch(LsmSegmentWriter *writer,
+													 LsmSegmentReader *reader, uint32 blockno);
+extern LsmBlock *lsm_block_patch_block(LsmBlockPatch *patch);
+extern void lsm_block_patch_row(LsmBlockPatch *patch, int row, const LsmRowHead *head,
+								const bits8 *cols, const Datum *values, const bool *isnull);
+extern void lsm_block_patch_drop(LsmBlockPatch *patch, int row);
+extern bool lsm_segment_writer_put_patch(LsmSegmentWriter *writer, LsmBlockPatch *patch);
+extern bool lsm_block_patch_next(LsmBlockPatch *patch, LsmRowHead *head, Datum *values,
+								 bool *isnull);
+extern void lsm_block_patch_free(LsmBlockPatch *patch);
 
 /* Is it for their dictionaries alone that blocks of that segment cannot be copied? */
 extern bool lsm_segment_writer_rejects(LsmSegmentWriter *writer, LsmSegmentReader *reader);
 
 /* Bytes that the stream has so far, the open block estimated. */
 extern uint64 lsm_segment_writer_bytes(LsmSegmentWriter *writer);
-
-/* The root of the record added last, LSM_INVALID_TID: there is none. */
-extern LsmTid lsm_segment_writer_last_root(LsmSegmentWriter *writer);
 
 /* Records that it has so far. */
 extern uint64 lsm_segment_writer_records(LsmSegmentWriter *writer);

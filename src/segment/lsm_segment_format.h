@@ -366,22 +366,14 @@ extern const LsmColumnType lsm_block_system_types[LSM_SYS_CHUNKS];
 extern const uint8 *lsm_block_stored_chunk(LsmBlock *block, int which, LsmWideEntry *entry,
 										   uint32 *len);
 
-/* lsm_block_patch.c */
-typedef struct LsmBlockPatch LsmBlockPatch;
-
+/* lsm_block_patch.c; more in lsm_segment.h */
 extern LsmBlockPatch *lsm_block_patch_create(LsmSegmentReader *reader, uint32 blockno,
-											 uint8 *data, LsmBlockBuilder *builder);
-extern LsmBlock *lsm_block_patch_block(LsmBlockPatch *patch);
-extern void lsm_block_patch_row(LsmBlockPatch *patch, int row, const LsmRowHead *head,
-								const bits8 *cols, const Datum *values, const bool *isnull);
-extern void lsm_block_patch_drop(LsmBlockPatch *patch, int row);
-extern bool lsm_block_patch_next(LsmBlockPatch *patch, LsmRowHead *head, Datum *values,
-								 bool *isnull);
+											 uint8 *data);
 extern bool lsm_block_patch_fits(const LsmBlockPatch *patch, Size block_bytes);
-extern uint32 lsm_block_patch_raw_bytes(const LsmBlockPatch *patch);
-extern bool lsm_block_patch_finish(LsmBlockPatch *patch, LsmEncoder *encoder, LsmZoneMap *zones,
+extern int64 lsm_block_patch_raw_bytes(const LsmBlockPatch *patch);
+extern bool lsm_block_patch_finish(LsmBlockPatch *patch, LsmBlockBuilder *builder,
+								   LsmEncoder *encoder, LsmZoneMap *zones, LsmBlockEntry *entry,
 								   StringInfo head, StringInfo body);
-extern void lsm_block_patch_free(LsmBlockPatch *patch);
 
 /* lsm_segment_reader.c */
 /*

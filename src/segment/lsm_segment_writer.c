@@ -41,8 +41,6 @@ struct LsmSegmentWriter
 	LsmZoneMap *zones;
 	StringInfoData head;		/* of the block that is being written */
 	StringInfoData body;
-	LsmBlockPatch *patch;		/* the block that is copied with changes, or NULL */
-	LsmBlockEntry patched;		/* what the index of its segment says of it */
 
 	Size		open_bytes;		/* raw bytes of the open block */
 	Size		end_bytes;		/* what ends it: block_bytes, as a rule */
@@ -223,7 +221,6 @@ lsm_segment_writer_add(LsmSegmentWriter *writer, const LsmRowHead *head,
 	Size		bytes;
 
 	Assert(writer->options.kind != LSM_SEGKIND_DEAD);
-	Assert(writer->patch == NULL);
 	Assert(head->root != LSM_INVALID_TID);
 	Assert(head->natts <= writer->natts);
 	if (!first && (head->root < writer->last_root || (!many && head->root == writer->last_root)))
@@ -327,9 +324,9 @@ static uint8 *
 lsm_writer_take_block(LsmSegmentWriter *writer, LsmSegmentReader *reader, uint32 blockno)
 {
 	const LsmBlockEntry *from = &reader->index[blockno];
+	MemoryContext caller;
 	uint8	   *data;
 
-	Assert(writer->patch == NULL);
 	if (!lsm_writer_can_copy(writer, reader) ||
 		from->raw_bytes < writer->options.block_bytes / 2 || lsm_writer_joins(writer, from))
 		return NULL;
@@ -342,13 +339,15 @@ lsm_writer_take_block(LsmSegmentWriter *writer, LsmSegmentReader *reader, uint32
 	if (lsm_segment_crc(reader->source->uid, data, from->length) != from->crc)
 		lsm_segment_corrupt(reader->source, blockno, "The block has checksum %08X, expected %08X.",
 							lsm_segment_crc(reader->source->uid, data, from->length), from->crc);
+	caller = MemoryContextSwitchTo(writer->context);
 	if (!lsm_writer_can_read(writer, reader, data))
 	{
 		pfree(data);
-		return NULL;
+		data = NULL;
 	}
-	if (lsm_block_builder_rows(writer->builder) > 0)
+	else if (lsm_block_builder_rows(writer->builder) > 0)
 		lsm_writer_end_block(writer);
+	MemoryContextSwitchTo(caller);
 	return data;
 }
 
@@ -405,79 +404,38 @@ lsm_segment_writer_copy_block(LsmSegmentWriter *writer, LsmSegmentReader *reader
 	return true;
 }
 
-bool
+LsmBlockPatch *
 lsm_segment_writer_begin_patch(LsmSegmentWriter *writer, LsmSegmentReader *reader, uint32 blockno)
 {
-	MemoryContext old = MemoryContextSwitchTo(writer->context);
 	uint8	   *data = lsm_writer_take_block(writer, reader, blockno);
 
-	if (data != NULL)
-	{
-		writer->patch = lsm_block_patch_create(reader, blockno, data, writer->builder);
-		writer->patched = reader->index[blockno];
-	}
-	MemoryContextSwitchTo(old);
-	return data != NULL;
-}
-
-LsmBlock *
-lsm_segment_writer_patched(LsmSegmentWriter *writer)
-{
-	return lsm_block_patch_block(writer->patch);
-}
-
-void
-lsm_segment_writer_patch(LsmSegmentWriter *writer, int row, const LsmRowHead *head,
-						 const bits8 *cols, const Datum *values, const bool *isnull)
-{
-	lsm_block_patch_row(writer->patch, row, head, cols, values, isnull);
-}
-
-void
-lsm_segment_writer_drop(LsmSegmentWriter *writer, int row)
-{
-	lsm_block_patch_drop(writer->patch, row);
-}
-
-/* Add what is to be in the place of the block row by row. */
-static void
-lsm_writer_unpatch(LsmSegmentWriter *writer, LsmBlockPatch *patch)
-{
-	Datum	   *values = palloc(Max(writer->natts, 1) * sizeof(Datum));
-	bool	   *isnull = palloc(Max(writer->natts, 1) * sizeof(bool));
-	LsmRowHead	head;
-
-	while (lsm_block_patch_next(patch, &head, values, isnull))
-		lsm_segment_writer_add(writer, &head, values, isnull);
-	pfree(values);
-	pfree(isnull);
+	return data == NULL ? NULL : lsm_block_patch_create(reader, blockno, data);
 }
 
 bool
-lsm_segment_writer_end_patch(LsmSegmentWriter *writer)
+lsm_segment_writer_put_patch(LsmSegmentWriter *writer, LsmBlockPatch *patch)
 {
-	MemoryContext old = MemoryContextSwitchTo(writer->context);
-	LsmBlockPatch *patch = writer->patch;
-	bool		fits = lsm_block_patch_fits(patch, writer->options.block_bytes);
+	Size		block_bytes = writer->options.block_bytes;
+	int64		raw_bytes = lsm_block_patch_raw_bytes(patch);
+	MemoryContext old;
+	LsmBlockEntry *entry;
 
-	writer->patch = NULL;
-	if (fits)
+	if (!lsm_block_patch_fits(patch, block_bytes))
 	{
-		LsmBlockEntry *entry = lsm_writer_next_entry(writer);
-
-		*entry = writer->patched;
-		entry->raw_bytes = lsm_block_patch_raw_bytes(patch);
-		if (lsm_block_patch_finish(patch, writer->encoder, writer->zones, &writer->head,
-								   &writer->body))
-			writer->dictionaries = true;
-		lsm_writer_put_block(writer, entry);
-		lsm_writer_count_block(writer, entry);
+		/* too much for one block: two of the same size, see lsm_writer_joins() */
+		if (raw_bytes > (int64) block_bytes && raw_bytes <= 2 * (int64) block_bytes)
+			writer->end_bytes = (Size) (raw_bytes + 1) / 2;
+		return false;
 	}
-	else
-		lsm_writer_unpatch(writer, patch);
-	lsm_block_patch_free(patch);
+	old = MemoryContextSwitchTo(writer->context);
+	entry = lsm_writer_next_entry(writer);
+	if (lsm_block_patch_finish(patch, writer->builder, writer->encoder, writer->zones, entry,
+							   &writer->head, &writer->body))
+		writer->dictionaries = true;
+	lsm_writer_put_block(writer, entry);
+	lsm_writer_count_block(writer, entry);
 	MemoryContextSwitchTo(old);
-	return fits;
+	return true;
 }
 
 uint64
@@ -590,12 +548,6 @@ lsm_segment_writer_bytes(LsmSegmentWriter *writer)
 	else
 		open_bytes /= LSM_WRITER_GUESS_DIVISOR;
 	return writer->written + open_bytes;
-}
-
-LsmTid
-lsm_segment_writer_last_root(LsmSegmentWriter *writer)
-{
-	return writer->last_root;
 }
 
 uint64

@@ -355,9 +355,9 @@ lsm_test_add_row(LsmSegmentWriter *writer, LsmSegmentReader *reader, int natts, 
  * n: number of its first one; returns that of the first behind it.
  */
 static int64
-lsm_test_patch_block(LsmSegmentWriter *writer, LsmSegmentReader *reader, int natts, int64 n)
+lsm_test_patch_block(LsmBlockPatch *patch, LsmSegmentReader *reader, int natts, int64 n)
 {
-	LsmBlock   *altered = lsm_segment_writer_patched(writer);
+	LsmBlock   *altered = lsm_block_patch_block(patch);
 	Datum	   *values = palloc(Max(natts, 1) * sizeof(Datum));
 	bool	   *isnull = palloc(Max(natts, 1) * sizeof(bool));
 	bits8	   *cols = palloc0(natts / 8 + 1);
@@ -372,7 +372,7 @@ lsm_test_patch_block(LsmSegmentWriter *writer, LsmSegmentReader *reader, int nat
 
 		if (root != lsm_test_root(n))
 		{
-			lsm_segment_writer_drop(writer, row);
+			lsm_block_patch_drop(patch, row);
 			continue;
 		}
 		if (!lsm_test_is_altered(n++))
@@ -389,10 +389,24 @@ lsm_test_patch_block(LsmSegmentWriter *writer, LsmSegmentReader *reader, int nat
 		cols[column / 8] |= 1 << (column % 8);
 		for (int i = 0; i < natts && n % 2 == 0; i++)
 			isnull[i] |= i != column;
-		lsm_segment_writer_patch(writer, row, &head, n % 2 == 0 ? cols : NULL, values, isnull);
+		lsm_block_patch_row(patch, row, &head, n % 2 == 0 ? cols : NULL, values, isnull);
 		lsm_block_free(block);
 	}
 	return n;
+}
+
+/* Add what is to be in the place of a block row by row. */
+static void
+lsm_test_add_patch(LsmSegmentWriter *writer, LsmBlockPatch *patch, int natts)
+{
+	Datum	   *values = palloc(Max(natts, 1) * sizeof(Datum));
+	bool	   *isnull = palloc(Max(natts, 1) * sizeof(bool));
+	LsmRowHead	head;
+
+	while (lsm_block_patch_next(patch, &head, values, isnull))
+		lsm_segment_writer_add(writer, &head, values, isnull);
+	pfree(values);
+	pfree(isnull);
 }
 
 /*
@@ -424,12 +438,17 @@ lsm_test_patch(LsmTestSink *from, TupleDesc tupdesc, int block_bytes, int level,
 	writer = lsm_segment_writer_create(tupdesc, &options, &to->sink);
 	for (uint32 blockno = 0; blockno < lsm_segment_reader_blocks(altered_reader); blockno++)
 	{
+		LsmBlockPatch *patch = lsm_segment_writer_begin_patch(writer, altered_reader, blockno);
 		LsmBlock   *block;
 
-		if (lsm_segment_writer_begin_patch(writer, altered_reader, blockno))
+		if (patch != NULL)
 		{
-			n = lsm_test_patch_block(writer, reader, tupdesc->natts, n);
-			patched += lsm_segment_writer_end_patch(writer);
+			n = lsm_test_patch_block(patch, reader, tupdesc->natts, n);
+			if (lsm_segment_writer_put_patch(writer, patch))
+				patched++;
+			else
+				lsm_test_add_patch(writer, patch, tupdesc->natts);
+			lsm_block_patch_free(patch);
 			continue;
 		}
 		block = lsm_block_read(altered_reader, blockno);
@@ -547,6 +566,8 @@ lsm_test_check_block(LsmBlock *block, TupleDesc tupdesc, LsmSegmentKind kind, in
 	}
 	if (lsm_block_all_frozen(block) != (kind == LSM_SEGKIND_BASELINE))
 		elog(ERROR, "block is frozen or not");
+	if (!lsm_block_complete(block))
+		elog(ERROR, "block has numbers of columns though all rows have all columns");
 
 	/* Column 1 by number only, the others by number and then decoded. */
 	for (int round = 0; round < 3; round++)
