@@ -149,6 +149,7 @@ ISOLATION = \
 	bitmap-names \
 	bitmap-parallel \
 	bitmap-serializable \
+	block-patch \
 	changed-rows \
 	changed-serializable \
 	count-serializable \
